@@ -1,0 +1,3 @@
+"""Gondwana: one global address space over many memories."""
+
+__version__ = "0.1.0"
