@@ -1,0 +1,1 @@
+"""Gray-Scott reaction-diffusion in a cube: settings, kernels, run."""

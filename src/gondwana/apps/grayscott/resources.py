@@ -1,0 +1,198 @@
+"""What a run needs of ranks, memory and disk, and whether it is there: known before anything starts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+from gondwana.apps.grayscott.settings import Settings
+from gondwana.apps.grayscott.settings_file import file_name
+from gondwana.errors import UsageError
+
+# Two fields at two time levels.
+ARRAYS = 4
+# U and V, as they are written.
+WRITTEN = 2
+
+
+class Needs(NamedTuple):
+    """Bytes that a run takes, over all ranks, and the number of output steps."""
+
+    memory: int
+    output_steps: int
+    output: int
+    checkpoints: int
+
+    def __str__(self) -> str:
+        return (
+            f"{in_gib(self.memory)} of memory, {in_gib(self.output)} of disk for {self.output_steps} output steps, "
+            f"{in_gib(self.checkpoints)} for checkpoints"
+        )
+
+
+def needs(settings: Settings) -> Needs:
+    """Estimate what a run takes. Local.
+
+    Example:
+        >>> from gondwana.apps.grayscott.settings import resolve
+        >>> needs(resolve({"L": 64, "steps": 1000, "plotgap": 10})).output_steps
+        100
+    """
+    fields = WRITTEN * settings.L**3 * settings.itemsize
+    output_steps = settings.steps // settings.plotgap + settings.write_initial if settings.output else 0
+    staging = fields if output_steps or settings.checkpoint else 0
+    # A new checkpoint is complete before the oldest is removed.
+    kept = settings.checkpoint_keep + 1 if settings.checkpoint else 0
+    return Needs(
+        memory=ARRAYS * (settings.L + 2) ** 3 * settings.itemsize + staging,
+        output_steps=output_steps,
+        output=output_steps * fields,
+        checkpoints=min(kept, settings.steps // settings.checkpoint_freq + 1) * fields if kept else 0,
+    )
+
+
+def check_ranks(settings: Settings, ranks: int) -> None:
+    """Refuse a number of ranks among which the cube cannot be divided. Local.
+
+    Args:
+        settings: of the run; `dims` is the grid of ranks, or null for any grid.
+        ranks: number of ranks of the run.
+
+    Raises:
+        UsageError: the product of `dims` is another number, or no grid has an axis of at most L ranks.
+    """
+    side, dims = settings.L, settings.dims
+    if dims is not None and dims[0] * dims[1] * dims[2] != ranks:
+        raise UsageError(
+            f"dims: the grid {list(dims)} has {dims[0] * dims[1] * dims[2]} ranks and the run has {ranks}; "
+            f"give a grid of {ranks} ranks, or null to have one chosen"
+        )
+    if not _divides(side, ranks):
+        fewer = next(fit for fit in range(min(ranks, side**3), 0, -1) if _divides(side, fit))
+        raise UsageError(
+            f"L: {ranks} ranks make no grid of at most {side} along each axis of {side} cells; "
+            f"start {fewer} ranks, or enlarge L"
+        )
+
+
+def check_memory(settings: Settings, nodes: int = 1) -> None:
+    """Refuse a run whose fields do not fit in the memory that is free. Local.
+
+    Args:
+        settings: of the run.
+        nodes: number of machines like this one over which the ranks are spread evenly.
+
+    Raises:
+        UsageError: the share of one node is larger than the memory that is free on this one.
+    """
+    needed, free = needs(settings).memory // nodes, available_memory()
+    if needed > free:
+        fitting = int((free * nodes / (needs(settings).memory / settings.L**3)) ** (1 / 3))
+        advice = f"set L to at most {fitting}" if fitting >= settings.seed_width else "free some memory"
+        raise UsageError(
+            f"L: {settings.L}^3 cells in {settings.precision} need {in_gib(needed)} of memory a node and "
+            f"{in_gib(free)} are free; {advice}, or use more nodes"
+        )
+
+
+def check_files(settings: Settings) -> None:
+    """Refuse names that cannot be written or read, data that would be lost, and a disk that is too small. Local.
+
+    Raises:
+        UsageError: one line that names the key and says what to change.
+    """
+    if settings.restart and not Path(settings.restart_input).exists():
+        raise UsageError(
+            f"restart_input: {file_name(settings.restart_input)} does not exist; "
+            "name a checkpoint, or set restart=false"
+        )
+    need = needs(settings)
+    wanted: dict[int, int] = defaultdict(int)
+    places: dict[int, Path] = {}
+    for key, name, size in (
+        ("output", settings.output, need.output),
+        ("checkpoint_output", settings.checkpoint_output if settings.checkpoint else None, need.checkpoints),
+    ):
+        if not name:
+            continue
+        path = Path(name)
+        _check_writable(key, path)
+        if key == "output":
+            _check_replaceable(path, settings)
+        device = path.parent.stat().st_dev
+        wanted[device] += max(0, size - _size(path))
+        places[device] = path.parent
+    for device, size in wanted.items():
+        free = shutil.disk_usage(places[device]).free
+        if size > free:
+            raise UsageError(
+                f"output: {need.output_steps} output steps and checkpoints need {in_gib(size)} and "
+                f"{file_name(places[device].absolute())} has {in_gib(free)} free; enlarge plotgap or write elsewhere"
+            )
+
+
+def available_memory() -> int:
+    """Return the bytes that this process may still use: what the machine has free, or less in a container. Local."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        # Counts the caches that the system gives back on demand, which the call above does not.
+        fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        free = int(fields["MemAvailable"].split()[0]) * 1024 if "MemAvailable" in fields else free
+    return min(free, _container_memory())
+
+
+def in_gib(size: int) -> str:
+    """Show a number of bytes in GiB.
+
+    Example:
+        >>> in_gib(3 * 2**29)
+        '1.5 GiB'
+    """
+    return f"{size / 2**30:.3g} GiB" if size < 1000 * 2**30 else f"{size // 2**30:,} GiB"
+
+
+def _container_memory() -> int:
+    root = Path("/sys/fs/cgroup")
+    try:
+        return int((root / "memory.max").read_text()) - int((root / "memory.current").read_text())
+    except (OSError, ValueError):
+        return 2**63
+
+
+def _divides(side: int, ranks: int) -> bool:
+    """Tell whether `ranks` is a product of three numbers of at most `side`."""
+    divisors = [d for d in range(1, min(side, ranks) + 1) if ranks % d == 0]
+    return any(ranks % (a * b) == 0 and ranks // (a * b) <= side for a in divisors for b in divisors)
+
+
+def _check_writable(key: str, path: Path) -> None:
+    parent = path.parent
+    try:
+        if not parent.is_dir():
+            raise UsageError(f"{key}: the folder {file_name(parent)} does not exist; create it, or change {key}")
+        path.exists()
+    except (OSError, ValueError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{key}: {file_name(path)} is no legal file name; give a shorter one") from None
+    if not os.access(parent, os.W_OK):
+        raise UsageError(f"{key}: the folder {file_name(parent)} cannot be written; change its permissions, or {key}")
+
+
+def _check_replaceable(path: Path, settings: Settings) -> None:
+    name = file_name(path)
+    if not path.exists():
+        return
+    # A BP5 dataset is a folder with this index; anything else of that name is somebody's data.
+    if not (path / "md.idx").is_file():
+        raise UsageError(f"output: {name} exists and is no dataset; give output another name")
+    if not settings.overwrite and not settings.restart:
+        raise UsageError(f"output: {name} exists; set overwrite=true to replace it, or give output another name")
+
+
+def _size(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else 0
