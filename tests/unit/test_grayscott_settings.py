@@ -281,9 +281,12 @@ def test_integers_are_numbers(tmp_path: Path) -> None:
 def test_overrides_replace_keys_of_the_file() -> None:
     settings = load(
         EXAMPLES / "demo.json",
-        ["L=32", "F=0.03", "output=other.bp", 'restart_input="ckpt"', "precision=Float32", "dims=[1,1,2]", "checkpoint=true", "preset=dirichlet", "L=48"],
+        [
+            *("L=32", "F = 0.03", "output=other.bp", 'restart_input="my ckpt"', "precision=Float32"),
+            *("dims=[1,1,2]", "checkpoint=true", "preset=dirichlet", "L=48"),
+        ],
     )
-    assert (settings.L, settings.F, settings.output, settings.restart_input) == (48, 0.03, "other.bp", "ckpt")
+    assert (settings.L, settings.F, settings.output, settings.restart_input) == (48, 0.03, "other.bp", "my ckpt")
     assert (settings.precision, settings.dims, settings.checkpoint) == ("Float32", (1, 1, 2), True)
     assert (settings.boundary, settings.steps) == ("fixed", 3000)
 
