@@ -201,6 +201,8 @@ def _merge_along(rects: list[RectDomain], axis: int) -> list[RectDomain]:
     groups: dict[tuple[range, ...], list[range]] = {}
     for rect in rects:
         groups.setdefault(rect.axes[:axis] + rect.axes[axis + 1 :], []).append(rect.axes[axis])
+    if len(groups) == len(rects):
+        return rects
     merged = []
     for others, ranges in groups.items():
         ranges.sort(key=lambda r: r.start)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Self, SupportsIndex, TypeGuard, overload
 
-from gondwana.domains.point import Offset, Point, PointLike, as_point
+from gondwana.domains.point import Offset, Point, PointLike, as_point, is_integer
 
 if TYPE_CHECKING:  # Domain and RectDomain stand on this module
     from gondwana.domains.domain import Domain
@@ -115,7 +115,7 @@ class IndexSet(ABC):
     __radd__ = __add__
 
     def __contains__(self, point: object) -> bool:
-        if not isinstance(point, tuple) and (self.ndim > 1 or not isinstance(point, SupportsIndex)):
+        if not isinstance(point, tuple) and (self.ndim > 1 or not is_integer(point)):
             raise TypeError(f"a set of points contains points or tuples of {self.ndim} integers, not {point!r}")
         p = as_point(point, self.ndim)
         return any(all(map(range.__contains__, rect.axes, p)) for rect in self.rects)
@@ -162,6 +162,6 @@ class IndexSet(ABC):
             raise ValueError(f"{self} has {self.ndim} dimensions and {other} has {other.ndim}: both need the same")
 
 
-def is_point_like(value: object) -> bool:
-    """Return whether operators take ``value`` for a point: a point, a tuple, an offset or an integer. Local."""
-    return isinstance(value, tuple | Offset | SupportsIndex) and not isinstance(value, bool)
+def is_point_like(value: object) -> TypeGuard[tuple[int, ...] | Offset | SupportsIndex]:
+    """Return whether operators take ``value`` for a point: a tuple, an offset or an integer. Local."""
+    return isinstance(value, tuple | Offset) or is_integer(value)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import SupportsIndex, TypeAlias, final, overload
+from typing import SupportsIndex, TypeAlias, TypeGuard, final, overload
 
 PointLike: TypeAlias = "Point | Offset | Sequence[SupportsIndex] | SupportsIndex"
 """What stands for a point where the dimension is known: an int means the same value in every axis."""
+
+
+def is_integer(value: object) -> TypeGuard[SupportsIndex]:
+    """Return whether ``value`` is a Python or NumPy integer, which a bool is not. Local."""
+    if type(value) is int:
+        return True
+    return hasattr(value, "__index__") and not isinstance(value, bool) and not hasattr(value, "__iter__")
 
 
 def as_integer(value: object) -> int:
@@ -18,7 +25,7 @@ def as_integer(value: object) -> int:
     """
     if type(value) is int:
         return value
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    if not is_integer(value):
         raise TypeError(f"a coordinate must be an integer, not {value!r} of type {type(value).__name__}: use int(...)")
     return operator.index(value)
 
@@ -42,12 +49,14 @@ def as_point(value: PointLike, ndim: int | None = None) -> Point:
         point = value
     elif isinstance(value, Offset):
         return value.as_point(len(value.terms) if ndim is None else ndim)
-    elif hasattr(value, "__iter__"):
-        point = Point(value)
-    else:
+    elif is_integer(value):
         return Point.all(value, 1 if ndim is None else ndim)
+    else:
+        point = Point(value)
     if ndim is not None and len(point) != ndim:
-        raise ValueError(f"{point!r} has {len(point)} components where {ndim} are needed: give one for each axis")
+        raise ValueError(
+            f"{point!r} has dimension {len(point)} where {ndim} is needed: give one coordinate for each axis"
+        )
     return point
 
 
@@ -81,9 +90,9 @@ class Point(tuple[int, ...]):
     def __new__(cls, *coords: SupportsIndex | Iterable[SupportsIndex]) -> Point:
         """Check the coordinates and make the point."""
         values: Iterable[object] = coords
-        if len(coords) == 1 and isinstance(coords[0], Iterable):
+        if len(coords) == 1 and not is_integer(coords[0]) and isinstance(coords[0], Iterable):
             values = coords[0]
-        point = tuple.__new__(cls, [as_integer(value) for value in values])
+        point = tuple.__new__(cls, map(as_integer, values))
         if not point:
             raise ValueError("a Point needs at least one coordinate, for example Point(0, 0)")
         return point
@@ -96,7 +105,9 @@ class Point(tuple[int, ...]):
             >>> Point.all(1, 3)
             Point(1, 1, 1)
         """
-        return cls([value] * ndim)
+        if ndim < 1:
+            raise ValueError(f"a Point of {ndim} dimensions does not exist: the least is 1")
+        return make_point((as_integer(value),) * ndim)
 
     @classmethod
     def direction(cls, direction: int, ndim: int) -> Point:
@@ -217,9 +228,7 @@ class Point(tuple[int, ...]):
             return (other,) * len(self)
         if isinstance(other, tuple) or (offsets and isinstance(other, Offset)):
             return as_point(other, len(self))
-        if isinstance(other, SupportsIndex) and not isinstance(other, bool) and not hasattr(other, "__iter__"):
-            return (operator.index(other),) * len(self)
-        return None
+        return (operator.index(other),) * len(self) if is_integer(other) else None
 
     def __repr__(self) -> str:
         return f"Point({', '.join(map(str, self))})"
@@ -344,9 +353,7 @@ class Offset:
         return -self + other if isinstance(other, tuple) else NotImplemented
 
     def __mul__(self, other: SupportsIndex) -> Offset:
-        if isinstance(other, bool) or not isinstance(other, SupportsIndex):
-            return NotImplemented
-        return Offset(map(operator.index(other).__mul__, self._terms))
+        return Offset(map(operator.index(other).__mul__, self._terms)) if is_integer(other) else NotImplemented
 
     __rmul__ = __mul__
 

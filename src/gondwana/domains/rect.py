@@ -15,6 +15,7 @@ from gondwana.domains.point import (
     as_point,
     check_axis,
     check_permutation,
+    is_integer,
     make_point,
     split_direction,
 )
@@ -431,7 +432,7 @@ def _normal_axes(axes: Iterable[range]) -> tuple[range, ...]:
 
 def _same_dimension(a: PointLike, b: PointLike) -> tuple[Point, Point]:
     """Return both as points; an integer takes the dimension of the other one."""
-    if isinstance(a, SupportsIndex) and not hasattr(a, "__iter__"):
+    if is_integer(a):
         upper = as_point(b)
         return as_point(a, len(upper)), upper
     lower = as_point(a)
