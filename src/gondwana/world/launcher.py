@@ -1,0 +1,48 @@
+"""What the environment says about the launcher that started this process. Pure: reads variables, starts nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_VARIABLES = (
+    # launcher, variable with the rank, variable with the number of ranks (empty: it has none)
+    ("mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
+    ("flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
+    ("jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"),
+    ("mpiexec with PMI", "PMI_RANK", "PMI_SIZE"),
+    ("mpiexec of PALS", "PALS_RANKID", ""),
+    ("a launcher with PMIx", "PMIX_RANK", ""),
+)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How this process was started.
+
+    Args:
+        launcher: what started it, in words.
+        rank: its place among the processes of the job.
+        size: how many processes were started; None where the launcher does not say.
+        wired: whether the launcher offers the connection (PMI or PMIx) through which MPI finds the other ranks.
+    """
+
+    launcher: str
+    rank: int
+    size: int | None
+    wired: bool
+
+
+def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
+    """Return how the launcher describes this process, or None if no launcher started it. Local."""
+    for name, rank, size in _VARIABLES:
+        if environment.get(rank, "").isdigit():
+            count = environment.get(size, "") if size else ""
+            return Launch(name, int(environment[rank]), int(count) if count.isdigit() else None, wired=True)
+    # srun without PMI or PMIx: N processes that cannot find each other. A batch script is no step and has no such size.
+    tasks = environment.get("SLURM_STEP_NUM_TASKS", "")
+    if environment.get("SLURM_PROCID", "").isdigit() and tasks.isdigit() and int(tasks) > 1:
+        return Launch("srun", int(environment["SLURM_PROCID"]), int(tasks), wired=False)
+    return None

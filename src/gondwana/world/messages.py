@@ -1,0 +1,74 @@
+"""Messages from one rank of a team to another."""
+
+# ruff: noqa: N802 - upper-case names are MPI's, with MPI's meaning
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gondwana.world import mpi
+from gondwana.world.buffers import Buffer, as_message
+from gondwana.world.request import PersistentRequest, Request
+
+
+class Messages:
+    """The point-to-point operations of a team, under mpi4py's names.
+
+    Messages between two ranks with one tag arrive in the order in which they were sent. For a receive, ``source=None``
+    means "from any rank" and ``tag=None`` "with any tag". Only the two ranks take part: none of these is collective.
+    """
+
+    comm: mpi.Communicator
+    size: int
+
+    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Send a Python object to rank ``dest``; it is pickled. Blocking until the object may be changed."""
+        if isinstance(obj, np.ndarray):
+            raise TypeError("send pickles Python objects, which is slow for an array: use Send and Recv")
+        self.comm.send(obj, self._partner(dest, "dest"), tag)
+
+    def recv(self, source: int | None = None, tag: int | None = None) -> Any:
+        """Return an object that ``send`` sent here. Blocking until it has arrived."""
+        return (
+            self.comm.recv(None, *self._from(source, tag)) if not mpi.is_serial(self.comm) else self.comm.recv(tag=tag)
+        )
+
+    def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
+        """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""
+        self.comm.Send(as_message(buf, "buf"), self._partner(dest, "dest"), tag)
+
+    def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
+        """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
+        self.comm.Recv(as_message(buf, "buf", writable=True), *self._from(source, tag))
+
+    def Isend(self, buf: Buffer, dest: int, tag: int = 0) -> Request:
+        """Start ``Send``. Non-blocking; leave ``buf`` unchanged until the request has completed."""
+        message = as_message(buf, "buf")
+        return Request(self.comm.Isend(message, self._partner(dest, "dest"), tag), None, (message,))
+
+    def Irecv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> Request:
+        """Start ``Recv``. Non-blocking; the request's result is ``buf``."""
+        message = as_message(buf, "buf", writable=True)
+        return Request(self.comm.Irecv(message, *self._from(source, tag)), buf, (message,))
+
+    def Send_init(self, buf: Buffer, dest: int, tag: int = 0) -> PersistentRequest:
+        """Prepare sending ``buf`` to rank ``dest`` many times. Local: ``start`` of the request sends."""
+        message = as_message(buf, "buf")
+        return PersistentRequest(self.comm.Send_init(message, self._partner(dest, "dest"), tag), None, (message,))
+
+    def Recv_init(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> PersistentRequest:
+        """Prepare receiving into ``buf`` many times. Local: ``start`` of the request receives."""
+        message = as_message(buf, "buf", writable=True)
+        return PersistentRequest(self.comm.Recv_init(message, *self._from(source, tag)), buf, (message,))
+
+    def _partner(self, rank: int, what: str) -> int:
+        if not 0 <= rank < self.size:
+            raise ValueError(f"{what}={rank}, but the ranks of this team are 0 to {self.size - 1}")
+        return rank
+
+    def _from(self, source: int | None, tag: int | None) -> tuple[int | None, int | None]:
+        if source is not None:
+            self._partner(source, "source")
+        return mpi.any_source(self.comm, source), mpi.any_tag(self.comm, tag)

