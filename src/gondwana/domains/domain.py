@@ -8,7 +8,7 @@ from typing import SupportsIndex, final
 
 from gondwana.domains.index_set import IndexSet
 from gondwana.domains.point import PointLike, as_point, check_permutation
-from gondwana.domains.progression import extent, join, normal, subtract
+from gondwana.domains.progression import join, normal, subtract
 from gondwana.domains.rect import RectDomain, make_rect
 
 
@@ -178,7 +178,7 @@ def _hull(rects: Sequence[RectDomain], ndim: int) -> RectDomain:
     axes = []
     for ranges in zip(*[rect.axes for rect in rects], strict=True):
         start = min([r.start for r in ranges])
-        step = gcd(*[r.start - start for r in ranges], *[r.step for r in ranges if extent(r) > 1])
+        step = gcd(*[r.start - start for r in ranges], *[r.step for r in ranges if r.stop - r.start > 1])
         axes.append(normal(start, max([r.stop for r in ranges]), step or 1))
     return make_rect(axes)
 
@@ -198,17 +198,21 @@ def _merge(rects: list[RectDomain], ndim: int) -> tuple[RectDomain, ...]:
 
 def _merge_along(rects: list[RectDomain], axis: int) -> list[RectDomain]:
     """Join boxes that continue each other along one axis and agree in all others."""
-    groups: dict[tuple[range, ...], list[range]] = {}
+    groups: dict[tuple[range, ...], list[RectDomain]] = {}
     for rect in rects:
-        groups.setdefault(rect.axes[:axis] + rect.axes[axis + 1 :], []).append(rect.axes[axis])
+        groups.setdefault(rect.axes[:axis] + rect.axes[axis + 1 :], []).append(rect)
     if len(groups) == len(rects):
         return rects
     merged = []
-    for others, ranges in groups.items():
-        ranges.sort(key=lambda r: r.start)
-        runs = [ranges[0]]
-        for r in ranges[1:]:
-            joined = join(runs[-1], r)
-            runs[-1:] = [runs[-1], r] if joined is None else [joined]
-        merged += [make_rect((*others[:axis], run, *others[axis:])) for run in runs]
+    for group in groups.values():
+        group.sort(key=lambda rect: rect.axes[axis].start)
+        run = group[0]
+        for rect in group[1:]:
+            joined = join(run.axes[axis], rect.axes[axis])
+            if joined is None:
+                merged.append(run)
+                run = rect
+            else:
+                run = make_rect((*run.axes[:axis], joined, *run.axes[axis + 1 :]))
+        merged.append(run)
     return merged

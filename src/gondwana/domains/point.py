@@ -90,7 +90,7 @@ class Point(tuple[int, ...]):
     def __new__(cls, *coords: SupportsIndex | Iterable[SupportsIndex]) -> Point:
         """Check the coordinates and make the point."""
         values: Iterable[object] = coords
-        if len(coords) == 1 and not is_integer(coords[0]) and isinstance(coords[0], Iterable):
+        if len(coords) == 1 and isinstance(coords[0], Iterable):
             values = coords[0]
         point = tuple.__new__(cls, map(as_integer, values))
         if not point:

@@ -57,10 +57,10 @@ def subtract(a: range, b: range) -> list[range]:
     """
     first, last = b[0], b[-1]
     ratio = b.step // a.step if last > first else 1
-    if ratio - 1 <= extent(b) - 1:
+    if ratio <= extent(b):
         between = [normal(first + a.step * k, last, b.step) for k in range(1, ratio)]
     else:
-        between = [normal(start + a.step, start + b.step, a.step) for start in b[:-1]] if ratio > 1 else []
+        between = [normal(start + a.step, start + b.step, a.step) for start in b[:-1]]
     pieces = [normal(a.start, first, a.step), *between, normal(last + a.step, a.stop, a.step)]
     return [piece for piece in pieces if piece]
 

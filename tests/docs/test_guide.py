@@ -1,0 +1,21 @@
+"""The interactive examples of the guide's pages run, each page from top to bottom as one session."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide"
+PAGES = ("domains.md",)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_of_the_guide_run(page: str) -> None:
+    lines = (GUIDE / page).read_text(encoding="utf-8").splitlines()
+    # A closing fence would read as expected output; an empty line ends an example and keeps the line numbers.
+    text = "\n".join("" if line.startswith("```") else line for line in lines)
+    test = doctest.DocTestParser().get_doctest(text + "\n", {}, page, str(GUIDE / page), 0)
+    assert test.examples, "the page has no example"
+    assert doctest.DocTestRunner().run(test).failed == 0
