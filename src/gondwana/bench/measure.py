@@ -1,0 +1,104 @@
+"""Timing variants of one operation in turns, so that the machine's moods hit all of them alike."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from gondwana.errors import GondwanaError, UsageError
+from gondwana.world.team import Team
+
+WARM_UP = 2
+MAX_CALLS = 1_000_000
+
+
+def interleave(
+    variants: Mapping[str, Callable[[], object]],
+    *,
+    repeat: int = 20,
+    batch_seconds: float = 0.02,
+    team: Team | None = None,
+    compilations: Callable[[], int] = lambda: 0,
+) -> dict[str, list[float]]:
+    """Time every variant in every round. Collective over team if one is given, else local.
+
+    A variant is called a few times first, which compiles what there is to compile. Each sample is then a batch of calls
+    that lasts about `batch_seconds`, so that neither the clock nor a sleeping thread counts; a tenth of a batch runs
+    untimed before it, while the previous variant's threads go to rest. The order rotates from round to round.
+
+    Args:
+        variants: what to call, by name.
+        repeat: rounds, at least 1.
+        batch_seconds: length of a batch [s].
+        team: ranks that call the variants together: they start each batch at a barrier, make the same number of calls,
+            and the slowest rank's time counts.
+        compilations: number of functions that this process has compiled so far.
+
+    Returns:
+        Seconds a call, one sample a round, by name; the samples of a round have the same index.
+
+    Raises:
+        UsageError: no variant or no round.
+        GondwanaError: something was compiled while the clock ran.
+
+    Example:
+        >>> samples = interleave({"sum": lambda: sum(range(100))}, repeat=3, batch_seconds=0.001)
+        >>> len(samples["sum"])
+        3
+    """
+    if not variants or repeat < 1:
+        raise UsageError(f"{len(variants)} variants and {repeat} rounds: give at least one of each")
+    names = list(variants)
+    calls = {name: _calls_in_batch(variants[name], batch_seconds, team) for name in names}
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    compiled = compilations()
+    with _no_collection():
+        for number in range(repeat):
+            for position in range(len(names)):
+                name = names[(number + position) % len(names)]
+                _batch(variants[name], math.ceil(calls[name] / 10), team)
+                samples[name].append(_batch(variants[name], calls[name], team) / calls[name])
+    if compilations() != compiled:
+        raise GondwanaError("a function was compiled while the clock ran; call the variant with its final arguments")
+    return {name: _slowest(values, team) for name, values in samples.items()}
+
+
+def _batch(call: Callable[[], object], calls: int, team: Team | None) -> float:
+    if team is not None:
+        team.barrier()
+    start = time.perf_counter()
+    for _ in range(calls):
+        call()
+    return time.perf_counter() - start
+
+
+def _calls_in_batch(call: Callable[[], object], seconds: float, team: Team | None) -> int:
+    """How often to call so that a batch lasts `seconds`: doubled until the estimate rests on a tenth of that."""
+    _batch(call, WARM_UP, team)
+    calls = 1
+    while True:
+        [elapsed] = _slowest([_batch(call, calls, team)], team)
+        if elapsed >= seconds / 10 or calls >= MAX_CALLS:
+            return min(MAX_CALLS, max(1, round(calls * seconds / max(elapsed, 1e-9))))
+        calls *= 2
+
+
+def _slowest(values: list[float], team: Team | None) -> list[float]:
+    if team is None:
+        return values
+    return [max(of_ranks) for of_ranks in zip(*team.allgather(values), strict=True)]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python's garbage collector out of the timed batches."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

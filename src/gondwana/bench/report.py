@@ -1,0 +1,134 @@
+"""The result of a benchmark: rows of figures and the machine they are from, as a table and as a file."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gondwana.bench import build
+from gondwana.errors import UsageError
+
+PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
+
+Row = dict[str, Any]
+
+
+def environment() -> dict[str, Any]:
+    """Describe the machine and the software that figures depend on. Local.
+
+    Example:
+        >>> environment()["cores"] >= 1
+        True
+    """
+    mpi = build.loaded_mpi()
+    return {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpu": _cpu(),
+        "cores": len(os.sched_getaffinity(0)),
+        "governor": _governor(),
+        "load_average": list(os.getloadavg()),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": _versions(),
+        "compiler": build.compiler_version(),
+        "compiler_flags": list(build.FLAGS),
+        "mpi_library": str(mpi) if mpi else None,
+    }
+
+
+@dataclass
+class Report:
+    """The figures of one benchmark.
+
+    Attributes:
+        benchmark: its name.
+        rows: one mapping for each measured case, all with the same keys.
+        command: the command line that repeats it.
+        environment: of the machine, at the start.
+    """
+
+    benchmark: str
+    rows: list[Row] = field(default_factory=list)
+    command: list[str] = field(default_factory=lambda: list(sys.argv))
+    environment: dict[str, Any] = field(default_factory=environment)
+
+    def write(self, path: str | Path) -> None:
+        """Write the report as JSON, complete or not at all. Local.
+
+        Raises:
+            UsageError: the file cannot be written.
+        """
+        target = Path(path)
+        draft = target.with_name(f".{uuid.uuid4().hex}")
+        try:
+            draft.write_text(json.dumps(asdict(self), indent=2, allow_nan=False) + "\n")
+            draft.replace(target)
+        except OSError as error:
+            raise UsageError(f"--json {target}: cannot be written ({error.strerror}); name another file") from None
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def show(self, columns: Mapping[str, str]) -> None:
+        """Print the rows as a table. Local.
+
+        Args:
+            columns: heading by the row's key, in the order of the table.
+        """
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(title=f"gondwana bench {self.benchmark}", caption=self.environment["cpu"])
+        for heading in columns.values():
+            table.add_column(heading, justify="right")
+        for row in self.rows:
+            table.add_row(*(_cell(row[key]) for key in columns))
+        Console().print(table)
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse a file name before the benchmark runs for minutes and cannot write it. Local."""
+    folder = Path(path).absolute().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"--json {path}: the folder {folder} does not exist or cannot be written; name another")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _cpu() -> str:
+    names: Sequence[str] = [
+        line.split(":", 1)[1].strip() for line in build.processor().splitlines() if line.startswith("model name")
+    ]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _governor() -> str | None:
+    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _versions() -> dict[str, str | None]:
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    return versions
