@@ -1,0 +1,309 @@
+"""The one door to ADIOS2: every call that could silently write wrong data or end the interpreter is refused here.
+
+What the plain wheel (2.12) does when it is not guarded, each found by trying: it writes wrong data for arrays that are
+not C-contiguous and for Python's ``bool``; it rejects NumPy's scalars; it ends the process for an operator that it was
+built without, and for closing a reader of a dataset without steps; several writers of one name lose data silently.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from threading import RLock
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.errors import UsageError
+from gondwana.io.paths import DatasetError, claim
+
+AttributeValue = str | int | float | Sequence[str] | Sequence[int] | Sequence[float]
+
+#: ADIOS2's name of every element type that it can store, and ours.
+TYPE_OF_NAME: dict[str, np.dtype[Any]] = {
+    "int8_t": np.dtype(np.int8),
+    "char": np.dtype(np.int8),
+    "int16_t": np.dtype(np.int16),
+    "int32_t": np.dtype(np.int32),
+    "int64_t": np.dtype(np.int64),
+    "uint8_t": np.dtype(np.uint8),
+    "uint16_t": np.dtype(np.uint16),
+    "uint32_t": np.dtype(np.uint32),
+    "uint64_t": np.dtype(np.uint64),
+    "float": np.dtype(np.float32),
+    "double": np.dtype(np.float64),
+    "float complex": np.dtype(np.complex64),
+    "double complex": np.dtype(np.complex128),
+}
+
+OPERATORS = ("blosc", "bzip2", "zfp", "sz", "sz3", "mgard", "png", "libpressio")
+
+#: ADIOS2's reader is not thread-safe: everything that calls it holds this lock.
+LOCK = RLock()
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@cache
+def load() -> ModuleType:
+    """Import adios2, or say how to install it. Local."""
+    try:
+        import adios2
+    except ImportError as error:
+        raise UsageError(f"datasets need adios2 ({error}): pip install 'gondwana[io]'") from None
+    module: ModuleType = adios2
+    return module
+
+
+def version() -> str:
+    """Return the version of adios2, and whether MPI is in it. Local."""
+    return f"{load().__version__} {'with' if built_with_mpi() else 'without'} MPI"
+
+
+def built_with_mpi() -> bool:
+    """Return whether every rank may write its own block. Local."""
+    return bool(load().is_built_with_mpi)
+
+
+def check_type(name: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
+    """Return the element type, or raise UsageError when ADIOS2 cannot store it. Local."""
+    given = np.dtype(dtype)
+    if given not in TYPE_OF_NAME.values():
+        legal = sorted({str(t) for t in TYPE_OF_NAME.values()})
+        raise UsageError(f"{name!r} has elements of type {given}; a dataset holds {', '.join(legal)}: convert it first")
+    return given
+
+
+@cache
+def has_operator(name: str) -> bool:
+    """Return whether this adios2 can apply an operator, found out in another process. Local.
+
+    Asking for an operator that was not built in ends the process with no exception, so a process is sacrificed.
+    """
+    code = f"import adios2; adios2.Adios().define_operator('probe', {name!r})"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def check_operator(name: str) -> None:
+    """Raise UsageError for a compression operator that this adios2 was built without. Local."""
+    if name in OPERATORS and has_operator(name):
+        return
+    legal = ", ".join(o for o in OPERATORS if has_operator(o)) or "none (the wheels from PyPI have no compressor)"
+    raise UsageError(f"the operator {name!r} is not in this adios2 {version()}; legal are: {legal}")
+
+
+def failure(action: str, error: Exception) -> DatasetError:
+    """Return what ADIOS2 reports as one readable line. Local."""
+    text = _COLOUR.sub("", str(error)).strip().replace("\n", " ")
+    reason = re.sub(r"^\[[^]]*\] \[ADIOS2 EXCEPTION\] (<[^>]*>\s*)*:?\s*", "", text)
+    return DatasetError(f"{action}: {reason}")
+
+
+class BPWriter:
+    """Writes one BP5 dataset, step by step. Local, or collective over the communicator when there is one.
+
+    Blocks are read when the step ends, not before: they stay referenced until then and must not change.
+
+    Args:
+        path: the dataset, a directory that ends in ``.bp``.
+        keep: how many of the steps that are there to keep; new ones follow them. None: start a new dataset.
+        operator: a compression operator for all arrays, from ``OPERATORS``.
+        comm: an MPI communicator, for an adios2 that was built with MPI.
+
+    Raises:
+        UsageError: the operator is not available, or another program is writing this dataset.
+        DatasetError: ADIOS2 cannot create the dataset.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, keep: int | None = None, operator: str | None = None, comm: Any = None
+    ) -> None:
+        adios2 = load()
+        self.path = Path(path)
+        self._mode = adios2.bindings.Mode
+        self._operator = operator
+        if operator is not None:
+            check_operator(operator)
+        append = bool(keep)
+        self._lock: int | None = None
+        if comm is None or comm.Get_rank() == 0:
+            self._lock = claim(self.path, empty=not append)
+        if comm is not None:
+            comm.Barrier()
+        self._adios = adios2.Adios(comm) if comm is not None else adios2.Adios()
+        self._io = self._adios.declare_io("SimulationOutput")
+        self._io.set_engine("BP5")
+        # Readers, `gondwana ls` among them, rely on the minimum and maximum of every block.
+        self._io.set_parameters({"StatsLevel": "1"} | ({"AppendAfterSteps": str(keep)} if append else {}))
+        self._alive: list[npt.NDArray[Any]] = []
+        try:
+            self._engine = self._io.open(str(self.path), self._mode.Append if append else self._mode.Write)
+        except Exception as error:
+            self._release()
+            raise failure(f"cannot create the dataset {self.path}", error) from None
+
+    def attribute(self, name: str, value: AttributeValue) -> None:
+        """Store an attribute: text, a number, or a sequence of one of them. Truth values become 0 or 1. Local."""
+        content: Any = value
+        if isinstance(value, str):
+            content = value
+        elif isinstance(value, Sequence) and value and all(isinstance(item, str) for item in value):
+            content = list(value)
+        else:
+            content = np.asarray(value)
+            if content.dtype == np.bool_:
+                content = content.astype(np.int32)
+            if content.size == 0 or content.dtype not in TYPE_OF_NAME.values():
+                raise UsageError(f"the attribute {name!r} = {value!r} must be text, numbers, or a sequence of them")
+            content = np.ascontiguousarray(content) if content.ndim else content
+        self._io.define_attribute(name, content)
+
+    def begin_step(self) -> None:
+        """Start a step."""
+        try:
+            self._engine.begin_step()
+        except Exception as error:
+            raise failure(f"cannot write to {self.path}", error) from None
+
+    def put(self, name: str, block: npt.NDArray[Any], start: Sequence[int], shape: Sequence[int]) -> None:
+        """Add one block of a global array to this step. Local.
+
+        Args:
+            name: the variable.
+            block: the cells; copied unless contiguous, and not to be changed before the step ends.
+            start: where the block begins in the global array, in cells.
+            shape: the global array's shape, in cells.
+        """
+        check_type(name, block.dtype)
+        block = np.ascontiguousarray(block)
+        where, whole = [int(i) for i in start], [int(n) for n in shape]
+        variable = self._io.inquire_variable(name)
+        if variable is None:
+            variable = self._io.define_variable(name, block, whole, where, list(block.shape))
+            if self._operator is not None:
+                variable.add_operation_string(self._operator, {})
+        variable.set_shape(whole)
+        variable.set_selection([where, list(block.shape)])
+        self._alive.append(block)
+        self._engine.put(variable, block, self._mode.Deferred)
+
+    def put_scalar(self, name: str, value: int | float, dtype: npt.DTypeLike | None = None) -> None:
+        """Add one number to this step; its type must be the same in every step. Local."""
+        number = np.array(value, dtype)
+        check_type(name, number.dtype)
+        variable = self._io.inquire_variable(name) or self._io.define_variable(name, number)
+        self._engine.put(variable, number, self._mode.Sync)
+
+    def end_step(self) -> None:
+        """Write the step: once it returns, readers can see it.
+
+        Raises:
+            DatasetError: the data could not be written; the steps before stay readable.
+        """
+        try:
+            self._engine.end_step()
+        except Exception as error:
+            raise failure(f"cannot write to {self.path}", error) from None
+        finally:
+            self._alive.clear()
+
+    def close(self) -> None:
+        """Close the dataset."""
+        try:
+            self._engine.close()
+        except Exception as error:
+            raise failure(f"cannot close {self.path}", error) from None
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+class BPReader:
+    """Random access to the steps that a dataset had when it was opened. Local; hold ``LOCK`` around every call.
+
+    Raises:
+        DatasetError: ADIOS2 cannot open it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        adios2 = load()
+        self.path = path
+        self._mode = adios2.bindings.Mode
+        # The objects reach one another by plain pointers: they must live as long as the engine.
+        self._adios = adios2.Adios()
+        self._io = self._adios.declare_io("reader")
+        self._io.set_engine("BP5")
+        self._io.set_parameter("OpenTimeoutSecs", "0")
+        try:
+            self._engine = self._io.open(str(path), self._mode.ReadRandomAccess)
+        except Exception as error:
+            raise failure(f"cannot read the dataset {path}", error) from None
+
+    def variables(self) -> dict[str, dict[str, str]]:
+        """Return what ADIOS2 says about each variable."""
+        found: dict[str, dict[str, str]] = self._io.available_variables()
+        return found
+
+    def attributes(self) -> dict[str, Any]:
+        """Return every attribute: str, list of str, a NumPy number or an array."""
+        return {name: self._attribute(name) for name in sorted(self._io.available_attributes())}
+
+    def attribute_types(self) -> dict[str, str]:
+        """Return ADIOS2's name of every attribute's type."""
+        return {name: str(about["Type"]) for name, about in sorted(self._io.available_attributes().items())}
+
+    def _attribute(self, name: str) -> Any:
+        attribute = self._io.inquire_attribute(name)
+        if attribute.type() != "string":
+            return attribute.data()
+        return attribute.data_string()
+
+    def blocks(self, name: str, step: int) -> list[dict[str, str]]:
+        """Return the blocks of a variable in one step."""
+        found: list[dict[str, str]] = self._engine.blocks_info(name, step)
+        return found
+
+    def read(
+        self, name: str, steps: tuple[int, int], start: Sequence[int], count: Sequence[int], dtype: np.dtype[Any]
+    ) -> npt.NDArray[Any]:
+        """Return a box of some consecutive steps, the step being the first axis.
+
+        Args:
+            name: the variable.
+            steps: the first step and the number of them, as the dataset counts.
+            start: the corner of the box, in cells; empty for a number.
+            count: the box's shape, in cells.
+            dtype: the variable's element type.
+        """
+        cells = np.empty((steps[1], *count), dtype)
+        if cells.size == 0:
+            return cells
+        variable = self._io.inquire_variable(name)
+        variable.set_step_selection(list(steps))
+        if count:
+            variable.set_selection([[int(i) for i in start], [int(n) for n in count]])
+        try:
+            self._engine.get(variable, cells.reshape(-1, *count[1:]) if count else cells, self._mode.Sync)
+        except Exception as error:
+            raise failure(f"cannot read {name!r} of {self.path}", error) from None
+        return cells
+
+    def close(self) -> None:
+        """Close the dataset."""
+        self._engine.close()
+
+
+def as_settings(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as plain Python values, for JSON and for xarray. Local."""
+    return {name: value.tolist() if isinstance(value, np.generic) else value for name, value in attributes.items()}

@@ -1,0 +1,166 @@
+"""One writer for many ranks: blocks meet in memory that rank 0's node shares, and one process writes them.
+
+A plain adios2 has no MPI, and several writers of one name lose data. So rank 0 answers for the dataset: ranks of its
+node copy their blocks, without ghosts, into memory that the writing process maps; ranks of other nodes send theirs to
+rank 0. Two buffers take turns, so that a step is computed while the one before is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.io.adios import AttributeValue
+from gondwana.io.background import BackgroundWriter
+from gondwana.io.layout import Arrays, block_of, cells_of, shape_of
+from gondwana.io.staged import ALIGNMENT, Placed, Plan, StagedWriter, Step
+from gondwana.io.staging import SharedFile, window
+from gondwana.world import Team
+
+_TAG = 16_201
+
+
+class Backend(Protocol):
+    """Writes staged steps: in this process or in another."""
+
+    def submit(self, step: Step) -> None:
+        """Take a step to write."""
+
+    def wait(self, pending: int) -> None:
+        """Block until at most so many steps are still to be written."""
+
+    def close(self) -> None:
+        """Write everything and close the dataset."""
+
+    def abandon(self) -> None:
+        """Close after an error elsewhere."""
+
+
+def remote_ranks(team: Team) -> list[int]:
+    """Return the ranks that share no memory with rank 0. Collective over team at first use, then local."""
+    here = team.node_of(0)
+    return [rank for rank in range(team.size) if team.node_of(rank) != here]
+
+
+class AggregatedSink:
+    """Writes steps through rank 0 of the team. Collective over team.
+
+    Args:
+        team: the ranks of the arrays.
+        path: the dataset.
+        arrays: what every step holds; later steps may bring other arrays of the same layout.
+        attributes: the dataset's attributes.
+        keep: how many steps that are there to keep; None starts a new dataset.
+        operator: a compression operator, or None.
+        background: write in another process (two buffers), or before ``write`` returns (one).
+    """
+
+    def __init__(
+        self,
+        team: Team,
+        path: str,
+        arrays: Arrays,
+        attributes: Mapping[str, AttributeValue],
+        *,
+        keep: int | None,
+        operator: str | None,
+        background: bool,
+    ) -> None:
+        self._team = team
+        self._count = 0
+        self._backend: Backend | None = None
+        self._buffers: list[SharedFile] = []
+        self._remote = remote_ranks(team)
+        self._placed, size = self._place(arrays)
+        error: Exception | None = None
+        try:
+            for _ in range(2 if background else 1):
+                self._buffers.append(SharedFile(size))
+        except Exception as problem:
+            error = problem
+        team.agree(error)
+        paths = team.gather([buffer.path for buffer in self._buffers])
+        try:
+            if paths is not None:
+                variables = {name: (shape_of(array), array.dtype) for name, array in arrays.items()}
+                blocks = tuple(chain.from_iterable(self._placed.values()))
+                buffers = tuple(zip(*paths, strict=True))
+                plan = Plan(path, keep, operator, dict(attributes), variables, blocks, buffers)
+                self._backend = BackgroundWriter(plan) if background else StagedWriter(plan)
+        except Exception as problem:
+            error = problem
+        team.agree(error)
+
+    def write(self, step: int, arrays: Arrays, scalars: Mapping[str, int | float]) -> None:
+        """Stage one step; the arrays may change once it returns. Collective over team."""
+        team, index = self._team, self._count % len(self._buffers)
+        self._count += 1
+        self._wait_for_buffer()
+        for placed in self._placed[team.rank]:
+            cells = cells_of(arrays[placed.variable])
+            if team.rank in self._remote:
+                team.Send(np.ascontiguousarray(cells), 0, _TAG)
+            else:
+                np.copyto(self._window(index, placed, cells.dtype), cells)
+        if team.rank == 0:
+            for placed in chain.from_iterable(self._placed[rank] for rank in self._remote):
+                team.Recv(self._window(index, placed, arrays[placed.variable].dtype), placed.rank, _TAG)
+        team.node.barrier()
+        if self._backend is not None:
+            self._backend.submit(Step(index, step, dict(scalars)))
+
+    def close(self) -> None:
+        """Wait until everything is written. Collective over team."""
+        error: Exception | None = None
+        try:
+            if self._backend is not None:
+                self._backend.close()
+        except Exception as problem:
+            error = problem
+        self._give_back()
+        self._team.agree(error)
+
+    def abandon(self) -> None:
+        """Finish what was staged, after an error elsewhere. Local."""
+        if self._backend is not None:
+            self._backend.abandon()
+        self._give_back()
+
+    def _wait_for_buffer(self) -> None:
+        """Wait until the next buffer may be filled, and learn together if writing failed. Collective over team."""
+        error: Exception | None = None
+        try:
+            if self._backend is not None:
+                self._backend.wait(len(self._buffers) - 1)
+        except Exception as problem:
+            error = problem
+        self._team.agree(error)
+
+    def _give_back(self) -> None:
+        for buffer in self._buffers:
+            buffer.close()
+        self._backend = None
+
+    def _window(self, index: int, placed: Placed, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        return window(self._buffers[index].bytes, placed.offset, placed.block.count, dtype)
+
+    def _place(self, arrays: Arrays) -> tuple[dict[int, list[Placed]], int]:
+        """Decide where the blocks of each rank lie, as far as this rank must know, and the size of its own file."""
+        placed: dict[int, list[Placed]] = {}
+        size = 0
+        for rank in range(self._team.size) if self._team.rank == 0 else [self._team.rank]:
+            file = 0 if rank in self._remote else rank
+            offset = size if file == self._team.rank else 0
+            placed[rank] = []
+            for name, array in arrays.items():
+                block = block_of(array, rank)
+                if block.size:
+                    placed[rank].append(Placed(name, rank, block, file, offset))
+                    offset += -(-block.size * array.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+            if file == self._team.rank:
+                size = offset
+        return placed, size

@@ -1,0 +1,118 @@
+"""How a global array lies in a dataset: which block of which rank, and the order of the axes.
+
+ADIOS2 stores the last axis contiguously. An array of order "F" (axis 0 contiguous) is stored with its axes reversed,
+so that its memory is written as it is: a field over x, y, z becomes a variable of shape {Lz, Ly, Lx}. An array of order
+"C" keeps its axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.domains.rect import RectDomain
+from gondwana.errors import UsageError
+from gondwana.io.adios import check_type
+
+AXES = "xyz"
+
+
+class Cells(Protocol):
+    """One rank's memory of a distributed array."""
+
+    def restrict(self, domain: RectDomain, /) -> Cells:
+        """Return the view on a part of the domain."""
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """Return the memory as an array with the axes of the domain."""
+
+
+class Distributed(Protocol):
+    """What reading and writing need from a distributed array: ``gondwana.arrays.GlobalArray`` has it all."""
+
+    @property
+    def domain(self) -> RectDomain:
+        """The index domain of the whole array."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of its elements."""
+
+    @property
+    def order(self) -> Literal["C", "F"]:
+        """Which axis is contiguous in memory: the last ("C") or the first ("F")."""
+
+    @property
+    def owned(self) -> RectDomain:
+        """The cells of this rank, maybe none."""
+
+    @property
+    def local(self) -> Cells:
+        """This rank's memory: its cells and the ghosts around them."""
+
+    def owned_of(self, rank: int, /) -> RectDomain:
+        """Return the cells of any rank."""
+
+
+Arrays = Mapping[str, Distributed]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One rank's part of a variable, on disk: where it starts and how many cells it has, per axis."""
+
+    start: tuple[int, ...]
+    count: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return prod(self.count)
+
+
+def _on_disk(array: Distributed, per_axis: Sequence[int]) -> tuple[int, ...]:
+    return tuple(per_axis) if array.order == "C" else tuple(reversed(per_axis))
+
+
+def shape_of(array: Distributed) -> tuple[int, ...]:
+    """Return the shape of the variable that stores an array, in cells. Local."""
+    return _on_disk(array, array.domain.shape)
+
+
+def axes_of(array: Distributed) -> list[str]:
+    """Return the names of the variable's axes: x, y, z for the array's first ones. Local."""
+    ndim = array.domain.ndim
+    names = AXES[:ndim] if ndim <= len(AXES) else [f"x{axis}" for axis in range(ndim)]
+    return list(names if array.order == "C" else reversed(names))
+
+
+def block_of(array: Distributed, rank: int) -> Block:
+    """Return the part of the variable that a rank owns; without cells if it owns none. Local."""
+    owned, whole = array.owned_of(rank), array.domain
+    if owned.is_empty:
+        return Block((0,) * whole.ndim, (0,) * whole.ndim)
+    start = [(first - lo) // step for first, lo, step in zip(owned.lo, whole.lo, whole.stride, strict=True)]
+    return Block(_on_disk(array, start), _on_disk(array, owned.shape))
+
+
+def cells_of(array: Distributed) -> npt.NDArray[Any]:
+    """Return this rank's own cells, without ghosts, with the axes of the variable. Local; a view."""
+    cells = array.local.restrict(array.owned).numpy()
+    return cells if array.order == "C" else cells.T
+
+
+def check_arrays(arrays: Arrays) -> None:
+    """Raise UsageError unless all arrays can be written. Local."""
+    if not arrays:
+        raise UsageError("a dataset needs at least one array, got none")
+    for name, array in arrays.items():
+        check_type(name, array.dtype)
+        if array.domain.is_empty:
+            raise UsageError(f"{name!r} has no cells: a dataset stores arrays with at least one")
+        if name == "step":
+            raise UsageError("the name 'step' is taken by the number of the step: rename the array")

@@ -1,0 +1,124 @@
+"""Where datasets live: what may be written there, whether it fits, and who writes it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from pathlib import Path
+
+from gondwana.errors import GondwanaError, UsageError
+
+StrPath = str | os.PathLike[str]
+
+#: A writer that was killed may still finish its last step in the background; a restart waits that long for it.
+PATIENCE_S = 10.0
+
+
+class DatasetError(GondwanaError, OSError):
+    """A dataset could not be written or read: the disk is full, a file is damaged, or the writer died."""
+
+
+def is_dataset(path: Path) -> bool:
+    """Return whether a directory is a BP dataset, maybe without a step yet. Local."""
+    return (path / "md.idx").is_file()
+
+
+def has_steps(path: Path) -> bool:
+    """Return whether a dataset can be opened for reading. Local.
+
+    ADIOS2 ends the process when it closes a reader of a dataset whose index is still empty.
+    """
+    index = path / "md.idx"
+    return index.is_file() and index.stat().st_size > 0
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of all files under a directory. Local."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) -> None:
+    """Raise UsageError unless a dataset of this size can be written. Local; nothing is created.
+
+    Args:
+        path: the dataset to write.
+        bytes_needed: what it will hold at the end, in bytes.
+        replace: whether a dataset that is there may be replaced (its space counts as free) or appended to.
+
+    Example:
+        >>> check_output("/proc/gs.bp")
+        Traceback (most recent call last):
+        gondwana.errors.UsageError: cannot write '/proc/gs.bp': no permission in '/proc'
+    """
+    target = Path(path).absolute()
+    if not target.name or str(path).endswith(("/.", "..")):
+        raise UsageError(f"'{path}' is not the name of a dataset: give one like gs.bp")
+    reclaimed = 0
+    if target.is_dir() and any(target.iterdir()):
+        if not is_dataset(target):
+            raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
+        if not replace:
+            raise UsageError(f"'{path}' exists: remove it or choose another name")
+        reclaimed = size_of(target)
+    elif target.exists() and not target.is_dir():
+        raise UsageError(f"cannot write '{path}': a file is there; remove it or choose another name")
+    ancestor = next(parent for parent in (target, *target.parents) if os.path.lexists(parent))
+    if not ancestor.is_dir():
+        raise UsageError(f"cannot write '{path}': '{ancestor}' is not a directory")
+    if not os.access(ancestor, os.W_OK | os.X_OK) or os.statvfs(ancestor).f_flag & os.ST_RDONLY:
+        raise UsageError(f"cannot write '{path}': no permission in '{ancestor}'")
+    free = shutil.disk_usage(ancestor).free + reclaimed
+    if bytes_needed > free:
+        raise UsageError(
+            f"cannot write '{path}': it needs {in_units(bytes_needed)} and '{ancestor}' has {in_units(free)} free; "
+            "write fewer steps, or choose another disk"
+        )
+
+
+def in_units(size: int) -> str:
+    """Return a number of bytes for people to read. Local."""
+    amount = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024 or unit == "TiB":
+            break
+        amount /= 1024
+    return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def claim(path: Path, *, empty: bool) -> int:
+    """Become the only writer of a dataset and return the descriptor that stands for it; close it to give it up. Local.
+
+    The lock is the system's and ends with the process, so that a killed writer leaves nothing behind. Removes what is
+    there if ``empty``.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as error:
+        raise DatasetError(f"cannot create the dataset '{path}': {error.strerror}") from None
+    deadline = time.monotonic() + PATIENCE_S
+    while not _lock(descriptor):
+        if time.monotonic() > deadline:
+            os.close(descriptor)
+            raise UsageError(f"another program is writing '{path}': wait for it, or choose another name")
+        time.sleep(0.02)
+    if empty:
+        for entry in path.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+    return descriptor
+
+
+def _lock(descriptor: int) -> bool:
+    """Return False if another process has the lock; a file system without locks lets everybody in."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,202 @@
+"""Write the steps of a parallel run into one dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import numpy as np
+
+from gondwana.errors import UsageError
+from gondwana.io import adios
+from gondwana.io.adios import AttributeValue, BPWriter
+from gondwana.io.aggregate import AggregatedSink, remote_ranks
+from gondwana.io.dataset import Dataset
+from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays, shape_of
+from gondwana.io.paths import StrPath, check_output, has_steps
+from gondwana.world import Team, world
+
+
+class _Sink(Protocol):
+    def write(self, step: int, arrays: Arrays, scalars: Mapping[str, int | float]) -> None: ...
+    def close(self) -> None: ...
+    def abandon(self) -> None: ...
+
+
+class _DirectSink:
+    """Every rank writes its own block: for an adios2 that was built with MPI."""
+
+    def __init__(
+        self,
+        team: Team,
+        path: str,
+        attributes: Mapping[str, AttributeValue],
+        *,
+        keep: int | None,
+        operator: str | None,
+    ) -> None:
+        self._team = team
+        self._out = BPWriter(path, keep=keep, operator=operator, comm=team.comm)
+        for name, value in attributes.items():
+            self._out.attribute(name, value)
+
+    def write(self, step: int, arrays: Arrays, scalars: Mapping[str, int | float]) -> None:
+        self._out.begin_step()
+        for name, array in arrays.items():
+            block = block_of(array, self._team.rank)
+            if block.size:
+                self._out.put(name, cells_of(array), block.start, shape_of(array))
+        if self._team.rank == 0:
+            self._out.put_scalar("step", step, np.int32)
+            for name, value in scalars.items():
+                self._out.put_scalar(name, value)
+        self._out.end_step()
+
+    def close(self) -> None:
+        self._out.close()
+
+    def abandon(self) -> None:
+        """Leave the dataset as it is: closing it would be collective."""
+
+
+class StepWriter:
+    """Writes global arrays, step after step, into one ADIOS2 dataset. Collective over team.
+
+    The dataset is one BP5 directory whatever the number of ranks. With the plain adios2 wheel rank 0's node gathers the
+    blocks in shared memory and a process beside the ranks writes them, so that no rank waits for the disk unless two
+    steps are still to be written; with an adios2 that has MPI every rank writes its own block. Each step also holds the
+    number ``step`` (int32).
+
+    Use it as a context manager: an error inside leaves the steps so far complete.
+
+    Args:
+        path: the dataset, for example ``gs.bp``. A dataset that is there is replaced, unless ``append_after`` is given.
+        arrays: what every step holds, by name: all of one team, float32, float64, integers or complex.
+        attributes: text, numbers or sequences of them; see ``gondwana.io.provenance``.
+        append_after: continue the dataset that is there: its steps up to this number stay, later ones are cut off.
+        operator: a compression operator for all arrays, if this adios2 has one.
+        background: False to write each step before ``write`` returns.
+        team: the ranks of the arrays.
+
+    Raises:
+        UsageError: an array cannot be stored, or the dataset cannot be written there.
+        DatasetError: no memory to stage a step.
+
+    Example:
+        >>> import gondwana as gw
+        >>> u = gw.zeros(gw.RectDomain((0, 0, 0), (8, 8, 8)), order="F")
+        >>> with StepWriter("/tmp/example.bp", {"U": u}) as out:
+        ...     out.write(10, {"U": u})
+        >>> Dataset("/tmp/example.bp").steps
+        array([10], dtype=int32)
+    """
+
+    def __init__(
+        self,
+        path: StrPath,
+        arrays: Arrays,
+        *,
+        attributes: Mapping[str, AttributeValue] | None = None,
+        append_after: int | None = None,
+        operator: str | None = None,
+        background: bool = True,
+        team: Team = world,
+    ) -> None:
+        self._team = team
+        self._layout = _layout(arrays)
+        self._last: int | None = append_after
+        self.path = Path(path).absolute()
+        error: Exception | None = None
+        keep: int | None = None
+        try:
+            check_arrays(arrays)
+            adios.load()
+            if operator is not None and team.rank == 0:
+                adios.check_operator(operator)
+            if team.rank == 0:
+                check_output(self.path)
+                keep = None if append_after is None else steps_to_keep(self.path, append_after)
+        except Exception as problem:
+            error = problem
+        team.agree(error)
+        keep = team.bcast(keep)
+        direct = adios.built_with_mpi() and team.size > 1
+        described: dict[str, AttributeValue] = {f"{name}/dims": axes_of(array) for name, array in arrays.items()}
+        described |= {"gondwana_io": _way(team, direct), "gondwana_adios2": adios.version(), **(attributes or {})}
+        self._sink: _Sink
+        if direct:
+            self._sink = _DirectSink(team, str(self.path), described, keep=keep, operator=operator)
+        else:
+            self._sink = AggregatedSink(
+                team, str(self.path), arrays, described, keep=keep, operator=operator, background=background
+            )
+
+    def write(self, step: int, arrays: Arrays, scalars: Mapping[str, int | float] | None = None) -> None:
+        """Write one step; the arrays may change as soon as it returns. Collective over team.
+
+        Args:
+            step: the number of the step, larger than that of the one before.
+            arrays: the same names and layouts as at the start; other arrays of the same shape may take turns.
+            scalars: more numbers of this step, the same names in every step.
+
+        Raises:
+            UsageError: the arrays are not those of this dataset, or the step is not a later one.
+            DatasetError: an earlier step could not be written, for example because the disk is full. All ranks raise.
+        """
+        if _layout(arrays) != self._layout:
+            raise UsageError(f"{self.path.name} was started with {_names(self._layout)}: write those, divided alike")
+        if self._last is not None and step <= self._last:
+            raise UsageError(f"step {step} of {self.path.name} would follow step {self._last}: steps must increase")
+        self._last = step
+        self._sink.write(step, arrays, scalars or {})
+
+    def close(self) -> None:
+        """Wait until everything is on disk as far as the system goes, and close the dataset. Collective over team.
+
+        Raises:
+            DatasetError: a step could not be written.
+        """
+        self._sink.close()
+
+    def __enter__(self) -> StepWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._sink.abandon()
+
+
+def steps_to_keep(path: StrPath, last: int) -> int | None:
+    """Return how many steps of a dataset to keep so that none is later than ``last``; None: start anew. Local.
+
+    Args:
+        path: the dataset, which may be missing.
+        last: the number of the simulation step that continues, for example the checkpoint's.
+    """
+    if not has_steps(Path(path)):
+        return None
+    with Dataset(path) as data:
+        return int(np.searchsorted(data.steps, last, side="right")) or None
+
+
+def _way(team: Team, direct: bool) -> str:
+    """Say who writes, and why."""
+    if direct:
+        return f"adios2-mpi: each of {team.size} ranks writes its block, because this adios2 was built with MPI"
+    remote = len(remote_ranks(team))
+    return (
+        f"bp-node: rank 0 answers for {team.size} ranks, {team.size - remote} through shared memory and {remote} by "
+        f"messages, because {'there is one rank' if team.size == 1 else 'this adios2 was built without MPI'}"
+    )
+
+
+def _layout(arrays: Arrays) -> dict[str, tuple[Any, ...]]:
+    return {name: (array.domain, array.dtype, array.order, array.owned) for name, array in arrays.items()}
+
+
+def _names(layout: Mapping[str, tuple[Any, ...]]) -> str:
+    return ", ".join(f"{name} {domain.shape} {dtype}" for name, (domain, dtype, *_) in layout.items())
