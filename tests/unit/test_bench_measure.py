@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gondwana.bench import report
-from gondwana.bench.measure import interleave
+from gondwana.bench.measure import interleave, timed
 from gondwana.bench.report import Report, check_writable, environment
 from gondwana.bench.statistics import ratio, summarize
 from gondwana.errors import GondwanaError, UsageError
@@ -74,7 +74,9 @@ def test_variants_are_timed_in_turns_and_in_rotating_order(monkeypatch: pytest.M
 
     monkeypatch.setattr(time, "perf_counter", lambda: clock)
     samples = interleave(
-        {"slow": lambda: variant("slow", 0.5), "fast": lambda: variant("fast", 0.001)}, repeat=4, batch_seconds=0.1
+        {"slow": timed(lambda: variant("slow", 0.5)), "fast": timed(lambda: variant("fast", 0.001))},
+        repeat=4,
+        batch_seconds=0.1,
     )
     assert samples["slow"] == pytest.approx([0.5] * 4)
     assert samples["fast"] == pytest.approx([0.001] * 4)
@@ -87,7 +89,7 @@ def test_variants_are_timed_in_turns_and_in_rotating_order(monkeypatch: pytest.M
 
 def test_garbage_is_not_collected_while_the_clock_runs() -> None:
     states: list[bool] = []
-    interleave({"a": lambda: states.append(gc.isenabled())}, repeat=1, batch_seconds=0.0001)
+    interleave({"a": timed(lambda: states.append(gc.isenabled()))}, repeat=1, batch_seconds=0.0001)
     assert not states[-1]
     assert gc.isenabled()
 
@@ -95,14 +97,14 @@ def test_garbage_is_not_collected_while_the_clock_runs() -> None:
 def test_compiling_while_the_clock_runs_is_an_error() -> None:
     calls = itertools.count()
     with pytest.raises(GondwanaError, match="compiled while the clock ran"):
-        interleave({"a": lambda: None}, repeat=1, batch_seconds=0.0001, compilations=lambda: next(calls))
+        interleave({"a": timed(lambda: None)}, repeat=1, batch_seconds=0.0001, compilations=lambda: next(calls))
 
 
 def test_nothing_to_measure_is_refused() -> None:
     with pytest.raises(UsageError, match="0 variants"):
         interleave({})
     with pytest.raises(UsageError, match="0 rounds"):
-        interleave({"a": lambda: None}, repeat=0)
+        interleave({"a": timed(lambda: None)}, repeat=0)
 
 
 # --- reports ---------------------------------------------------------------------------------------------------------

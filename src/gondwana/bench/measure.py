@@ -14,9 +14,29 @@ from gondwana.world.team import Team
 WARM_UP = 2
 MAX_CALLS = 1_000_000
 
+Variant = Callable[[int], float]
+"""Does the operation as often as it is told and returns the seconds that this took."""
+
+
+def timed(call: Callable[[], object]) -> Variant:
+    """Make a variant of a Python function that does the operation once. Local.
+
+    Example:
+        >>> timed(lambda: sum(range(100)))(3) > 0.0
+        True
+    """
+
+    def variant(calls: int) -> float:
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        return time.perf_counter() - start
+
+    return variant
+
 
 def interleave(
-    variants: Mapping[str, Callable[[], object]],
+    variants: Mapping[str, Variant],
     *,
     repeat: int = 20,
     batch_seconds: float = 0.02,
@@ -30,7 +50,7 @@ def interleave(
     untimed before it, while the previous variant's threads go to rest. The order rotates from round to round.
 
     Args:
-        variants: what to call, by name.
+        variants: what to measure, by name.
         repeat: rounds, at least 1.
         batch_seconds: length of a batch [s].
         team: ranks that call the variants together: they start each batch at a barrier, make the same number of calls,
@@ -45,7 +65,7 @@ def interleave(
         GondwanaError: something was compiled while the clock ran.
 
     Example:
-        >>> samples = interleave({"sum": lambda: sum(range(100))}, repeat=3, batch_seconds=0.001)
+        >>> samples = interleave({"sum": timed(lambda: sum(range(100)))}, repeat=3, batch_seconds=0.001)
         >>> len(samples["sum"])
         3
     """
@@ -66,21 +86,18 @@ def interleave(
     return {name: _slowest(values, team) for name, values in samples.items()}
 
 
-def _batch(call: Callable[[], object], calls: int, team: Team | None) -> float:
+def _batch(variant: Variant, calls: int, team: Team | None) -> float:
     if team is not None:
         team.barrier()
-    start = time.perf_counter()
-    for _ in range(calls):
-        call()
-    return time.perf_counter() - start
+    return variant(calls)
 
 
-def _calls_in_batch(call: Callable[[], object], seconds: float, team: Team | None) -> int:
+def _calls_in_batch(variant: Variant, seconds: float, team: Team | None) -> int:
     """How often to call so that a batch lasts `seconds`: doubled until the estimate rests on a tenth of that."""
-    _batch(call, WARM_UP, team)
+    _batch(variant, WARM_UP, team)
     calls = 1
     while True:
-        [elapsed] = _slowest([_batch(call, calls, team)], team)
+        [elapsed] = _slowest([_batch(variant, calls, team)], team)
         if elapsed >= seconds / 10 or calls >= MAX_CALLS:
             return min(MAX_CALLS, max(1, round(calls * seconds / max(elapsed, 1e-9))))
         calls *= 2
