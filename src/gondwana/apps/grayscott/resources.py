@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.settings_file import file_name
 from gondwana.errors import UsageError
+from gondwana.io.checkpoint import newest
+from gondwana.io.paths import check_output, is_dataset
 
 # Two fields at two time levels.
 ARRAYS = 4
@@ -104,34 +104,18 @@ def check_files(settings: Settings) -> None:
     Raises:
         UsageError: one line that names the key and says what to change.
     """
-    if settings.restart and not Path(settings.restart_input).exists():
-        raise UsageError(
-            f"restart_input: {file_name(settings.restart_input)} does not exist; "
-            "name a checkpoint, or set restart=false"
-        )
     need = needs(settings)
-    wanted: dict[int, int] = defaultdict(int)
-    places: dict[int, Path] = {}
-    for key, name, size in (
-        ("output", settings.output, need.output),
-        ("checkpoint_output", settings.checkpoint_output if settings.checkpoint else None, need.checkpoints),
-    ):
-        if not name:
-            continue
-        path = Path(name)
-        _check_writable(key, path)
-        if key == "output":
-            _check_replaceable(path, settings)
-        device = path.parent.stat().st_dev
-        wanted[device] += max(0, size - _size(path))
-        places[device] = path.parent
-    for device, size in wanted.items():
-        free = shutil.disk_usage(places[device]).free
-        if size > free:
-            raise UsageError(
-                f"output: {need.output_steps} output steps and checkpoints need {in_gib(size)} and "
-                f"{file_name(places[device].absolute())} has {in_gib(free)} free; enlarge plotgap or write elsewhere"
-            )
+    if settings.checkpoint:
+        _check_dataset("checkpoint_output", settings.checkpoint_output, need.checkpoints, replace=True)
+    if settings.output:
+        # The checkpoints usually share the disk; where they do not, this asks for a little too much.
+        total = need.output + need.checkpoints
+        _check_dataset("output", settings.output, total, replace=settings.overwrite or settings.restart)
+    if settings.restart:
+        try:
+            newest(settings.restart_input)
+        except UsageError as error:
+            raise UsageError(f"restart_input: {error}") from None
 
 
 def available_memory() -> int:
@@ -169,30 +153,11 @@ def _divides(side: int, ranks: int) -> bool:
     return any(ranks % (a * b) == 0 and ranks // (a * b) <= side for a in divisors for b in divisors)
 
 
-def _check_writable(key: str, path: Path) -> None:
-    parent = path.parent
+def _check_dataset(key: str, name: str, size: int, *, replace: bool) -> None:
     try:
-        if not parent.is_dir():
-            raise UsageError(f"{key}: the folder {file_name(parent)} does not exist; create it, or change {key}")
-        path.exists()
-    except (OSError, ValueError) as error:
-        if isinstance(error, UsageError):
-            raise
-        raise UsageError(f"{key}: {file_name(path)} is no legal file name; give a shorter one") from None
-    if not os.access(parent, os.W_OK):
-        raise UsageError(f"{key}: the folder {file_name(parent)} cannot be written; change its permissions, or {key}")
-
-
-def _check_replaceable(path: Path, settings: Settings) -> None:
-    name = file_name(path)
-    if not path.exists():
-        return
-    # A BP5 dataset is a folder with this index; anything else of that name is somebody's data.
-    if not (path / "md.idx").is_file():
-        raise UsageError(f"output: {name} exists and is no dataset; give output another name")
-    if not settings.overwrite and not settings.restart:
-        raise UsageError(f"output: {name} exists; set overwrite=true to replace it, or give output another name")
-
-
-def _size(path: Path) -> int:
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path.is_dir() else 0
+        check_output(name, size, replace=replace)
+    except UsageError as error:
+        advice = ", or set overwrite=true" if not replace and is_dataset(Path(name)) else ""
+        raise UsageError(f"{key}: {error}{advice}") from None
+    except OSError as error:
+        raise UsageError(f"{key}: {file_name(name)} is no legal file name ({error.strerror}); change it") from None

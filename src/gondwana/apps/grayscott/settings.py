@@ -48,9 +48,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         output: name of the dataset; "" or null writes none.
         checkpoint: write checkpoints.
         checkpoint_freq: steps between two checkpoints.
-        checkpoint_output: name of the checkpoints.
+        checkpoint_output: common name of the checkpoints: ckpt.bp makes ckpt.00000700.bp after step 700.
         restart: continue from a checkpoint.
-        restart_input: name of the checkpoint to continue from.
+        restart_input: common name of the checkpoints to continue from, the last complete one, or name of one of them.
         adios_config: accepted for old files; no effect, because the engine's parameters are chosen here.
         adios_span: accepted for old files; no effect.
         adios_memory_selection: accepted for old files; no effect.
@@ -120,7 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return keys
 
     def physics(self) -> dict[str, Any]:
-        """Return the keys that decide what is computed. Local."""
+        """Return the keys that decide what is computed: what a checkpoint and its continuation must share. Local."""
         keys = self.resolved()
         return {key: keys[key] for key in PHYSICS}
 
@@ -207,25 +207,6 @@ def notices(settings: Settings) -> list[str]:
     if settings.output and settings.plotgap > settings.steps and not settings.write_initial:
         lines.append(f"plotgap: {settings.plotgap} is more than the {settings.steps} steps, so nothing will be written")
     return lines
-
-
-def check_restart(settings: Settings, stored: Mapping[str, Any], name: str) -> None:
-    """Refuse to continue from a checkpoint of another problem. Local.
-
-    Args:
-        settings: the settings of this run.
-        stored: `physics()` of the run that wrote the checkpoint.
-        name: the checkpoint, for the message.
-
-    Raises:
-        UsageError: some key differs; the message names the first and both values.
-    """
-    for key, value in settings.physics().items():
-        if key not in stored or stored[key] != value:
-            raise UsageError(
-                f"{file_name(name)}: was written with {key}={one_line(stored.get(key))} and this run has "
-                f"{one_line(value)}; set {key} back, or start anew with restart=false"
-            )
 
 
 def _convert(key: str, value: Any, where: str) -> Any:
