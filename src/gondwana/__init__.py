@@ -1,3 +1,26 @@
 """Gondwana: one global address space over many memories."""
 
+from gondwana.arrays import Array as Array
+from gondwana.arrays import GlobalArray as GlobalArray
+from gondwana.arrays import empty as empty
+from gondwana.arrays import exchange as exchange
+from gondwana.arrays import from_numpy as from_numpy
+from gondwana.arrays import full as full
+from gondwana.arrays import zeros as zeros
+from gondwana.arrays import zeros_like as zeros_like
+from gondwana.domains import Domain as Domain
+from gondwana.domains import Point as Point
+from gondwana.domains import RectDomain as RectDomain
+from gondwana.domains import X as X
+from gondwana.domains import Y as Y
+from gondwana.domains import Z as Z
+from gondwana.jit import jit as jit
+from gondwana.jit import set_threads as set_threads
+from gondwana.jit import threads as threads
+from gondwana.kernels import foreach as foreach
+from gondwana.kernels import random as random
+from gondwana.kernels import reduce as reduce
+from gondwana.world import Team as Team
+from gondwana.world import world as world
+
 __version__ = "0.1.0"

@@ -1,1 +1,11 @@
-"""TODO."""
+"""Arrays on domains: local ones, and global ones divided over the ranks of a team."""
+
+from gondwana.arrays.array import Array as Array
+from gondwana.arrays.create import empty as empty
+from gondwana.arrays.create import from_numpy as from_numpy
+from gondwana.arrays.create import full as full
+from gondwana.arrays.create import zeros as zeros
+from gondwana.arrays.create import zeros_like as zeros_like
+from gondwana.arrays.exchange import Exchange as Exchange
+from gondwana.arrays.exchange import exchange as exchange
+from gondwana.arrays.global_array import GlobalArray as GlobalArray

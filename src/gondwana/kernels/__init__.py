@@ -1,1 +1,10 @@
-"""TODO."""
+"""Kernels: plain Python functions of a point and arrays, run for every point of a domain.
+
+`cpu/` compiles and runs them on host memory. A backend for other memory has the same three files: `sweeps`, `build`, `launch`.
+"""
+
+from gondwana.kernels.foreach import Foreach as Foreach
+from gondwana.kernels.foreach import foreach as foreach
+from gondwana.kernels.random import random as random
+from gondwana.kernels.reduce import Reduce as Reduce
+from gondwana.kernels.reduce import reduce as reduce

@@ -1,1 +1,3 @@
-"""TODO."""
+"""Memory that ranks share."""
+
+from gondwana.memory.segment import Segment as Segment

@@ -1,0 +1,189 @@
+"""`GlobalArray`: one array over the ranks of a team, a block with ghosts on each."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from gondwana.arrays.array import Array, MemoryOrder
+from gondwana.arrays.layout import Layout
+from gondwana.domains import IndexSet, RectDomain
+from gondwana.jit.arguments import Described
+from gondwana.memory.segment import Segment
+from gondwana.world import Team, wait_all
+
+if TYPE_CHECKING:
+    from gondwana.arrays.exchange import Exchange
+
+
+_GATHER_TAG = 30_001
+
+
+class GlobalArray:
+    """An array on a domain that is divided over a team: each rank holds one block and ghost cells around it.
+
+    Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` (collective over team); everything but `exchange` and `to_numpy` is
+    local. Coordinates are global on every rank: `T.local[p]` and `T.block(rank)[p]` mean the same cell p where both hold it. Blocks live in
+    memory that the ranks of a node share.
+
+    Kernels take a global array for its local part.
+
+    Example:
+        >>> import gondwana as gw
+        >>> T = gw.zeros(gw.RectDomain((0, 0), (8, 8)), ghost=1, periodic=True)
+        >>> T.fill(1.0)
+        >>> T.exchange().wait()
+        >>> T.domain == T.owned if gw.world.size == 1 else True
+        True
+    """
+
+    def __init__(self, layout: Layout, dtype: np.dtype[Any], team: Team) -> None:
+        self.layout = layout
+        self.dtype = dtype
+        self.team = team
+        self._segment = Segment(team, layout.held(team.rank).size * dtype.itemsize)
+        self._blocks: dict[int, Array] = {}
+        self.exchanges: dict[tuple[int | bool, ...], Exchange] = {}
+
+    @property
+    def domain(self) -> RectDomain:
+        """All cells, of all ranks, without ghosts."""
+        return self.layout.domain
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Blocks along each axis."""
+        return self.layout.grid
+
+    @property
+    def ghost(self) -> tuple[int, ...]:
+        """Ghost width of each axis, in cells."""
+        return self.layout.ghost
+
+    @property
+    def periodic(self) -> tuple[bool, ...]:
+        """Whether each axis closes on itself."""
+        return self.layout.periodic
+
+    @property
+    def order(self) -> MemoryOrder:
+        """Memory order of the blocks: "C" or "F"."""
+        return self.layout.order
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.layout.domain.ndim
+
+    @functools.cached_property
+    def owned(self) -> RectDomain:
+        """The cells of this rank, perhaps none."""
+        return self.layout.owned(self.team.rank)
+
+    @functools.cached_property
+    def inner(self) -> RectDomain:
+        """The owned cells that can be computed while `exchange` is under way: farther than the ghost width from other ranks."""
+        return self.layout.inner(self.team.rank)
+
+    @functools.cached_property
+    def rim(self) -> IndexSet:
+        """The other owned cells: they need ghosts that come from other ranks."""
+        return self.layout.rim(self.team.rank)
+
+    def owned_of(self, rank: int) -> RectDomain:
+        """Return the cells of any rank. Local."""
+        return self.layout.owned(rank)
+
+    @functools.cached_property
+    def local(self) -> Array:
+        """This rank's cells with the ghosts around them."""
+        return self.block(self.team.rank)
+
+    def block(self, rank: int) -> Array:
+        """Return the cells and ghosts of a rank of this node, readable and writable. Local, no copy.
+
+        The order of accesses by several ranks is the caller's: `exchange`, flags or `team.barrier()`.
+
+        Args:
+            rank: of the team.
+
+        Raises:
+            UsageError: the rank is on another node.
+
+        Example:
+            >>> import gondwana as gw
+            >>> T = gw.zeros(gw.RectDomain(0, 4))
+            >>> T.block(gw.world.rank).domain == T.owned
+            True
+        """
+        if rank not in self._blocks:
+            held = self.layout.held(rank)
+            elements = self._segment.view(rank).view(self.dtype)
+            self._blocks[rank] = Array(elements.reshape(held.shape, order=self.order), held)
+        return self._blocks[rank]
+
+    def fill(self, value: Any) -> None:
+        """Set this rank's cells and its ghosts to one value. Local."""
+        self.local.fill(value)
+
+    def exchange(self, *, corners: bool = False) -> Exchange:
+        """Start to fill the ghosts from the cells of the neighbours. Collective over team; does not wait.
+
+        See `gw.exchange`, which takes several arrays at once.
+        """
+        from gondwana.arrays.exchange import exchange
+
+        return exchange(self, corners=corners)
+
+    def to_numpy(self, root: int | None = None) -> np.ndarray[Any, Any] | None:
+        """Return all cells, without ghosts, as one ndarray. Collective over team; blocks.
+
+        Args:
+            root: the rank that gets it; None: every rank.
+
+        Returns:
+            The array, of shape `domain.shape`; None on ranks other than `root`.
+        """
+        receivers = range(self.team.size) if root is None else (root,)
+        mine = np.ascontiguousarray(self.local.restrict(self.owned).numpy())
+        sends = [self.team.Isend(mine, rank, _GATHER_TAG) for rank in receivers if mine.size]
+        whole = self._receive() if self.team.rank in receivers else None
+        wait_all(sends)
+        return whole
+
+    def _receive(self) -> np.ndarray[Any, Any]:
+        """All blocks, put together."""
+        whole = Array.empty(self.domain, self.dtype)
+        for rank in range(self.team.size):
+            block = np.empty(self.owned_of(rank).shape, self.dtype)
+            if block.size:
+                self.team.Recv(block, rank, _GATHER_TAG)
+                whole[self.owned_of(rank)] = block
+        return whole.numpy()
+
+    def close(self) -> None:
+        """Give up the memory of this rank. Local; views that exist stay valid."""
+        self.exchanges.clear()
+        self._blocks.clear()
+        self.__dict__.pop("local", None)
+        self._segment.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a GlobalArray cannot be pickled: send to_numpy(), or the Array of one block")
+
+    def __gondwana_array__(self) -> Array:
+        """The array that a kernel sees: the local block."""
+        return self.local
+
+    def __gondwana_argument__(self) -> Described:
+        """Spec and descriptor of the local block, for compiled code."""
+        return self.local.__gondwana_argument__()
+
+    def __repr__(self) -> str:
+        return (
+            f"GlobalArray({self.dtype}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
+            f"periodic={self.periodic}, order={self.order!r}, {self.team.name})"
+        )
+

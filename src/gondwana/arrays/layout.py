@@ -1,0 +1,205 @@
+"""How a domain is divided over ranks, and which ghost cells come from where. Pure values, the same on every rank."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gondwana.arrays.array import MemoryOrder
+from gondwana.domains import Domain, IndexSet, Point, RectDomain
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Ghost cells of one rank that have one owner.
+
+    Attributes:
+        owner: rank that owns the cells.
+        target: the ghost cells, in the coordinates of the rank that holds them.
+        shift: `target + shift` are the owner's cells (not zero across a periodic boundary).
+    """
+
+    owner: int
+    target: RectDomain
+    shift: Point
+
+
+@dataclass(frozen=True, slots=True)
+class _Zone:
+    """An interval of one axis as a rank sees it: side (-1 low ghost, 0 own, 1 high ghost), owner's place, shift."""
+
+    side: int
+    place: int
+    begin: int
+    end: int
+    shift: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The division of a dense box into one block a rank.
+
+    Args:
+        domain: all cells.
+        grid: blocks along each axis; rank r has the block whose place is r in row-major order.
+        ghost: ghost cells on both sides of each axis.
+        periodic: whether an axis closes on itself.
+        order: memory order of the blocks.
+    """
+
+    domain: RectDomain
+    grid: tuple[int, ...]
+    ghost: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    order: MemoryOrder
+
+    def place(self, rank: int) -> tuple[int, ...]:
+        """Where the block of a rank is in the grid."""
+        place = []
+        for count in reversed(self.grid):
+            rank, coordinate = divmod(rank, count)
+            place.append(coordinate)
+        return tuple(reversed(place))
+
+    def rank(self, place: tuple[int, ...]) -> int:
+        """The rank whose block is there."""
+        rank = 0
+        for coordinate, count in zip(place, self.grid, strict=True):
+            rank = rank * count + coordinate
+        return rank
+
+    @functools.cache  # noqa: B019  (layouts are few and live as long as their arrays)
+    def owned(self, rank: int) -> RectDomain:
+        """The cells of a rank, perhaps none."""
+        return self.domain.subblock(self.grid, self.place(rank))
+
+    def held(self, rank: int) -> RectDomain:
+        """The cells of a rank and its ghosts around them; none if it owns none."""
+        owned = self.owned(rank)
+        return owned if owned.is_empty else owned.accrete(self.ghost)
+
+    def pieces(self, rank: int, *, corners: bool) -> list[Piece]:
+        """Where the ghost cells of a rank come from.
+
+        Blocks thinner than the ghosts have several owners along an axis, and a small periodic domain may come around more than
+        once; ghosts outside of a domain that is not periodic come from nowhere.
+
+        Args:
+            rank: whose ghosts.
+            corners: with the cells that lie outside along several axes (all 26 neighbours in three dimensions), else faces only.
+        """
+        if self.owned(rank).is_empty:
+            return []
+        place = self.place(rank)
+        axes = [self._zones(axis, place[axis]) for axis in range(self.domain.ndim)]
+        pieces = []
+        for zones in itertools.product(*axes):
+            outside = sum(zone.side != 0 for zone in zones)
+            if outside == 0 or (outside > 1 and not corners):
+                continue
+            owner = self.rank(tuple(zone.place for zone in zones))
+            target = RectDomain([zone.begin for zone in zones], [zone.end for zone in zones])
+            pieces.append(Piece(owner, target, Point(zone.shift for zone in zones)))
+        return pieces
+
+    def inner(self, rank: int) -> RectDomain:
+        """The owned cells that are farther than the ghost width from cells of other ranks."""
+        owned = self.owned(rank)
+        if owned.is_empty:
+            return owned
+        place = self.place(rank)
+        low, high = [], []
+        for axis in range(self.domain.ndim):
+            foreign = {zone.side for zone in self._zones(axis, place[axis]) if zone.place != place[axis]}
+            low.append(self.ghost[axis] if -1 in foreign else 0)
+            high.append(self.ghost[axis] if 1 in foreign else 0)
+        return RectDomain(owned.lo + Point(low), owned.hi - Point(high))
+
+    def rim(self, rank: int) -> IndexSet:
+        """The owned cells that are not inner."""
+        owned, inner = self.owned(rank), self.inner(rank)
+        return Domain.of(owned) - inner if not owned.is_empty else owned
+
+    def _zones(self, axis: int, place: int) -> list[_Zone]:
+        begin, end = self._bounds(axis, place)
+        width = self.ghost[axis]
+        return [
+            *self._cut(axis, -1, begin - width, begin),
+            _Zone(0, place, begin, end, 0),
+            *self._cut(axis, 1, end, end + width),
+        ]
+
+    def _cut(self, axis: int, side: int, begin: int, end: int) -> Iterator[_Zone]:
+        """Divide an interval outside of a block by owners, going around a periodic axis as often as needed."""
+        first, length = self.domain.lo[axis], self.domain.shape[axis]
+        if not self.periodic[axis]:
+            begin, end = max(begin, first), min(end, first + length)
+        while begin < end:
+            turn = (begin - first) // length
+            place = self._place_of(axis, begin - turn * length)
+            stop = min(end, self._bounds(axis, place)[1] + turn * length)
+            yield _Zone(side, place, begin, stop, -turn * length)
+            begin = stop
+
+    def _bounds(self, axis: int, place: int) -> tuple[int, int]:
+        """First and end coordinate of the blocks at one place of an axis: the first blocks get the remainder."""
+        first, length, count = self.domain.lo[axis], self.domain.shape[axis], self.grid[axis]
+        small, larger = divmod(length, count)
+        return (
+            first + small * place + min(larger, place),
+            first + small * (place + 1) + min(larger, place + 1),
+        )
+
+    def _place_of(self, axis: int, coordinate: int) -> int:
+        first, length, count = self.domain.lo[axis], self.domain.shape[axis], self.grid[axis]
+        small, larger = divmod(length, count)
+        distance = coordinate - first
+        if distance < larger * (small + 1):
+            return distance // (small + 1)
+        return larger + (distance - larger * (small + 1)) // small
+
+
+STRIDED_FACE = 4.0
+"""What a cell of a face across the contiguous axis costs, against one of another face: each has its own cache line."""
+
+
+@functools.cache
+def best_grid(shape: tuple[int, ...], ranks: int, ghost: tuple[int, ...], order: MemoryOrder) -> tuple[int, ...]:
+    """The grid of `ranks` blocks that leaves fewest ranks without cells, then moves least through ghosts.
+
+    Args:
+        shape: cells along each axis.
+        ranks: blocks in all.
+        ghost: ghost width of each axis.
+        order: memory order: cutting the contiguous axis is dearer, since its faces are strided.
+    """
+    contiguous = len(shape) - 1 if order == "C" else 0
+
+    def cost(grid: tuple[int, ...]) -> tuple[float, ...]:
+        busy = math.prod(min(parts, max(n, 1)) for parts, n in zip(grid, shape, strict=True))
+        block = [-(-n // parts) for n, parts in zip(shape, grid, strict=True)]
+        surface = 0.0
+        for axis, parts in enumerate(grid):
+            if parts > 1:
+                face = max(ghost[axis], 1) * math.prod(block[:axis] + block[axis + 1 :])
+                surface += face * (STRIDED_FACE if axis == contiguous else 1.0)
+        cut = sum(parts > 1 for parts in grid)
+        # Among equals cut the slowest axis: its faces are the most contiguous ones.
+        slow_first = grid if order == "C" else grid[::-1]
+        return (-busy, surface, cut, *(-parts for parts in slow_first))
+
+    return min(_factorisations(ranks, len(shape)), key=cost)
+
+
+def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """All ordered ways to write a number as a product."""
+    if parts == 1:
+        yield (number,)
+        return
+    for factor in range(1, number + 1):
+        if number % factor == 0:
+            for rest in _factorisations(number // factor, parts - 1):
+                yield (factor, *rest)

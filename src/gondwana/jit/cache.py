@@ -1,0 +1,125 @@
+"""Machine code on disk: compiled once a node, found by every later process.
+
+A process that misses takes the lock of that entry, looks again, and only then compiles; the others wait for it and
+load. The kernel releases the lock of a process that dies. Whatever goes wrong with the folder means "no cache", never a failure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import json
+import os
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import platformdirs
+
+MAGIC = b"gondwana object 1\n"
+
+
+@dataclass(frozen=True)
+class ObjectCode:
+    """A relocatable object and what must be known to use it.
+
+    Attributes:
+        code: the object file.
+        symbol: name of the entry in it.
+        needs_numba: whether it refers to functions of Numba's run-time library.
+        about: facts that the compiler found, as JSON values (for instance the footprints of a kernel).
+    """
+
+    code: bytes
+    symbol: str
+    needs_numba: bool
+    about: dict[str, object]
+
+    def to_bytes(self) -> bytes:
+        """The content of a cache file."""
+        head = asdict(self)
+        head.pop("code")
+        return MAGIC + json.dumps(head).encode() + b"\n" + self.code
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ObjectCode | None:
+        """Read a cache file; None if it is not one."""
+        if not data.startswith(MAGIC):
+            return None
+        head, _, code = data[len(MAGIC) :].partition(b"\n")
+        try:
+            return cls(code=code, **json.loads(head))
+        except (ValueError, TypeError):
+            return None
+
+
+@functools.cache
+def folder() -> Path | None:
+    """Return the folder of the cache, None if there is none to be had. Local.
+
+    `GONDWANA_CACHE_DIR` names it, else it is the user's cache folder, else one in the folder for temporary files.
+    """
+    named = os.environ.get("GONDWANA_CACHE_DIR")
+    private = Path(tempfile.gettempdir()) / f"gondwana-{os.getuid()}"
+    for root in [Path(named)] if named else [platformdirs.user_cache_path("gondwana"), private]:
+        path = root / "objects"
+        with contextlib.suppress(OSError):
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if os.access(path, os.W_OK) and path.stat().st_uid == os.getuid():
+                return path
+    return None
+
+
+def get(key: str, build: Callable[[], ObjectCode]) -> tuple[ObjectCode, bool]:
+    """Return the entry named `key` and whether it had to be built. Local; blocks while another process builds it."""
+    path = folder()
+    if path is None:
+        return build(), True
+    file = path / f"{key}.o"
+    found = _read(file)
+    if found is not None:
+        return found, False
+    with _lock(path / f"{key}.lock"):
+        found = _read(file)
+        if found is not None:
+            return found, False
+        built = build()
+        _write(file, built.to_bytes())
+        return built, True
+
+
+def _read(file: Path) -> ObjectCode | None:
+    try:
+        return ObjectCode.from_bytes(file.read_bytes())
+    except OSError:
+        return None
+
+
+def _write(file: Path, data: bytes) -> None:
+    aside = file.with_suffix(f".{uuid.uuid4().hex}")
+    try:
+        aside.write_bytes(data)
+        aside.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+
+
+@contextlib.contextmanager
+def _lock(file: Path) -> Iterator[None]:
+    try:
+        descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            file.unlink()
+        os.close(descriptor)

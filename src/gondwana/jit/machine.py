@@ -1,0 +1,65 @@
+"""Machine code in this process: objects are linked and become callable. The one file that drives LLVM's linker."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from gondwana.jit.cache import ObjectCode
+
+
+@dataclass
+class Statistics:
+    """What compilation cost this process so far.
+
+    Attributes:
+        compiled: functions compiled here.
+        loaded: functions that came from the cache.
+        seconds_compiling: time spent compiling, or waiting for another process that compiled the same.
+        seconds_loading: time spent reading and linking.
+    """
+
+    compiled: int = 0
+    loaded: int = 0
+    seconds_compiling: float = 0.0
+    seconds_loading: float = 0.0
+
+
+statistics = Statistics()
+"""The figures of this process."""
+
+
+@functools.cache
+def _engine() -> Any:
+    from llvmlite import binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple().create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+
+
+def link(entry: ObjectCode) -> int:
+    """Link an object into this process and return the address of its entry. Local."""
+    from llvmlite import binding as llvm
+
+    start = time.perf_counter()
+    if entry.needs_numba:
+        # The object calls Numba's run-time library: loading Numba makes its functions known to LLVM.
+        from numba.core.registry import cpu_target
+
+        cpu_target.target_context.refresh()
+    engine = _engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(entry.code))
+    engine.finalize_object()
+    address: int = engine.get_function_address(entry.symbol)
+    statistics.seconds_loading += time.perf_counter() - start
+    return address
+
+
+def callable_at(address: int, arguments: int) -> Any:
+    """Return a Python callable for the C function at `address`: 64-bit integers in and out, without the GIL."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(address)

@@ -1,0 +1,38 @@
+"""Gondwana's own compiled helpers: named by module and function, so that their source is imported only to compile it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from gondwana.jit import cache, machine
+from gondwana.jit.function import obtain
+
+
+class Native:
+    """A function of 64-bit integers, compiled once and then loaded. Local, runs without the GIL.
+
+    Args:
+        module: dotted name of the module that holds its Python source (imports Numba).
+        name: the function in it.
+        arguments: how many integers it takes.
+    """
+
+    def __init__(self, module: str, name: str, arguments: int) -> None:
+        self.module = module
+        self.name = name
+        self.arguments = arguments
+        self._call: Any = None
+
+    @property
+    def call(self) -> Any:
+        """The C function, compiled or loaded at the first use."""
+        if self._call is None:
+            code = obtain(("native", self.module, self.name), self._build)
+            self._call = machine.callable_at(machine.link(code), self.arguments)
+        return self._call
+
+    def _build(self) -> cache.ObjectCode:
+        from gondwana.jit.compiler import compile_entry
+
+        return compile_entry(getattr(importlib.import_module(self.module), self.name), self.arguments)

@@ -1,0 +1,245 @@
+"""How compiled code sees `Point` and `Offset`.
+
+A point that was reached from the index point of a kernel by constant offsets carries the sum of them in its type. Neighbour
+accesses therefore become one base address with immediate displacements, and the compiler knows the exact footprint
+of a stencil on each array (see `views`), so that a launch can be checked before it touches memory.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, errors, types
+from numba.core.imputils import lower_constant
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
+from numba.extending import lower_builtin, lower_cast, lower_getattr, models, overload, register_model, typeof_impl
+
+from gondwana.domains.point import Offset, Point
+
+INT = ir.IntType(64)
+
+
+class PointType(types.Type):  # type: ignore[misc]
+    """A point of `ndim` axes; `offset` is its distance from the kernel's index point, None if not a constant."""
+
+    def __init__(self, ndim: int, offset: tuple[int, ...] | None) -> None:
+        self.ndim = ndim
+        self.offset = offset
+        super().__init__(f"Point({ndim}, {offset})")
+
+    def unify(self, typingctx: Any, other: Any) -> PointType | None:
+        """Let two points of different known offsets meet in one variable: the offset is no longer known."""
+        if isinstance(other, PointType) and other.ndim == self.ndim:
+            return PointType(self.ndim, None)
+        return None
+
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
+        """A point may forget its offset."""
+        from numba.core.typeconv import Conversion
+
+        if isinstance(other, PointType) and other.ndim == self.ndim and other.offset is None:
+            return Conversion.safe
+        return None
+
+    def shifted(self, terms: tuple[int, ...], sign: int) -> PointType:
+        """The type of this point plus `sign` times a constant offset."""
+        if len(terms) > self.ndim:
+            raise errors.TypingError(f"a point of {self.ndim} axes has no axis {len(terms) - 1} to move along")
+        if self.offset is None:
+            return self
+        padded = terms + (0,) * (self.ndim - len(terms))
+        return PointType(self.ndim, tuple(a + sign * b for a, b in zip(self.offset, padded, strict=True)))
+
+
+class OffsetType(types.Type):  # type: ignore[misc]
+    """A constant offset such as `gw.X - 2 * gw.Y`: it exists at compile time only."""
+
+    def __init__(self, terms: tuple[int, ...]) -> None:
+        self.terms = terms
+        super().__init__(f"Offset({terms})")
+
+
+@register_model(PointType)
+class _PointModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, point: PointType) -> None:
+        super().__init__(manager, point, [(f"x{axis}", types.int64) for axis in range(point.ndim)])
+
+
+register_model(OffsetType)(models.OpaqueModel)
+
+
+@typeof_impl.register(Offset)
+def _typeof_offset(value: Offset, context: Any) -> OffsetType:
+    return OffsetType(value.terms)
+
+
+@typeof_impl.register(Point)
+def _typeof_point(value: Point, context: Any) -> PointType:
+    return PointType(len(value), None)
+
+
+@lower_constant(OffsetType)
+def _constant_offset(context: Any, builder: Any, offset: OffsetType, value: Offset) -> Any:
+    return context.get_dummy_value()
+
+
+@lower_constant(PointType)
+def _constant_point(context: Any, builder: Any, point: PointType, value: Point) -> Any:
+    return make(context, builder, point, [ir.Constant(INT, x) for x in value])
+
+
+@lower_cast(PointType, PointType)
+def _forget_offset(context: Any, builder: Any, source: PointType, target: PointType, value: Any) -> Any:
+    return value
+
+
+def make(context: Any, builder: Any, point: PointType, coordinates: list[Any]) -> Any:
+    """The LLVM value of a point with these coordinates."""
+    value = cgutils.get_null_value(context.get_value_type(point))
+    for axis, coordinate in enumerate(coordinates):
+        value = builder.insert_value(value, coordinate, axis)
+    return value
+
+
+def coordinates(builder: Any, point: PointType, value: Any) -> list[Any]:
+    """The coordinates of a point as LLVM integers."""
+    return [builder.extract_value(value, axis) for axis in range(point.ndim)]
+
+
+def _add(op: Any, sign: int) -> None:
+    @infer_global(op)
+    class _PointSum(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, args: Any, kws: Any) -> Any:
+            if len(args) != 2:
+                return None
+            left, right = args
+            if isinstance(left, PointType) and isinstance(right, OffsetType):
+                return signature(left.shifted(right.terms, sign), *args)
+            if sign == 1 and isinstance(left, OffsetType) and isinstance(right, PointType):
+                return signature(right.shifted(left.terms, sign), *args)
+            if isinstance(left, PointType) and isinstance(right, PointType) and left.ndim == right.ndim:
+                return signature(PointType(left.ndim, None), *args)
+            if isinstance(left, OffsetType) and isinstance(right, OffsetType):
+                return signature(OffsetType(_combine(left.terms, right.terms, sign)), *args)
+            return None
+
+    def lower_point_offset(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        point, value = (sig.args[0], args[0]) if isinstance(sig.args[0], PointType) else (sig.args[1], args[1])
+        terms = (sig.args[1] if isinstance(sig.args[1], OffsetType) else sig.args[0]).terms
+        moved = coordinates(builder, point, value)
+        for axis, term in enumerate(terms):
+            if term:
+                moved[axis] = builder.add(moved[axis], ir.Constant(INT, sign * term), flags=["nsw"])
+        return make(context, builder, sig.return_type, moved)
+
+    def lower_point_point(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        combine = builder.add if sign == 1 else builder.sub
+        pairs = zip(
+            coordinates(builder, sig.args[0], args[0]), coordinates(builder, sig.args[1], args[1]), strict=True
+        )
+        return make(context, builder, sig.return_type, [combine(a, b, flags=["nsw"]) for a, b in pairs])
+
+    lower_builtin(op, PointType, OffsetType)(lower_point_offset)
+    lower_builtin(op, PointType, PointType)(lower_point_point)
+    lower_builtin(op, OffsetType, OffsetType)(_lower_dummy)
+    if sign == 1:
+        lower_builtin(op, OffsetType, PointType)(lower_point_offset)
+
+
+def _combine(left: tuple[int, ...], right: tuple[int, ...], sign: int) -> tuple[int, ...]:
+    total = Offset(left) + Offset(right) if sign == 1 else Offset(left) - Offset(right)
+    return tuple(total.terms)
+
+
+def _lower_dummy(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return context.get_dummy_value()
+
+
+_add(operator.add, 1)
+_add(operator.sub, -1)
+
+
+@infer_global(operator.mul)
+class _OffsetMultiple(AbstractTemplate):  # type: ignore[misc]
+    """`2 * gw.X`: both factors must be known at compile time."""
+
+    prefer_literal = True
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        for factor, offset in (args, args[::-1]):
+            if isinstance(offset, OffsetType) and isinstance(factor, types.IntegerLiteral):
+                terms = tuple((Offset(offset.terms) * factor.literal_value).terms)
+                return signature(OffsetType(terms), *args)
+        return None
+
+
+lower_builtin(operator.mul, OffsetType, types.Integer)(_lower_dummy)
+lower_builtin(operator.mul, types.Integer, OffsetType)(_lower_dummy)
+
+
+@infer_global(operator.neg)
+class _OffsetNegated(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], OffsetType):
+            return signature(OffsetType(tuple(-term for term in args[0].terms)), *args)
+        return None
+
+
+lower_builtin(operator.neg, OffsetType)(_lower_dummy)
+
+
+@infer_global(operator.getitem)
+class _PointItem(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], PointType) and isinstance(args[1], types.Integer):
+            return signature(types.int64, args[0], types.int64)
+        return None
+
+
+@lower_builtin(operator.getitem, PointType, types.int64)
+def _lower_point_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    values = coordinates(builder, sig.args[0], args[0])
+    item = values[-1]
+    for axis, value in enumerate(values[:-1]):
+        item = builder.select(builder.icmp_signed("==", args[1], ir.Constant(INT, axis)), value, item)
+    return item
+
+
+@infer_global(len)
+class _PointLength(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(types.int64, *args) if isinstance(args[0], PointType) else None
+
+
+@lower_builtin(len, PointType)
+def _lower_point_length(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return ir.Constant(INT, sig.args[0].ndim)
+
+
+@infer_getattr
+class _PointAttributes(AttributeTemplate):  # type: ignore[misc]
+    key = PointType
+
+    def resolve_ndim(self, point: PointType) -> Any:
+        return types.int64
+
+
+@lower_getattr(PointType, "ndim")
+def _lower_ndim(context: Any, builder: Any, point: PointType, value: Any) -> Any:
+    return ir.Constant(INT, point.ndim)
+
+
+@overload(operator.eq)
+def _points_equal(left: Any, right: Any) -> Any:
+    if isinstance(left, PointType) and isinstance(right, PointType) and left.ndim == right.ndim:
+
+        def equal(left: Any, right: Any) -> bool:
+            same = True
+            for axis in range(left.ndim):
+                same = same and left[axis] == right[axis]
+            return same
+
+        return equal
+    return None

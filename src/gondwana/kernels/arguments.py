@@ -1,0 +1,75 @@
+"""The arrays among the arguments of a kernel, and what is checked before memory is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from gondwana.domains import IndexSet, Point, RectDomain
+from gondwana.errors import UsageError
+from gondwana.jit.arguments import Described
+from gondwana.jit.footprint import Footprint
+
+
+class KernelArray(Protocol):
+    """What a kernel needs to know of an array on a domain."""
+
+    @property
+    def domain(self) -> RectDomain:
+        """Where the array has elements."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element."""
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """First address and end address of its memory."""
+
+    def __gondwana_argument__(self) -> Described:
+        """Spec and descriptor for compiled code."""
+
+
+def as_kernel_array(value: Any) -> KernelArray | None:
+    """The local array behind an argument (a global array stands for its local part), None if it is no array."""
+    array = getattr(value, "__gondwana_array__", None)
+    return None if array is None else array()
+
+
+def overlapping(arrays: Sequence[KernelArray], footprints: dict[int, Footprint]) -> bool:
+    """Whether memory that the kernel writes through one array may be seen through another."""
+    for slot, footprint in footprints.items():
+        if not footprint.written:
+            continue
+        first, end = arrays[slot].extent
+        for other, array in enumerate(arrays):
+            if other != slot and array.extent[0] < end and first < array.extent[1]:
+                return True
+    return False
+
+
+def check_reach(
+    name: str, parameters: Sequence[str], domain: IndexSet, arrays: Sequence[KernelArray], reach: dict[int, Footprint]
+) -> None:
+    """Refuse a launch that would touch memory outside of an array.
+
+    Raises:
+        UsageError: names the array, the accesses, and where it ends.
+    """
+    if domain.is_empty:
+        return
+    box = domain.bounding_box
+    for slot, footprint in reach.items():
+        array = arrays[slot]
+        if not footprint.bounded or len(footprint.lo) != box.ndim:
+            continue
+        touched = RectDomain(box.lo + Point(footprint.lo), box.hi + Point(footprint.hi))
+        held = array.domain.bounding_box
+        if touched & held == touched:
+            continue
+        raise UsageError(
+            f"{name} on {box} touches {parameters[slot]} on {touched}, but {parameters[slot]} has elements on {held} only: "
+            "use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
+        )

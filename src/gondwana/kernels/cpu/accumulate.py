@@ -1,0 +1,173 @@
+"""Folding the values of a reduction: operations, their start values, and where each thread leaves its result.
+
+Imports Numba. The third word of the argument block points to the results, `STRIDE` bytes a thread. A plain operation
+leaves one number there. "fsum" adds exactly into a fixed-point number that spans all of float64's exponents, in digits
+of 32 bits held in 64-bit words, so that up to 2**31 values fit before a carry; the sum does not depend on their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from gondwana.errors import KernelError
+from gondwana.jit.memory_order import load_word
+from gondwana.kernels.exact import SPECIAL, STRIDE
+
+_RESULTS = 16
+
+
+@numba.njit(forceinline=True)  # type: ignore[misc]
+def no_start(block: int, thread: int) -> int:
+    """Start of a sweep that folds nothing."""
+    return 0
+
+
+@numba.njit(forceinline=True)  # type: ignore[misc]
+def no_store(block: int, thread: int, total: int) -> None:
+    """End of a sweep that folds nothing."""
+
+
+@intrinsic  # type: ignore[misc]
+def _put(typingctx: Any, address: Any, value: Any) -> Any:
+    """Store a 64-bit number at an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], builder.inttoptr(args[0], args[1].type.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.none(types.int64, value), codegen
+
+
+@intrinsic  # type: ignore[misc]
+def _add_in_any_order(typingctx: Any, a: Any, b: Any) -> Any:
+    """A sum that LLVM may reassociate, so that it can use vectors."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.fadd(args[0], args[1], flags=["reassoc", "nsz"])
+
+    return types.float64(types.float64, types.float64), codegen
+
+
+@intrinsic  # type: ignore[misc]
+def _bits(typingctx: Any, value: Any) -> Any:
+    """The bits of a float64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@numba.njit(forceinline=True)  # type: ignore[misc]
+def _smaller(a: Any, b: Any) -> Any:
+    return a if a < b or a != a else b
+
+
+@numba.njit(forceinline=True)  # type: ignore[misc]
+def _larger(a: Any, b: Any) -> Any:
+    return a if a > b or a != a else b
+
+
+@numba.njit(forceinline=True)  # type: ignore[misc]
+def _sum(a: Any, b: Any) -> Any:
+    return a + b
+
+
+@numba.njit(forceinline=True)  # type: ignore[misc]
+def _product(a: Any, b: Any) -> Any:
+    return a * b
+
+
+@numba.njit  # type: ignore[misc]
+def _add_exactly(digits: int, value: float) -> int:
+    """Add a float64 to the fixed-point number at an address."""
+    bits = _bits(value)
+    exponent = (bits >> 52) & 0x7FF
+    if exponent == 0x7FF:
+        special = digits + 8 * SPECIAL
+        code = 1 if value != value else (2 if value > 0 else 4)
+        _put(special, load_word(special) | code)
+        return digits
+    mantissa = bits & 0xFFFFFFFFFFFFF
+    if exponent > 0:
+        mantissa |= 1 << 52
+        exponent -= 1
+    shift = exponent & 31
+    low = (mantissa & 0xFFFFFFFF) << shift
+    high = ((mantissa >> 32) << shift) + ((low >> 32) & 0xFFFFFFFF)
+    low &= 0xFFFFFFFF
+    first = digits + 8 * (exponent >> 5)
+    if bits < 0:
+        _put(first, load_word(first) - low)
+        _put(first + 8, load_word(first + 8) - (high & 0xFFFFFFFF))
+        _put(first + 16, load_word(first + 16) - (high >> 32))
+    else:
+        _put(first, load_word(first) + low)
+        _put(first + 8, load_word(first + 8) + (high & 0xFFFFFFFF))
+        _put(first + 16, load_word(first + 16) + (high >> 32))
+    return digits
+
+
+@dataclass(frozen=True)
+class Folding:
+    """The functions that a sweep calls (see `sweeps.sweep`), and the dtype of the number that each thread leaves."""
+
+    step: Any
+    start: Any
+    store: Any
+    result: str
+
+
+def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
+    """The folding of the values of a kernel by an operation.
+
+    Raises:
+        KernelError: the kernel returns no number, or one that the operation cannot take.
+    """
+    if not isinstance(value, types.Float | types.Integer | types.Boolean):
+        raise KernelError(f"{name} returns {value}: a kernel of @gw.reduce returns a real number for each point")
+    if operation == "fsum":
+        return _exact_folding(kernel)
+    integer = not isinstance(value, types.Float)
+    kind = types.int64 if integer else types.float64
+    limit = np.iinfo(np.int64) if integer else None
+    combine, first = {
+        "sum": (_sum if integer else _add_in_any_order, 0),
+        "prod": (_product, 1),
+        "min": (_smaller, limit.max if limit else np.inf),
+        "max": (_larger, limit.min if limit else -np.inf),
+    }[operation]
+    identity = int(first) if integer else float(first)
+
+    @numba.njit(forceinline=True, error_model="numpy")  # type: ignore[misc]
+    def step(total: Any, p: Any, args: Any) -> Any:
+        return combine(total, kind(kernel(p, *args)))
+
+    @numba.njit(forceinline=True)  # type: ignore[misc]
+    def start(block: int, thread: int) -> Any:
+        return kind(identity)
+
+    @numba.njit(forceinline=True)  # type: ignore[misc]
+    def store(block: int, thread: int, total: Any) -> None:
+        _put(load_word(block + _RESULTS) + thread * STRIDE, total)
+
+    return Folding(step, start, store, "int64" if integer else "float64")
+
+
+def _exact_folding(kernel: Any) -> Folding:
+    @numba.njit(forceinline=True, error_model="numpy")  # type: ignore[misc]
+    def step(total: Any, p: Any, args: Any) -> Any:
+        return _add_exactly(total, float(kernel(p, *args)))
+
+    @numba.njit(forceinline=True)  # type: ignore[misc]
+    def start(block: int, thread: int) -> Any:
+        return load_word(block + _RESULTS) + thread * STRIDE
+
+    return Folding(step, start, no_store, "int64")

@@ -1,0 +1,101 @@
+"""From a kernel and the specs of its arguments to machine code for the host. Imports Numba."""
+
+from __future__ import annotations
+
+import types as pytypes
+from dataclasses import asdict
+from typing import Any
+
+import numba
+from numba.core import types
+from numba.core.errors import NumbaError
+from numba.extending import overload
+
+from gondwana.jit.arguments import WORD, ArraySpec, working_precision
+from gondwana.jit.cache import ObjectCode
+from gondwana.jit.compiler import compile_entry, device_function, guarded
+from gondwana.jit.errors import readable
+from gondwana.jit.footprint import recorder
+from gondwana.jit.points import PointType
+from gondwana.jit.unpack import Typing, loader
+from gondwana.jit.views import DtypeType, ViewType
+from gondwana.kernels.boxes import Order
+from gondwana.kernels.cpu.accumulate import Folding, fold, no_start, no_store
+from gondwana.kernels.cpu.launch import HEADER_WORDS, Variant
+from gondwana.kernels.cpu.sweeps import sweep
+from gondwana.kernels.random import signed_unit
+
+
+def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
+    """Compile a kernel for one combination of argument specs. Local.
+
+    Raises:
+        KernelError: the kernel does not type; the message says where and for which arguments.
+    """
+    number = recorder.new_kernel()
+    typing = Typing(working_precision(variant.specs), _scopes(variant), number)
+    kinds = tuple(typing.type_of(spec) for spec in variant.specs)
+    kernel = device_function(function, contract=variant.contract)
+    try:
+        kernel.compile((PointType(variant.ndim, (0,) * variant.ndim), *kinds))
+    except NumbaError as error:
+        recorder.finish(number)
+        raise readable(error, function.__qualname__, ["p", *(_described(kind) for kind in kinds)]) from None
+    folding = _folding(function, kernel, variant)
+    load = loader(variant.specs, kinds, HEADER_WORDS * WORD)
+    body = sweep(variant.ndim, variant.order, variant.dense, folding.step, load, folding.start, folding.store)
+    run = numba.njit(error_model="numpy")(body)
+
+    def entry(block: int, thread: int, threads: int) -> int:
+        return guarded(run, block, (thread, threads))  # type: ignore[no-any-return]
+
+    code = compile_entry(entry, 3)
+    footprints = {str(slot): asdict(footprint) for slot, footprint in recorder.finish(number).items()}
+    code.about.update(footprints=footprints, result=folding.result)
+    return code
+
+
+def _scopes(variant: Variant) -> int:
+    arrays = sum(isinstance(spec, ArraySpec) for spec in variant.specs)
+    return arrays if variant.disjoint else 0
+
+
+def _folding(function: pytypes.FunctionType, kernel: Any, variant: Variant) -> Folding:
+    if variant.operation is None:
+
+        @numba.njit(forceinline=True, error_model="numpy")  # type: ignore[misc]
+        def step(total: Any, p: Any, args: Any) -> Any:
+            kernel(p, *args)
+            return total
+
+        return Folding(step, no_start, no_store, "")
+    signature = next(iter(kernel.overloads.values())).signature
+    return fold(function.__qualname__, variant.operation, kernel, signature.return_type)
+
+
+def _described(kind: Any) -> str:
+    if isinstance(kind, ViewType):
+        return f"array({kind.dtype}, {kind.ndim}d)"
+    return "point" if isinstance(kind, PointType) else str(kind)
+
+
+@overload(signed_unit, inline="never")
+def _compiled_signed_unit(word: Any, dtype: Any) -> Any:
+    """The conversion of `random`, resolved by dtype at compile time."""
+    single = "float32" in str(dtype)
+    if not isinstance(dtype, DtypeType | types.DType | types.NumberClass | types.Omitted):
+        return None
+    if single:
+
+        def convert(word: Any, dtype: Any) -> Any:
+            signed = word - ((word & 0x80000000) << 1)
+            return types.float32(signed >> 8) * types.float32(2.0**-23)
+
+    else:
+
+        def convert(word: Any, dtype: Any) -> Any:
+            signed = word - ((word & 0x80000000) << 1)
+            return signed * 2.0**-31
+
+    return convert
+

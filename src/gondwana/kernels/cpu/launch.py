@@ -1,0 +1,110 @@
+"""Launching compiled kernels on host memory: versions by argument specs, argument blocks, threads."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import types as pytypes
+from dataclasses import dataclass
+from typing import Any
+
+from gondwana.jit import machine
+from gondwana.jit.arguments import Spec
+from gondwana.jit.errors import raise_from_block
+from gondwana.jit.fingerprint import fingerprint
+from gondwana.jit.footprint import Footprint
+from gondwana.jit.function import obtain
+from gondwana.jit.threads import run, threads
+from gondwana.kernels.boxes import Order
+
+HEADER_WORDS = 5
+"""Status, exception, address of the results, number of boxes, address of the boxes."""
+
+_header = struct.Struct(f"{HEADER_WORDS}q").pack
+_SMALL = 4096
+"""Domains of fewer points run on one thread: waking the others costs more than they help."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to compile a kernel.
+
+    Args:
+        specs: of the arguments after the point.
+        ndim: axes of the domain.
+        order: which axis is the innermost loop.
+        dense: whether the boxes have stride one.
+        disjoint: whether written arrays overlap no other.
+        operation: of a reduction, else None.
+        contract: whether multiply-adds may be fused.
+    """
+
+    specs: tuple[Spec, ...]
+    ndim: int
+    order: Order
+    dense: bool
+    disjoint: bool
+    operation: str | None
+    contract: bool
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A compiled variant in this process.
+
+    Attributes:
+        address: of its entry.
+        footprints: on each array slot that it uses.
+        result: dtype of the numbers that a reduction leaves, "" if there are none.
+    """
+
+    address: int
+    footprints: dict[int, Footprint]
+    result: str
+
+
+def load(function: pytypes.FunctionType, variant: Variant) -> Loaded:
+    """Return the machine code of a variant: from the cache, or compiled now. Local."""
+
+    def compile_now() -> Any:
+        from gondwana.kernels.cpu.build import build
+
+        return build(function, variant)
+
+    code = obtain(("kernel", fingerprint(function), repr(variant)), compile_now)
+    found: Any = code.about["footprints"]
+    footprints = {
+        int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"]) for slot, f in found.items()
+    }
+    return Loaded(machine.link(code), footprints, str(code.about["result"]))
+
+
+class Boxes:
+    """The table of boxes of a domain, kept in memory for the launches that use it."""
+
+    def __init__(self, rows: bytes, count: int, points: int) -> None:
+        self._memory = ctypes.create_string_buffer(rows, max(1, len(rows)))
+        self._count = count
+        self.points = points
+        self._address = ctypes.addressof(self._memory)
+
+    def header(self, results: int) -> bytes:
+        """The first words of an argument block."""
+        return _header(0, 0, results, self._count, self._address)
+
+
+def launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int, flags: int, results: int = 0) -> None:
+    """Run a compiled kernel over boxes on `count` threads. Local; returns when it is done.
+
+    Raises:
+        Exception: what the kernel raised.
+    """
+    block = ctypes.create_string_buffer(boxes.header(results) + data)
+    run(loaded.address, ctypes.addressof(block), count, flags)
+    if block[0] != b"\0":
+        raise_from_block(block, name)
+
+
+def thread_count(points: int) -> int:
+    """How many threads share a launch over so many points."""
+    return 1 if points < _SMALL else threads()

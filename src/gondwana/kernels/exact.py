@@ -1,0 +1,54 @@
+"""Exact sums: fixed-point numbers that hold any sum of float64 values, and their rounding.
+
+After R. Neal, "Fast exact summation using small and large superaccumulators", arXiv:1505.05571: digits of 32 bits in
+64-bit words. Digit i has the weight 2**(32 i - 1074).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+DIGITS = 68
+"""Digits that span float64: 2046 exponents, the 53 bits of a mantissa, and room for a carry."""
+
+SPECIAL = DIGITS
+"""Index of the word that notes NaN (1), +inf (2) and -inf (4)."""
+
+WORDS = DIGITS + 1
+STRIDE = 640
+"""Bytes of one accumulator: a multiple of a cache line pair, so that threads do not share one."""
+
+_LOWEST = 1074
+
+
+def normalise(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the accumulator with digits in [0, 2**32), the last one signed, so that many can be added. Local."""
+    value = to_integer(words)
+    digits = [(value >> (32 * i)) & 0xFFFFFFFF for i in range(DIGITS - 1)]
+    return np.array([*digits, value >> (32 * (DIGITS - 1)), words[SPECIAL]], np.int64)
+
+
+def to_integer(words: npt.NDArray[np.int64]) -> int:
+    """The sum in units of 2**-1074."""
+    return sum(int(word) << (32 * i) for i, word in enumerate(words[:DIGITS]))
+
+
+def rounded(words: Iterable[npt.NDArray[np.int64]]) -> float:
+    """Return the float64 nearest to the sum of accumulators: correctly rounded, whatever the order. Local."""
+    accumulators = list(words)
+    special = 0
+    for accumulator in accumulators:
+        special |= int(accumulator[SPECIAL])
+    if special & 1 or special & 6 == 6:
+        return math.nan
+    if special:
+        return math.inf if special & 2 else -math.inf
+    total = sum(to_integer(accumulator) for accumulator in accumulators)
+    try:
+        return total / (1 << _LOWEST)
+    except OverflowError:
+        return math.copysign(math.inf, total)

@@ -1,0 +1,179 @@
+"""`@gw.foreach`: a kernel that runs for each point of a domain, in any order."""
+
+from __future__ import annotations
+
+import functools
+import os
+import types as pytypes
+from collections.abc import Callable
+from typing import Any, overload
+
+from gondwana.domains import IndexSet
+from gondwana.errors import UsageError
+from gondwana.jit.arguments import Spec, describe
+from gondwana.jit.function import bind
+from gondwana.kernels import boxes
+from gondwana.kernels.arguments import KernelArray, as_kernel_array, check_reach, overlapping
+from gondwana.kernels.cpu.launch import Boxes, Loaded, Variant, launch, load, thread_count
+
+FLUSH_SUBNORMALS = 1
+_MEMO = 256
+
+
+class Kernel:
+    """What `foreach` and `reduce` share: versions by argument types, checks, and remembered launches."""
+
+    def __init__(self, function: Any, *, operation: str | None, contract: bool, flush_subnormals: bool) -> None:
+        if not isinstance(function, pytypes.FunctionType):
+            raise TypeError(f"a kernel is a plain Python function of a point and arguments, not {function!r}")
+        if function.__code__.co_argcount < 1:
+            raise TypeError(f"the kernel {function.__qualname__} needs the point as its first parameter")
+        self.py_func = function
+        self._operation = operation
+        self._contract = contract
+        self._flags = FLUSH_SUBNORMALS if flush_subnormals else 0
+        self._versions: dict[Variant, Loaded] = {}
+        self._remembered: dict[tuple[Any, ...], tuple[Loaded, Boxes, Any]] = {}
+        functools.update_wrapper(self, function)
+
+    def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Boxes, bytes]:
+        """Describe and check the arguments; find or compile the version for them."""
+        described = [describe(value) for value in args]
+        arrays = [array for array in map(as_kernel_array, args) if array is not None]
+        data = b"".join([data for _, data in described])
+        domains = [array.domain for array in arrays]
+        extents = [array.extent for array in arrays]
+        key = (id(domain), *map(id, domains), *extents, *[id(spec) for spec, _ in described])
+        found = self._remembered.get(key)
+        if found is None:
+            found = self._remember(key, domain, arrays, tuple(spec for spec, _ in described))
+        return found[0], found[1], data
+
+    def _remember(
+        self, key: tuple[Any, ...], domain: IndexSet, arrays: list[KernelArray], specs: tuple[Spec, ...]
+    ) -> tuple[Loaded, Boxes, Any]:
+        if not isinstance(domain, IndexSet):
+            raise UsageError(
+                f"{self.__qualname__} runs over a RectDomain or a Domain, not over {domain!r}: "
+                "call it as kernel(domain, arguments...), for instance with array.domain or global_array.owned"
+            )
+        if not 1 <= domain.ndim <= 4:
+            raise UsageError(f"{self.__qualname__} runs over domains of 1 to 4 axes, not {domain.ndim}")
+        order = self._order(specs, domain.ndim)
+        rows, count, dense = boxes.table(domain, order)
+        variant = Variant(specs, domain.ndim, order, dense, True, self._operation, self._contract)
+        loaded = self._version(variant)
+        if overlapping(arrays, loaded.footprints):
+            aliased = Variant(specs, domain.ndim, order, dense, False, self._operation, self._contract)
+            loaded = self._version(aliased)
+        names = self._array_names(specs)
+        check_reach(self.__qualname__, names, domain, arrays, loaded.footprints)
+        if len(self._remembered) >= _MEMO:
+            self._remembered.clear()
+        # The domains are kept so that their identities, which the key holds, stay theirs.
+        kept = (domain, [array.domain for array in arrays])
+        self._remembered[key] = loaded, Boxes(rows, count, domain.size), kept
+        return self._remembered[key]
+
+    def _version(self, variant: Variant) -> Loaded:
+        loaded = self._versions.get(variant)
+        if loaded is None:
+            loaded = self._versions[variant] = load(self.py_func, variant)
+        return loaded
+
+    @staticmethod
+    def _order(specs: tuple[Spec, ...], ndim: int) -> boxes.Order:
+        """The innermost loop follows the contiguous axis of the first array."""
+        units = [spec.unit for spec in specs if getattr(spec, "unit", -1) >= 0]
+        return "F" if units and units[0] == 0 and ndim > 1 else "C"
+
+    def _array_names(self, specs: tuple[Spec, ...]) -> list[str]:
+        parameters = self.py_func.__code__.co_varnames[1 : self.py_func.__code__.co_argcount]
+        return [name for name, spec in zip(parameters, specs, strict=True) if hasattr(spec, "unit")]
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments after the point, defaults filled in."""
+        return bind(self.py_func, (None, *args), kwargs)[1:]
+
+
+class Foreach(Kernel):
+    """A kernel to be run for each point of a domain: see `foreach`."""
+
+    def __init__(self, function: Any, *, contract: bool = False, flush_subnormals: bool = False) -> None:
+        super().__init__(function, operation=None, contract=contract, flush_subnormals=flush_subnormals)
+
+    def __call__(self, domain: IndexSet, /, *args: Any, **kwargs: Any) -> None:
+        """Run the kernel at each point of `domain`. Local; returns when all points are done.
+
+        Args:
+            domain: a RectDomain or a Domain, in global coordinates; an empty one does nothing.
+            *args: what the kernel takes after the point; a global array stands for this rank's block and its ghosts.
+            **kwargs: the same by name.
+
+        Raises:
+            UsageError: an access with a constant offset would leave an array; nothing was touched.
+            KernelError: the kernel does not compile for these arguments.
+        """
+        arguments = self._arguments(args, kwargs)
+        if interpreted():
+            for p in domain:
+                self.py_func(p, *map(_interpretable, arguments))
+            return
+        loaded, table, data = self._prepare(domain, arguments)
+        if table.points:
+            count = thread_count(table.points)
+            launch(loaded, table, data, self.__qualname__, count=count, flags=self._flags)
+
+
+@overload
+def foreach(function: Callable[..., Any], /) -> Foreach: ...
+@overload
+def foreach(*, contract: bool = False, flush_subnormals: bool = False) -> Callable[[Callable[..., Any]], Foreach]: ...
+def foreach(
+    function: Callable[..., Any] | None = None, /, *, contract: bool = False, flush_subnormals: bool = False
+) -> Foreach | Callable[[Callable[..., Any]], Foreach]:
+    """Make a kernel of a function of a point: calling it runs it for each point of a domain, in any order. Local.
+
+    The function is compiled at the first call for arguments of these types, and the machine code is kept on disk.
+    Launches run on the threads of the rank and return when done. Points write only their own elements, or the result is
+    undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch.
+    Literals and Python floats take the precision of the arrays. With `GONDWANA_INTERPRET=1` kernels run in the
+    interpreter, slow but open to a debugger.
+
+    Args:
+        function: `f(p, *arguments)`; `p` is the point, arrays are indexed by points in the coordinates of their domains.
+        contract: allow the compiler to fuse `a * b + c` into one rounding. Faster on small data; results then may differ in
+            the last bits between blocks of different shapes.
+        flush_subnormals: treat subnormal numbers as zero on all threads while the kernel runs (they cost up to 30 times
+            the time of normal ones); changes values below 1.2e-38 in float32 and 2.2e-308 in float64 only.
+
+    Returns:
+        The kernel, called as `kernel(domain, *arguments)`.
+
+    Example:
+        >>> import gondwana as gw
+        >>> box = gw.RectDomain((0, 0), (4, 4))
+        >>> a, b = gw.Array.zeros(box), gw.Array.full(box, 2.0)
+        >>> @gw.foreach
+        ... def add_neighbour(p, a, b):
+        ...     a[p] = b[p] + b[p + gw.X]
+        >>> add_neighbour(box.shrink(1, +1), a, b)
+        >>> a[0, 0], a[3, 3]
+        (4.0, 0.0)
+    """
+
+    def decorate(function: Callable[..., Any]) -> Foreach:
+        return Foreach(function, contract=contract, flush_subnormals=flush_subnormals)
+
+    return decorate if function is None else decorate(function)
+
+
+def interpreted() -> bool:
+    """Whether kernels run in the interpreter, for debugging (`GONDWANA_INTERPRET=1`)."""
+    return os.environ.get("GONDWANA_INTERPRET", "0") not in ("", "0")
+
+
+def _interpretable(value: Any) -> Any:
+    """An argument as interpreted kernels take it: the local array behind a global one."""
+    array = as_kernel_array(value)
+    return value if array is None else array
