@@ -1,1 +1,1 @@
-"""TODO."""
+"""The command ``gondwana``: launching, looking at data, measuring."""

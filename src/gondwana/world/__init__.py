@@ -1,6 +1,7 @@
 """Start-up, teams of ranks and their communication: the only layer that knows MPI."""
 
-from gondwana.world import mpi as _mpi
+from gondwana.world import start as _start
+from gondwana.world.exits import RemoteError as RemoteError
 from gondwana.world.ops import BAND as BAND
 from gondwana.world.ops import BOR as BOR
 from gondwana.world.ops import BXOR as BXOR
@@ -21,5 +22,5 @@ from gondwana.world.request import start_all as start_all
 from gondwana.world.request import wait_all as wait_all
 from gondwana.world.team import Team as Team
 
-world = Team(_mpi.connect, "world")
+world = Team(_start.connect, "world")
 """The team of all ranks. It connects at first use; importing it starts nothing."""

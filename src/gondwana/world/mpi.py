@@ -72,6 +72,21 @@ def module() -> ModuleType:
     return MPI
 
 
+def library() -> dict[str, str]:
+    """Return the vendor, the version and the file of the MPI library, without starting MPI. Local."""
+    import mpi4py
+
+    mpi4py.rc.initialize = False
+    from mpi4py import MPI
+
+    vendor, version = MPI.get_vendor()
+    with open("/proc/self/maps") as maps:
+        loaded = {line.split()[-1] for line in maps if "/libmpi" in line}
+    # The library itself has the shortest name: libmpi.so.40 beside libmpi_usempi.so.40 and the like.
+    path = min(loaded, key=lambda name: (len(os.path.basename(name)), name), default="")
+    return {"vendor": vendor, "version": ".".join(map(str, version)), "path": path}
+
+
 def is_serial(comm: Communicator) -> bool:
     """Tell whether ``comm`` works without MPI. Local."""
     return isinstance(comm, SerialComm)

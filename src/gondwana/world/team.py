@@ -8,9 +8,10 @@ import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from gondwana.errors import GondwanaError, UsageError
+from gondwana.errors import UsageError
 from gondwana.world import mpi
 from gondwana.world.collectives import Collectives
+from gondwana.world.exits import RemoteError
 from gondwana.world.messages import Messages
 
 
@@ -177,7 +178,7 @@ class Team(Collectives, Messages):
         Raises:
             BaseException: this rank's own error.
             UsageError: another rank has a UsageError and this one has none.
-            GondwanaError: another rank has any other error and this one has none; the message names the lowest one.
+            RemoteError: another rank has any other error and this one has none; the message names the lowest one.
 
         Example:
             >>> from gondwana.world import world
@@ -196,7 +197,7 @@ class Team(Collectives, Messages):
                 is_usage, kind, message = other
                 if is_usage:
                     raise UsageError(message)
-                raise GondwanaError(f"rank {rank} of {self.name} failed: {kind}: {message}")
+                raise RemoteError(f"rank {rank} of {self.name} failed: {kind}: {message}")
 
     # -- the rest ------------------------------------------------------------------------------------------------
 

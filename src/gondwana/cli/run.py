@@ -1,0 +1,84 @@
+"""``gondwana run``: start an application or a program on several ranks."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gondwana.apps import registry
+from gondwana.cli import launch
+from gondwana.errors import UsageError
+
+
+class Device(enum.StrEnum):
+    """Where the kernels run."""
+
+    host = "host"
+
+
+def run(
+    target: Annotated[str, typer.Argument(metavar="APP|SCRIPT", help="An application, or the path of a program.")],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the program untouched.")
+    ] = None,
+    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="How many ranks.")] = 1,
+    threads: Annotated[
+        int | None, typer.Option("-t", "--threads", min=1, help="Threads per rank [default: cores / ranks].")
+    ] = None,
+    device: Annotated[Device, typer.Option(help="Where the kernels run.")] = Device.host,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="When over: say where every rank stands, and end the job."),
+    ] = None,
+    timing: Annotated[bool, typer.Option("--timing", help="Print how long the start and the program took.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command, and start nothing.")] = False,
+) -> None:
+    """Run an application or a Python program on N ranks, with the launcher of the MPI that is there.
+
+    This process becomes the launcher (or, for one rank, the program), so that signals and the exit status are those of
+    the job.
+    """
+    check_target(target, arguments or [])
+    if time_limit is not None and not 0 < time_limit < 1e7:
+        raise UsageError(f"--time-limit {time_limit:g}: legal is a positive number of seconds")
+    variables = {"GONDWANA_DEVICE": device.value}
+    if timing:
+        variables["GONDWANA_TIMING"] = f"{time.time():.3f}"
+    command = launch.command(
+        ranks,
+        ["-m", "gondwana.cli.rank", target, *(arguments or [])],
+        threads=threads,
+        time_limit=time_limit,
+        variables=variables,
+    )
+    if dry_run:
+        print(command)
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(command.argv[0], command.argv, command.environment())
+
+
+def check_target(target: str, arguments: list[str]) -> None:
+    """Check an application's settings, or that the program exists. Local: before any rank starts.
+
+    Raises:
+        UsageError: there is no such application or file, or the application refuses its settings.
+    """
+    if target in registry:
+        importlib.import_module(registry[target]).check(arguments)
+    elif not Path(target).exists():
+        close = difflib.get_close_matches(target, registry, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(
+            f"there is no application and no file {target!r}: {hint}applications are {', '.join(sorted(registry))}; "
+            "a program is given by its path"
+        )
