@@ -7,7 +7,7 @@ rank 0. Two buffers take turns, so that a step is computed while the one before 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, Protocol
 
@@ -71,6 +71,7 @@ class AggregatedSink:
         background: bool,
     ) -> None:
         self._team = team
+        self._background = background
         self._count = 0
         self._backend: Backend | None = None
         self._buffers: list[SharedFile] = []
@@ -99,7 +100,7 @@ class AggregatedSink:
         """Stage one step; the arrays may change once it returns. Collective over team."""
         team, index = self._team, self._count % len(self._buffers)
         self._count += 1
-        self._wait_for_buffer()
+        self._together(lambda backend: backend.wait(len(self._buffers) - 1))
         for placed in self._placed[team.rank]:
             cells = cells_of(arrays[placed.variable])
             if team.rank in self._remote:
@@ -110,19 +111,18 @@ class AggregatedSink:
             for placed in chain.from_iterable(self._placed[rank] for rank in self._remote):
                 team.Recv(self._window(index, placed, arrays[placed.variable].dtype), placed.rank, _TAG)
         team.node.barrier()
-        if self._backend is not None:
-            self._backend.submit(Step(index, step, dict(scalars)))
+        request = Step(index, step, dict(scalars))
+        if not self._background:
+            self._together(lambda backend: backend.submit(request))
+        elif self._backend is not None:
+            self._backend.submit(request)
 
     def close(self) -> None:
         """Wait until everything is written. Collective over team."""
-        error: Exception | None = None
         try:
-            if self._backend is not None:
-                self._backend.close()
-        except Exception as problem:
-            error = problem
-        self._give_back()
-        self._team.agree(error)
+            self._together(lambda backend: backend.close())
+        finally:
+            self._give_back()
 
     def abandon(self) -> None:
         """Finish what was staged, after an error elsewhere. Local."""
@@ -130,12 +130,12 @@ class AggregatedSink:
             self._backend.abandon()
         self._give_back()
 
-    def _wait_for_buffer(self) -> None:
-        """Wait until the next buffer may be filled, and learn together if writing failed. Collective over team."""
+    def _together(self, action: Callable[[Backend], None]) -> None:
+        """Let rank 0 do something that may fail, and learn together if it did. Collective over team."""
         error: Exception | None = None
         try:
             if self._backend is not None:
-                self._backend.wait(len(self._buffers) - 1)
+                action(self._backend)
         except Exception as problem:
             error = problem
         self._team.agree(error)

@@ -1,0 +1,301 @@
+"""Checkpoints: the whole state in one dataset, whole or not at all, for any number of ranks.
+
+``save(..., "ckpt.bp", step=700)`` makes ``ckpt.00000700.bp``. It is written under another name, brought to the disk,
+and only then renamed, so that a name that looks like a checkpoint is one, whenever the job was killed. What a killed
+save leaves behind is removed by the next.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gondwana.errors import UsageError
+from gondwana.io.dataset import Dataset
+from gondwana.io.layout import Arrays, Distributed, block_of, cells_of, shape_of
+from gondwana.io.paths import DatasetError, StrPath, check_output
+from gondwana.io.writer import StepWriter
+from gondwana.world import Team, world
+
+#: The last file of a checkpoint: when it was written, and the sizes of all others. Without it, or with other sizes, the
+#: checkpoint is not complete.
+SEAL = "complete.json"
+_UNFINISHED = ".unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A complete checkpoint.
+
+    Attributes:
+        path: its dataset.
+        step: the number of the step after which it was made.
+        state: what was saved besides the arrays.
+        settings: the settings that a continuation must share.
+        skipped: later checkpoints that were passed over, each with its reason.
+    """
+
+    path: Path
+    step: int
+    state: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    skipped: tuple[str, ...] = field(default=())
+
+
+def save(
+    path: StrPath,
+    arrays: Arrays,
+    *,
+    step: int,
+    state: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    keep: int = 2,
+    team: Team = world,
+) -> Path:
+    """Save arrays so that any number of ranks can continue from them. Collective over team. Blocking.
+
+    Args:
+        path: the common name of the checkpoints, for example ``ckpt.bp``; the step goes into the name.
+        arrays: the whole state, by name; ghosts are not saved.
+        step: the number of the step just done.
+        state: more to restore, as JSON can hold it.
+        settings: what a continuation must have in common with this run, as JSON can hold it; see ``load``.
+        keep: how many checkpoints of this name to keep: those written last.
+        team: the ranks of the arrays.
+
+    Returns:
+        The path of the checkpoint.
+
+    Raises:
+        UsageError: it cannot be written there.
+        DatasetError: the disk is full. The checkpoints before stay.
+
+    Example:
+        >>> import gondwana as gw
+        >>> u = gw.zeros(gw.RectDomain((0, 0), (8, 8)))
+        >>> save("/tmp/example_ckpt.bp", {"u": u}, step=5).name
+        'example_ckpt.00000005.bp'
+        >>> load("/tmp/example_ckpt.bp", {"u": u}).step
+        5
+    """
+    target = _name(Path(path).absolute(), step)
+    unfinished = target.with_name(target.name + _UNFINISHED)
+    described = {"checkpoint_state": json.dumps(state or {}), "checkpoint_settings": json.dumps(settings or {})}
+    error: Exception | None = None
+    try:
+        if keep < 1:
+            raise UsageError(f"keep={keep}: at least one checkpoint must stay")
+        if team.rank == 0:
+            _sweep(Path(path).absolute())
+            check_output(unfinished, sum(array.domain.size * array.dtype.itemsize for array in arrays.values()))
+    except Exception as problem:
+        error = problem
+    team.agree(error)
+    try:
+        with StepWriter(unfinished, arrays, attributes=described, background=False, team=team) as out:
+            out.write(step, arrays)
+    except Exception:
+        if team.rank == 0:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+    try:
+        if team.rank == 0:
+            _publish(unfinished, target)
+            for old in checkpoints(path)[keep:]:
+                shutil.rmtree(old)
+    except OSError as problem:
+        error = DatasetError(f"cannot finish the checkpoint {target}: {problem.strerror or problem}")
+    team.agree(error)
+    return target
+
+
+def load(
+    path: StrPath,
+    arrays: Arrays,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    convert: bool = False,
+    team: Team = world,
+) -> Checkpoint:
+    """Fill arrays from the last complete checkpoint, however they are divided. Collective over team. Blocking.
+
+    Every rank reads its own cells; ghosts are not touched. A damaged checkpoint is passed over with a warning.
+
+    Args:
+        path: the common name given to ``save``, or the name of one checkpoint.
+        arrays: what to fill, by the names given to ``save``.
+        settings: this run's; those that the checkpoint has too must be equal.
+        convert: allow arrays of another element type, and convert.
+        team: the ranks of the arrays.
+
+    Returns:
+        The checkpoint, with its step and state.
+
+    Raises:
+        UsageError: there is none, or it does not fit: another shape, type or setting.
+        DatasetError: it cannot be read.
+    """
+    error: Exception | None = None
+    found: Checkpoint | None = None
+    try:
+        if team.rank == 0:
+            found = newest(path)
+            _check_settings(found, settings or {})
+    except Exception as problem:
+        error = problem
+    team.agree(error)
+    found = team.bcast(found)
+    if team.rank == 0:
+        for reason in found.skipped:
+            warnings.warn(f"{reason}: continuing from {found.path.name}", stacklevel=2)
+    try:
+        with Dataset(found.path) as data:
+            for name, array in arrays.items():
+                _check_fit(data, name, array, convert)
+            for name, array in arrays.items():
+                _fill(data, name, array, team.rank)
+    except Exception as problem:
+        error = problem
+    team.agree(error)
+    return found
+
+
+def checkpoints(path: StrPath) -> list[Path]:
+    """Return the checkpoints of a common name, the one written last first, complete or not. Local.
+
+    Written last, not the highest step: a new run in the directory of an older, longer one must find its own.
+    """
+    common = Path(path).absolute()
+    pattern = re.compile(re.escape(common.stem) + r"\.\d{8,}" + re.escape(common.suffix))
+    if not common.parent.is_dir():
+        return []
+    found = [entry for entry in common.parent.iterdir() if pattern.fullmatch(entry.name)]
+    return sorted(found, key=lambda entry: (_seal(entry).written_ns, entry.name), reverse=True)
+
+
+def newest(path: StrPath) -> Checkpoint:
+    """Return the complete checkpoint written last, or the one of this very name. Local.
+
+    Raises:
+        UsageError: there is none.
+    """
+    given = Path(path).absolute()
+    skipped: list[str] = []
+    for candidate in [given] if (given / SEAL).is_file() else checkpoints(path):
+        reason = _damage(candidate)
+        if reason is None:
+            with Dataset(candidate) as data:
+                about = data.attributes
+                return Checkpoint(
+                    candidate,
+                    int(data.steps[-1]),
+                    json.loads(about["checkpoint_state"]),
+                    json.loads(about["checkpoint_settings"]),
+                    tuple(skipped),
+                )
+        skipped.append(f"{candidate.name} is damaged ({reason})")
+    example = _name(given, 700).name
+    seen = f"; {', '.join(skipped)}" if skipped else f": none is named like {example}"
+    raise UsageError(f"there is no complete checkpoint {path}{seen}; start without restart")
+
+
+def _name(common: Path, step: int) -> Path:
+    return common.with_name(f"{common.stem}.{step:08d}{common.suffix}")
+
+
+def _sweep(common: Path) -> None:
+    """Remove what killed saves left behind."""
+    if common.parent.is_dir():
+        for entry in common.parent.glob(f"{common.stem}.*{common.suffix}{_UNFINISHED}"):
+            shutil.rmtree(entry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    """What the last file of a checkpoint says; ``problem`` if it cannot be read."""
+
+    written_ns: int = 0
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    problem: str | None = None
+
+
+def _seal(candidate: Path) -> _Seal:
+    try:
+        content = json.loads((candidate / SEAL).read_text())
+        return _Seal(int(content["written_ns"]), {str(name): int(size) for name, size in content["sizes"].items()})
+    except OSError as error:
+        return _Seal(problem=f"{SEAL}: {error.strerror}")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return _Seal(problem=f"{SEAL} is not readable")
+
+
+def _damage(candidate: Path) -> str | None:
+    """Return what is wrong with a checkpoint, or None."""
+    seal = _seal(candidate)
+    for name, size in seal.sizes.items():
+        file = candidate / name
+        actual = file.stat().st_size if file.is_file() else 0
+        if actual != size:
+            return f"{name} has {actual} of {size} bytes"
+    return seal.problem
+
+
+def _publish(unfinished: Path, target: Path) -> None:
+    """Seal a dataset, bring it to the disk, and give it its name."""
+    sizes = {file.name: file.stat().st_size for file in unfinished.iterdir()}
+    (unfinished / SEAL).write_text(json.dumps({"written_ns": time.time_ns(), "sizes": sizes}))
+    for file in [*unfinished.iterdir(), unfinished]:
+        _sync(file)
+    if target.exists():  # the same step again, for example after a restart from an older checkpoint
+        replaced = target.with_name(f"{target.stem}.old{target.suffix}{_UNFINISHED}")
+        target.rename(replaced)
+        unfinished.rename(target)
+        shutil.rmtree(replaced)
+    else:
+        unfinished.rename(target)
+    _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _check_settings(found: Checkpoint, settings: Mapping[str, Any]) -> None:
+    ours = json.loads(json.dumps(settings))  # as the checkpoint's went through JSON
+    other = [name for name in ours if name in found.settings and ours[name] != found.settings[name]]
+    if other:
+        differences = ", ".join(f"{name} = {found.settings[name]!r}, not {ours[name]!r}" for name in other)
+        raise UsageError(
+            f"{found.path.name} was made with {differences}: use the same settings, or start without restart"
+        )
+
+
+def _check_fit(data: Dataset, name: str, array: Distributed, convert: bool) -> None:
+    stored = data.variable(name)
+    if stored.shape != shape_of(array):
+        raise UsageError(f"{name!r} has shape {stored.shape} in {data.path.name}, and {shape_of(array)} in this run")
+    if stored.dtype != array.dtype and not convert:
+        raise UsageError(
+            f"{name!r} has type {stored.dtype} in {data.path.name}, and {array.dtype} in this run: "
+            "use the same precision, or allow the conversion"
+        )
+
+
+def _fill(data: Dataset, name: str, array: Distributed, rank: int) -> None:
+    block = block_of(array, rank)
+    if block.size:
+        np.copyto(cells_of(array), data.read(name, 0, block.start, block.count), casting="unsafe")

@@ -1,0 +1,68 @@
+"""End a run early and in order: on a signal, or before the batch system's time is up."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any
+
+from gondwana.world import MAX, Team, world
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
+
+_TIME_IS_UP = 1000  # no signal has this number
+
+
+class StopRequest:
+    """Notes requests to stop, which the ranks then find out about together at the end of a step. Local to make.
+
+    As a context manager it takes over SIGTERM, SIGINT and SIGUSR2 and gives them back at the end. The first signal asks
+    for an orderly end (write a checkpoint, then stop); a second SIGINT interrupts at once. It works in the main thread;
+    elsewhere only the time limit does.
+
+    Args:
+        after_seconds: ask to stop so many seconds from now; None: no limit.
+        team: the ranks that stop together.
+
+    Example:
+        >>> with StopRequest(after_seconds=3600.0) as stop:
+        ...     for step in range(1, 4):
+        ...         reason = stop.agreed()
+        ...         if reason:
+        ...             break
+        >>> step
+        3
+    """
+
+    def __init__(self, after_seconds: float | None = None, *, team: Team = world) -> None:
+        self._team = team
+        self._limit = after_seconds
+        self._deadline = None if after_seconds is None else time.monotonic() + after_seconds
+        self._signal = 0
+        self._previous: dict[signal.Signals, Any] = {}
+
+    def agreed(self) -> str | None:
+        """Return why to stop, or None: the same on all ranks. Collective over team. Blocking; one small allreduce."""
+        late = self._deadline is not None and time.monotonic() >= self._deadline
+        code = int(self._team.allreduce(self._signal or (_TIME_IS_UP if late else 0), MAX))
+        if code == 0:
+            return None
+        return f"the limit of {self._limit:g} s" if code == _TIME_IS_UP else f"signal {signal.Signals(code).name}"
+
+    def __enter__(self) -> StopRequest:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous.clear()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self._signal and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self._signal = number
