@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
 from gondwana.arrays.copies import LOOPS, ROW
-from gondwana.jit.memory_order import load_acquire, load_word, pause, sched_yield, store_release
+from gondwana.jit.memory_order import inlined, load_acquire, load_word, pause, sched_yield, store_release
 
 _WORD = 8
 COUNTS, SOURCES, TARGETS = 3, 3 + LOOPS, 3 + 2 * LOOPS
@@ -57,7 +56,7 @@ def _mover(bits: int) -> Any:
 _move_8, _move_16, _move_32, _move_64, _move_128 = (_mover(bits) for bits in (8, 16, 32, 64, 128))
 
 
-@njit  # type: ignore[misc]
+@inlined
 def _move_line(target: int, source: int, element: int, count: int, target_stride: int, source_stride: int) -> None:
     """Copy elements along the innermost loop."""
     if element == 0:
@@ -79,12 +78,12 @@ def _move_line(target: int, source: int, element: int, count: int, target_stride
             _move_8(target + i * target_stride, source + i * source_stride)
 
 
-@njit  # type: ignore[misc]
+@inlined
 def _at(row: int, word: int) -> int:
     return load_word(row + _WORD * word)  # type: ignore[no-any-return]
 
 
-@njit  # type: ignore[misc]
+@inlined
 def _copy_row(row: int) -> None:
     source, target, element = _at(row, 0), _at(row, 1), _at(row, 2)
     last = LOOPS - 1
@@ -104,7 +103,7 @@ def _copy_row(row: int) -> None:
                     )
 
 
-@njit  # type: ignore[misc]
+@inlined
 def _copy_rows(rows: int, first: int, last: int) -> None:
     for index in range(first, last):
         _copy_row(rows + _WORD * ROW * index)
@@ -116,7 +115,7 @@ def copy_rows(rows: int, first: int, last: int) -> int:
     return 0
 
 
-@njit  # type: ignore[misc]
+@inlined
 def _push(plan: int, current: int) -> int:
     """Write to the neighbours that are ready for this round; return how many are not yet."""
     waiting = 0
@@ -145,7 +144,7 @@ def start(plan: int) -> int:
     return _push(plan, current)  # type: ignore[no-any-return]
 
 
-@njit  # type: ignore[misc]
+@inlined
 def _arrived(plan: int, current: int) -> bool:
     for n in range(_at(plan, LINKS)):
         link = _at(plan, LINKS_AT) + n * LINK * _WORD

@@ -11,7 +11,6 @@ import platform
 from typing import Any
 
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -20,6 +19,7 @@ from gondwana.jit.memory_order import (
     fetch_add,
     futex_wait,
     futex_wake,
+    inlined,
     load_acquire,
     load_word,
     pause,
@@ -90,7 +90,7 @@ def _set_control_word(builder: Any, value: Any) -> None:
     builder.call(load, [builder.bitcast(slot, pointer)])
 
 
-@njit  # type: ignore[misc]
+@inlined
 def _invoke(function: int, block: int, thread: int, threads: int, flags: int) -> None:
     # The call is opaque to LLVM, so no arithmetic of the kernel can move out from between the two control words.
     if flags & FLUSH_SUBNORMALS:
