@@ -117,6 +117,10 @@ class AggregatedSink:
         elif self._backend is not None:
             self._backend.submit(request)
 
+    def flush(self) -> None:
+        """Wait until the steps so far are written. Collective over team."""
+        self._together(lambda backend: backend.wait(0))
+
     def close(self) -> None:
         """Wait until everything is written. Collective over team."""
         try:

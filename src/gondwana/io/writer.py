@@ -21,6 +21,7 @@ from gondwana.world import Team, world
 
 class _Sink(Protocol):
     def write(self, step: int, arrays: Arrays, scalars: Mapping[str, int | float]) -> None: ...
+    def flush(self) -> None: ...
     def close(self) -> None: ...
     def abandon(self) -> None: ...
 
@@ -53,6 +54,9 @@ class _DirectSink:
             for name, value in scalars.items():
                 self._out.put_scalar(name, value)
         self._out.end_step()
+
+    def flush(self) -> None:
+        """Nothing is pending: a step is written when `write` returns."""
 
     def close(self) -> None:
         self._out.close()
@@ -151,6 +155,14 @@ class StepWriter:
             raise UsageError(f"step {step} of {self.path.name} would follow step {self._last}: steps must increase")
         self._last = step
         self._sink.write(step, arrays, scalars or {})
+
+    def flush(self) -> None:
+        """Wait until the steps so far are written: a reader finds them even if this program is killed. Collective over team.
+
+        Raises:
+            DatasetError: a step could not be written. All ranks raise.
+        """
+        self._sink.flush()
 
     def close(self) -> None:
         """Wait until everything is on disk as far as the system goes, and close the dataset. Collective over team.

@@ -19,7 +19,7 @@ from gondwana.jit.views import DtypeType, ViewType
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class WeakLiterals(FunctionPass):  # type: ignore[misc]
-    """Replace float constants by float32 ones in functions whose arguments are at most float32."""
+    """Replace float literals and constants by float32 ones in functions whose arguments are at most float32."""
 
     _name = "gondwana_weak_literals"
 
@@ -32,8 +32,10 @@ class WeakLiterals(FunctionPass):  # type: ignore[misc]
             return False
         for block in state.func_ir.blocks.values():
             for statement in block.find_insts(ir.Assign):
-                if isinstance(statement.value, ir.Const) and type(statement.value.value) is float:
-                    statement.value = ir.Const(np.float32(statement.value.value), statement.value.loc)
+                constant = statement.value
+                named = isinstance(constant, ir.Const | ir.Global | ir.FreeVar)
+                if named and type(constant.value) is float:
+                    statement.value = ir.Const(np.float32(constant.value), constant.loc)
         return True
 
 
