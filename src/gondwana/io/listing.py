@@ -36,14 +36,14 @@ def listing(data: Dataset, *, long: bool = False, blocks: bool = False) -> Itera
 
 
 def value_text(value: Any) -> str:
-    """Return an attribute's value as text: strings quoted, sequences in braces. Local.
+    """Return an attribute's value as text: strings quoted and on one line, sequences in braces. Local.
 
     Example:
         >>> value_text(["U", "V"]), value_text(0.02)
         ('{"U", "V"}', '0.02')
     """
     if isinstance(value, str):
-        return f'"{value}"'
+        return '"' + value.replace("\n", "\\n") + '"'
     if isinstance(value, list | np.ndarray):
         return "{" + ", ".join(value_text(item) for item in value) + "}"
     return _number(value)
