@@ -111,16 +111,17 @@ def test_nothing_to_measure_is_refused() -> None:
 
 
 def test_report_is_written_whole_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = Report("stencil", [{"size": 64, "ratio": 1.25, "verified": True, "copy": None}], command=["gondwana"])
+    row = {"size": 64, "ratio": 1.25, "ratio_low": 1.0, "ratio_high": 1.5, "verified": True}
+    result = Report("stencil", [row], command=["gondwana"])
     path = tmp_path / "report.json"
     result.write(path)
     assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
     read = json.loads(path.read_text())
     assert read["rows"] == result.rows
     assert {"cpu", "cores", "governor", "compiler", "versions", "load_average"} <= read["environment"].keys()
-    result.show({"size": "size", "ratio": "C/ours", "verified": "verified", "copy": "copy"})
+    result.show({"size": "size", "ratio": "C/ours", "verified": "same"})
     shown = capsys.readouterr().out
-    assert all(text in shown for text in ("64", "1.25", "yes", "C/ours"))
+    assert all(text in shown for text in ("64", "1.25 (1.00-1.50)", "yes", "C/ours"))
 
 
 def test_report_that_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -83,15 +83,20 @@ class Report:
         Args:
             columns: heading by the row's key, in the order of the table.
         """
+        from rich.box import SIMPLE_HEAD
         from rich.console import Console
+        from rich.measure import Measurement
         from rich.table import Table
 
-        table = Table(title=f"gondwana bench {self.benchmark}", caption=self.environment["cpu"])
+        console = Console()
+        table = Table(title=f"gondwana bench {self.benchmark}", caption=self.environment["cpu"], box=SIMPLE_HEAD)
         for heading in columns.values():
-            table.add_column(heading, justify="right")
+            table.add_column(heading, justify="right", no_wrap=True)
         for row in self.rows:
-            table.add_row(*(_cell(row[key]) for key in columns))
-        Console().print(table)
+            table.add_row(*(_cell(row, key) for key in columns))
+        # Figures are never cut: a narrow terminal wraps the lines.
+        console.width = max(console.width, Measurement.get(console, console.options.update(width=200), table).maximum)
+        console.print(table)
 
 
 def check_writable(path: str | Path) -> None:
@@ -101,12 +106,13 @@ def check_writable(path: str | Path) -> None:
         raise UsageError(f"--json {path}: the folder {folder} does not exist or cannot be written; name another")
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
+def _cell(row: Row, key: str) -> str:
+    value = row[key]
     if isinstance(value, bool):
         return "yes" if value else "NO"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    if key == "ratio":
+        return f"{value:.2f} ({row['ratio_low']:.2f}-{row['ratio_high']:.2f})"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _cpu() -> str:

@@ -1,0 +1,52 @@
+"""`gondwana bench exchange`: starts its ranks, and every ghost is right on both sides."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gondwana.bench import build
+from gondwana.bench.exchange import grid_of
+from gondwana.errors import UsageError
+
+pytestmark = pytest.mark.parallel
+
+
+@pytest.fixture(autouse=True)
+def _tools() -> None:
+    if importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("needs mpi4py")
+    try:
+        build.command()
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_exchange_is_measured_and_verified(ranks: int, tmp_path: Path) -> None:
+    file = tmp_path / "exchange.json"
+    options = f"--ranks {ranks} --sizes 5 --fields 1,2 --repeat 2 --batch 0.001 --json {file}"
+    command = [sys.executable, "-m", "gondwana.cli.main", "bench", "exchange", *options.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert [(row["fields"], row["faces"]) for row in rows] == [
+        (1, "all"),
+        (1, "split axes"),
+        (2, "all"),
+        (2, "split axes"),
+    ]
+    assert all(row["verified"] for row in rows)
+    assert rows[0]["grid"] == "x".join(map(str, grid_of(ranks)))
+    assert "C/ours" in done.stdout
+
+
+def test_grids_are_as_even_as_the_ranks_allow() -> None:
+    assert [grid_of(n) for n in (1, 2, 4, 6, 7, 8, 12, 64)] == [
+        (1, 1, 1), (1, 1, 2), (1, 2, 2), (1, 2, 3), (1, 1, 7), (2, 2, 2), (2, 2, 3), (4, 4, 4),
+    ]  # fmt: skip
