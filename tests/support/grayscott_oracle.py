@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-DATA = Path(__file__).parents[1] / "data"
+import gondwana.apps.grayscott
+
+DATA = Path(gondwana.apps.grayscott.__file__).parent
 SEED_WIDTH = {"adios2": 12, "dirichlet": 13, "grayscott-jl": 13}
 SUMMARY = ("u_min", "u_max", "u_sum", "v_min", "v_max", "v_sum")
 
@@ -22,7 +24,7 @@ Field = NDArray[Any]
 
 
 def reference_rows(name: str) -> list[dict[str, Any]]:
-    """Read tests/data/`name`: numbers as numbers, names as text."""
+    """Read the application's `name`: numbers as numbers, names as text."""
     with (DATA / name).open(newline="") as file:
         rows = list(csv.DictReader(file))
     texts, integers = {"preset", "precision"}, {"L", "steps", "seed"}

@@ -19,8 +19,8 @@ from support.grayscott_oracle import (
     summary,
 )
 
-REFERENCE = reference_rows("grayscott_reference.csv")
-NOISY = reference_rows("grayscott_noisy_reference.csv")
+REFERENCE = reference_rows("reference.csv")
+NOISY = reference_rows("reference_noisy.csv")
 # Rows that take a second or less each; the app is compared with all of them elsewhere.
 QUICK = [row for row in REFERENCE + NOISY if row["L"] == 32 and row["steps"] in (2, 100)]
 

@@ -157,7 +157,7 @@ class StepWriter:
         self._sink.write(step, arrays, scalars or {})
 
     def flush(self) -> None:
-        """Wait until the steps so far are written: a reader finds them even if this program is killed. Collective over team.
+        """Wait until readers find the steps so far, even if this program is killed. Collective over team.
 
         Raises:
             DatasetError: a step could not be written. All ranks raise.
@@ -172,6 +172,10 @@ class StepWriter:
         """
         self._sink.close()
 
+    def abandon(self) -> None:
+        """After an error elsewhere: finish what was handed over and leave the dataset readable. Local."""
+        self._sink.abandon()
+
     def __enter__(self) -> StepWriter:
         return self
 
@@ -179,7 +183,7 @@ class StepWriter:
         if kind is None:
             self.close()
         else:
-            self._sink.abandon()
+            self.abandon()
 
 
 def steps_to_keep(path: StrPath, last: int) -> int | None:

@@ -1,0 +1,68 @@
+"""A progress bar for the time loop: on rank 0, when a person looks at a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from gondwana.world import Team
+
+TERMINAL = "GONDWANA_TERMINAL"
+"""Columns of the terminal behind `gondwana run`: ranks write into a pipe of MPI's launcher and cannot see it."""
+
+_INTERVAL = 0.2
+
+
+class Progress:
+    """The bar: a context manager; `show` costs next to nothing between two refreshes. Local.
+
+    Args:
+        done: steps done before.
+        total: steps of the whole run.
+        team: its rank 0 shows the bar.
+    """
+
+    def __init__(self, done: int, total: int, team: Team) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._next = 0.0
+        columns = os.environ.get(TERMINAL, "")
+        if team.rank == 0 and total > done and (columns.isdecimal() or sys.stderr.isatty()):
+            self._bar = _make_bar(int(columns) if columns.isdecimal() else None)
+            self._task = self._bar.add_task("gray-scott", completed=done, total=total, rate="")
+
+    def __enter__(self) -> Progress:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, step: int, cells_per_s: float) -> None:
+        """Tell how far the run is.
+
+        Args:
+            step: steps done.
+            cells_per_s: current speed.
+        """
+        if self._bar is None:
+            return
+        last = step == self._bar.tasks[0].total
+        if last or time.monotonic() >= self._next:
+            self._next = time.monotonic() + _INTERVAL
+            self._bar.update(self._task, completed=step, rate=f"{cells_per_s / 1e6:.1f} Mcells/s", refresh=True)
+
+
+def _make_bar(columns: int | None) -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True, force_terminal=True, width=columns)
+    parts = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")
+    return Bar(*parts, TimeRemainingColumn(), console=console, auto_refresh=False)
