@@ -3,5 +3,5 @@
 registry: dict[str, str] = {
     "gray-scott": "gondwana.apps.grayscott.app",
 }
-"""Name to module. The module has ``main(argv) -> int``, run by every rank, and ``check(argv)``, which raises
+"""Name to module. The module has ``main(argv) -> int``, run by every rank, and ``check(argv, ranks)``, which raises
 UsageError for settings that cannot work; the launcher calls it before it starts any rank."""

@@ -11,13 +11,14 @@ from pathlib import Path
 from types import TracebackType
 
 from gondwana.apps import registry
+from gondwana.jit import statistics
 from gondwana.world import exits, launcher, watchdog
 
 
 def main(target: str, arguments: list[str]) -> int:
     """Run an application or a program, and return the exit status. Collective over all ranks."""
     exits.install()
-    watchdog.arm(watchdog.time_limit())
+    watchdog.arm(watchdog.time_limit(), first=is_first())
     start = time.time()
     try:
         return run_app(target, arguments) if target in registry else run_script(target, arguments)
@@ -25,6 +26,7 @@ def main(target: str, arguments: list[str]) -> int:
         if os.environ.get("GONDWANA_TIMING") and is_first():
             waited = start - float(os.environ["GONDWANA_TIMING"])
             print(f"gondwana: start {waited:.2f} s, program {time.time() - start:.2f} s", file=sys.stderr)
+            print(f"gondwana: {statistics}", file=sys.stderr)
 
 
 def run_app(name: str, arguments: list[str]) -> int:

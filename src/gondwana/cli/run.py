@@ -6,6 +6,7 @@ import difflib
 import enum
 import importlib
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -46,10 +47,13 @@ def run(
     This process becomes the launcher (or, for one rank, the program), so that signals and the exit status are those of
     the job.
     """
-    check_target(target, arguments or [])
+    check_target(target, arguments or [], ranks)
     if time_limit is not None and not 0 < time_limit < 1e7:
         raise UsageError(f"--time-limit {time_limit:g}: legal is a positive number of seconds")
     variables = {"GONDWANA_DEVICE": device.value}
+    if sys.stderr.isatty():
+        # Ranks write into a pipe of MPI's launcher: progress bars need to know that a person reads it.
+        variables["GONDWANA_TERMINAL"] = str(shutil.get_terminal_size().columns)
     if timing:
         variables["GONDWANA_TIMING"] = f"{time.time():.3f}"
     command = launch.command(
@@ -67,14 +71,14 @@ def run(
     os.execve(command.argv[0], command.argv, command.environment())
 
 
-def check_target(target: str, arguments: list[str]) -> None:
+def check_target(target: str, arguments: list[str], ranks: int) -> None:
     """Check an application's settings, or that the program exists. Local: before any rank starts.
 
     Raises:
         UsageError: there is no such application or file, or the application refuses its settings.
     """
     if target in registry:
-        importlib.import_module(registry[target]).check(arguments)
+        importlib.import_module(registry[target]).check(arguments, ranks)
     elif not Path(target).exists():
         close = difflib.get_close_matches(target, registry, n=1)
         hint = f"did you mean {close[0]}? " if close else ""

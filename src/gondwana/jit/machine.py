@@ -27,6 +27,12 @@ class Statistics:
     seconds_compiling: float = 0.0
     seconds_loading: float = 0.0
 
+    def __str__(self) -> str:
+        return (
+            f"{self.compiled} functions compiled in {self.seconds_compiling:.2f} s, "
+            f"{self.loaded} loaded in {self.seconds_loading:.2f} s"
+        )
+
 
 statistics = Statistics()
 """The figures of this process."""

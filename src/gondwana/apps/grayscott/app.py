@@ -63,12 +63,12 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def check(argv: list[str], ranks: int = 1) -> None:
+def check(argv: list[str], ranks: int | None = None) -> None:
     """Refuse arguments and settings that cannot run, before any rank starts. Local.
 
     Args:
         argv: what follows `gray-scott` on the command line.
-        ranks: number of ranks that will run.
+        ranks: number of ranks that will run, where the launcher knows it.
 
     Raises:
         UsageError: one line that says what to change.
@@ -77,7 +77,8 @@ def check(argv: list[str], ranks: int = 1) -> None:
     if options.json:
         check_writable(options.json)
     settings = load(options.settings, options.set)
-    resources.check_ranks(settings, ranks)
+    if ranks is not None:
+        resources.check_ranks(settings, ranks)
     resources.check_memory(settings)
     resources.check_files(settings)
 
