@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -38,14 +37,19 @@ statistics = Statistics()
 """The figures of this process."""
 
 
-@functools.cache
-def _engine() -> Any:
+_engines: list[Any] = []
+"""One for each object, for the life of the process: objects from different processes may have symbols of one name."""
+
+
+def _new_engine() -> Any:
     from llvmlite import binding as llvm
 
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    if not _engines:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+    _engines.append(llvm.create_mcjit_compiler(llvm.parse_assembly(""), target))
+    return _engines[-1]
 
 
 def link(entry: ObjectCode) -> int:
@@ -58,7 +62,7 @@ def link(entry: ObjectCode) -> int:
         from numba.core.registry import cpu_target
 
         cpu_target.target_context.refresh()
-    engine = _engine()
+    engine = _new_engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(entry.code))
     engine.finalize_object()
     address: int = engine.get_function_address(entry.symbol)
