@@ -29,7 +29,7 @@ class Memory:
 
 
 class DividedArray:
-    """One rank's share of an array that is divided into given blocks, with ghosts full of NaN or -1."""
+    """One rank's share of an array that is divided into given blocks, with ghosts full of 99."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class DividedArray:
         self.order: Literal["C", "F"] = order
         self.owned = self._blocks[rank]
         around = self.owned if self.owned.is_empty else self.owned.accrete(ghost)
-        self.local = Memory(around, np.full(around.shape, -1, self.dtype, order=order))
+        self.local = Memory(around, np.full(around.shape, 99, self.dtype, order=order))
 
     def owned_of(self, rank: int) -> RectDomain:
         return self._blocks[rank]

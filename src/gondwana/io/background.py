@@ -68,8 +68,10 @@ class BackgroundWriter:
     def close(self) -> None:
         """Block until everything is written and the dataset is closed."""
         self._send(None)
-        self.wait(0)
-        self.abandon()
+        try:
+            self.wait(0)
+        finally:
+            self.abandon()
 
     def abandon(self) -> None:
         """Let the process finish what was submitted, and end. Blocks until it did."""

@@ -180,7 +180,9 @@ def checkpoints(path: StrPath) -> list[Path]:
     if not common.parent.is_dir():
         return []
     found = [entry for entry in common.parent.iterdir() if pattern.fullmatch(entry.name)]
-    return sorted(found, key=lambda entry: (_seal(entry).written_ns, entry.name), reverse=True)
+    return sorted(
+        found, key=lambda entry: (_seal(entry).written_ns or entry.stat().st_mtime_ns, entry.name), reverse=True
+    )
 
 
 def newest(path: StrPath) -> Checkpoint:

@@ -48,9 +48,9 @@ def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) 
         replace: whether a dataset that is there may be replaced (its space counts as free) or appended to.
 
     Example:
-        >>> check_output("/proc/gs.bp")
+        >>> check_output("/dev/null")
         Traceback (most recent call last):
-        gondwana.errors.UsageError: cannot write '/proc/gs.bp': no permission in '/proc'
+        gondwana.errors.UsageError: cannot write '/dev/null': a file is there; remove it or choose another name
     """
     target = Path(path).absolute()
     if not target.name or str(path).endswith(("/.", "..")):

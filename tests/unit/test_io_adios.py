@@ -1,0 +1,154 @@
+"""None of the traps of the plain adios2 wheel reaches a user."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from gondwana.errors import UsageError
+from gondwana.io import adios, paths
+from gondwana.io.adios import BPWriter
+from gondwana.io.dataset import Dataset
+
+pytest.importorskip("adios2")
+
+
+def write(path, **arrays):
+    out = BPWriter(path)
+    out.begin_step()
+    for name, array in arrays.items():
+        out.put(name, array, [0] * array.ndim, array.shape)
+    out.end_step()
+    out.close()
+    return Dataset(path)
+
+
+def test_arrays_that_are_not_contiguous_arrive_unchanged(tmp_path):
+    whole = np.arange(6 * 7 * 8.0).reshape(6, 7, 8)
+    views = {
+        "ghosts_off": whole[1:-1, 1:-1, 1:-1],
+        "strided": whole[::2, :, ::3],
+        "turned": whole.T,
+        "backwards": whole[::-1, :, ::-1],
+        "fortran": np.asfortranarray(whole),
+        "one_column": whole[:, 3, 2],
+    }
+    data = write(tmp_path / "a.bp", **views)
+    for name, view in views.items():
+        assert np.array_equal(data.read(name, 0), view), name
+
+
+@pytest.mark.parametrize("dtype", sorted({str(t) for t in adios.TYPE_OF_NAME.values()}))
+def test_every_type_survives(tmp_path, dtype):
+    cells = (np.arange(24).reshape(2, 3, 4) * (1 + 2j if dtype.startswith("complex") else 3)).astype(dtype)
+    data = write(tmp_path / "a.bp", cells=cells)
+    assert data.variables["cells"].dtype == dtype
+    assert data.read("cells", 0).tobytes() == cells.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bool", "longdouble", "U3", "M8[s]", "O"])
+def test_types_that_cannot_be_stored_are_refused(tmp_path, dtype):
+    out = BPWriter(tmp_path / "a.bp")
+    out.begin_step()
+    with pytest.raises(UsageError, match=r"'cells' has elements of type .*float32.*convert it"):
+        out.put("cells", np.zeros((2, 2), dtype), (0, 0), (2, 2))
+    with pytest.raises(UsageError, match="bool"):
+        out.put_scalar("flag", True)
+    out.end_step()
+    out.close()
+
+
+def test_attributes_of_every_kind(tmp_path):
+    given = {
+        "text": 'a "quoted"\nline',
+        "empty": "",
+        "list": ["U", "V"],
+        "one": ["U"],
+        "number": 0.02,
+        "whole": 7,
+        "numpy": np.float32(0.5),
+        "truth": True,
+        "numbers": [0.1, 0.2, 0.3],
+        "view": np.arange(6)[::2],
+    }
+    out = BPWriter(tmp_path / "a.bp")
+    for name, value in given.items():
+        out.attribute(name, value)
+    for value in ([], None, {"a": 1}, [["U"]], np.float16(1)):
+        with pytest.raises(UsageError, match="must be text, numbers"):
+            out.attribute("bad", value)
+    out.begin_step()
+    out.put_scalar("step", 1, np.int32)
+    out.end_step()
+    out.close()
+    found = Dataset(tmp_path / "a.bp").attributes
+    assert {name: value.tolist() if hasattr(value, "tolist") else value for name, value in found.items()} == {
+        **given,
+        "truth": 1,
+        "view": [0, 2, 4],
+    }
+
+
+def test_an_operator_that_is_not_built_in_is_refused_before_it_ends_the_process(tmp_path):
+    for name in ("zfp", "no-such-thing"):
+        if adios.has_operator(name):
+            continue
+        with pytest.raises(UsageError, match=f"{name}.* is not in this adios2 .*; legal are"):
+            BPWriter(tmp_path / "a.bp", operator=name)
+    assert not (tmp_path / "a.bp").exists()
+
+
+def test_two_writers_of_one_name_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "PATIENCE_S", 0.1)
+    out = BPWriter(tmp_path / "a.bp")
+    with pytest.raises(UsageError, match=r"another program is writing .*a\.bp"):
+        BPWriter(tmp_path / "a.bp")
+    out.close()
+    BPWriter(tmp_path / "a.bp").close()
+
+
+def test_a_dataset_without_steps_is_readable_and_empty(tmp_path):
+    out = BPWriter(tmp_path / "a.bp")  # closing a reader of this ends a process that is not careful
+    data = Dataset(tmp_path / "a.bp")
+    assert (dict(data.variables), len(data.steps)) == ({}, 0)
+    data.close()
+    out.begin_step()
+    out.put_scalar("step", 5, np.int32)
+    out.end_step()
+    assert data.refresh() == 1
+    out.close()
+
+
+def test_a_dataset_without_statistics_says_so(tmp_path):
+    adios2 = adios.load()
+    io = adios2.Adios().declare_io("plain")
+    io.set_engine("BP5")
+    io.set_parameter("StatsLevel", "0")
+    cells = np.ones((2, 3))
+    variable = io.define_variable("a", cells, [2, 3], [0, 0], [2, 3])
+    engine = io.open(str(tmp_path / "a.bp"), adios2.bindings.Mode.Write)
+    engine.begin_step()
+    engine.put(variable, cells)
+    engine.end_step()
+    engine.close()
+    with Dataset(tmp_path / "a.bp") as data:
+        assert data.variables["a"].minimum is None
+        assert data.blocks("a", 0)[0].maximum is None
+    with write(tmp_path / "b.bp", a=np.zeros((2, 3))) as zeros:
+        assert zeros.variables["a"].maximum == 0
+
+
+def test_without_adios2_the_command_that_installs_it_is_named():
+    code = """
+import sys
+sys.modules["adios2"] = None
+from gondwana.io.adios import BPWriter
+BPWriter("a.bp")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=os.sep)
+    assert "UsageError: datasets need adios2" in done.stderr
+    assert "pip install 'gondwana[io]'" in done.stderr

@@ -1,0 +1,154 @@
+"""Checkpoints are whole or not there, fit any division, and refuse what does not belong to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from gondwana.errors import UsageError
+from gondwana.io import checkpoint
+from gondwana.io.stop import StopRequest
+from gondwana.io.writer import StepWriter
+from support.divided_array import DividedArray, regular
+
+pytest.importorskip("adios2")
+
+SHAPE = (4, 5, 6)
+VALUES = np.random.default_rng(1).random(SHAPE)
+
+
+def array(shape=SHAPE, **options):
+    return DividedArray(shape, regular(shape, (1, 1, 1)), **options)
+
+
+def save(path, step, factor=1.0, **options):
+    return checkpoint.save(path, {"U": array(order="F").set(factor * VALUES)}, step=step, **options)
+
+
+def names(folder):
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_the_last_two_stay_and_the_last_is_found(tmp_path):
+    for step in (700, 1400, 2100):
+        save(tmp_path / "ckpt.bp", step, step, state={"time": step / 2})
+    assert names(tmp_path) == ["ckpt.00001400.bp", "ckpt.00002100.bp"]
+    u = array(ghost=3, base=-2)  # other ghosts, another base, the same order of axes on disk
+    u.order = "F"
+    found = checkpoint.load(tmp_path / "ckpt.bp", {"U": u})
+    assert (found.step, found.state, found.skipped) == (2100, {"time": 1050.0}, ())
+    assert u.equals(2100 * VALUES)
+    assert checkpoint.load(tmp_path / "ckpt.00001400.bp", {"U": u}).step == 1400
+
+
+def test_a_new_run_beside_an_older_longer_one_finds_its_own(tmp_path):
+    for step in (20_000, 40_000):
+        save(tmp_path / "ckpt.bp", step)
+    save(tmp_path / "ckpt.bp", 700)
+    assert names(tmp_path) == ["ckpt.00000700.bp", "ckpt.00040000.bp"]
+    assert checkpoint.newest(tmp_path / "ckpt.bp").step == 700
+
+
+def test_the_same_step_again_replaces_it(tmp_path):
+    save(tmp_path / "ckpt.bp", 5, 1.0)
+    save(tmp_path / "ckpt.bp", 5, 2.0)
+    assert names(tmp_path) == ["ckpt.00000005.bp"]
+    u = array(order="F")
+    checkpoint.load(tmp_path / "ckpt.bp", {"U": u})
+    assert u.equals(2 * VALUES)
+
+
+@pytest.mark.parametrize("harm", ["data.0", "md.0", "md.idx", checkpoint.SEAL])
+@pytest.mark.parametrize("how", ["cut", "gone"])
+def test_a_damaged_checkpoint_is_passed_over(tmp_path, harm, how):
+    save(tmp_path / "ckpt.bp", 5)
+    victim = save(tmp_path / "ckpt.bp", 10) / harm
+    if how == "gone":
+        victim.unlink()
+    else:
+        os.truncate(victim, victim.stat().st_size - 1)
+    u = array(order="F")
+    with pytest.warns(
+        UserWarning, match=rf"ckpt\.00000010\.bp is damaged \({harm}.*continuing from ckpt\.00000005\.bp"
+    ):
+        assert checkpoint.load(tmp_path / "ckpt.bp", {"U": u}).step == 5
+    assert u.equals(VALUES)
+
+
+def test_what_a_killed_save_left_is_removed_and_never_loaded(tmp_path):
+    left = tmp_path / "ckpt.00000010.bp.unfinished"
+    with StepWriter(left, {"U": array(order="F")}, background=False) as out:
+        out.write(10, {"U": array(order="F")})
+    with pytest.raises(UsageError, match="no complete checkpoint"):
+        checkpoint.newest(tmp_path / "ckpt.bp")
+    save(tmp_path / "ckpt.bp", 5)
+    assert names(tmp_path) == ["ckpt.00000005.bp"]
+
+
+def test_a_failing_save_leaves_the_older_ones(tmp_path, monkeypatch):
+    save(tmp_path / "ckpt.bp", 5)
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "_sync", full)
+    with pytest.raises(OSError, match=r"cannot finish the checkpoint .*No space left"):
+        save(tmp_path / "ckpt.bp", 10)
+    assert checkpoint.newest(tmp_path / "ckpt.bp").step == 5
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    save(tmp_path / "ckpt.bp", 5, settings={"F": 0.02, "dims": [1, 2], "output": "gs.bp"})
+    path, u = tmp_path / "ckpt.bp", array(order="F")
+    checkpoint.load(path, {"U": u}, settings={"F": 0.02, "dims": (1, 2), "new": 1})
+    with pytest.raises(UsageError, match=r"ckpt\.00000005\.bp was made with F = 0\.02, not 0\.03: use the same"):
+        checkpoint.load(path, {"U": u}, settings={"F": 0.03})
+    with pytest.raises(UsageError, match=r"shape \(6, 5, 4\) .* and \(3, 3, 3\)"):
+        checkpoint.load(path, {"U": array((3, 3, 3), order="F")})
+    with pytest.raises(UsageError, match="no variable 'W'"):
+        checkpoint.load(path, {"W": u})
+    with pytest.raises(UsageError, match=r"none is named like other\.00000700\.bp"):
+        checkpoint.load(tmp_path / "other.bp", {"U": u})
+    with pytest.raises(UsageError, match="at least one checkpoint must stay"):
+        save(path, 6, keep=0)
+
+
+def test_another_precision_only_on_demand(tmp_path):
+    save(tmp_path / "ckpt.bp", 5)
+    single = array(order="F", dtype=np.float32)
+    with pytest.raises(UsageError, match=r"type float64 .* and float32 in this run: use the same precision, or allow"):
+        checkpoint.load(tmp_path / "ckpt.bp", {"U": single})
+    checkpoint.load(tmp_path / "ckpt.bp", {"U": single}, convert=True)
+    assert single.equals(VALUES.astype(np.float32))
+
+
+def test_a_seal_that_is_not_ours_is_damage(tmp_path):
+    path = save(tmp_path / "ckpt.bp", 5)
+    for content in ("[]", "{}", json.dumps({"written_ns": "x", "sizes": 3})):
+        (path / checkpoint.SEAL).write_text(content)
+        with pytest.raises(UsageError, match="is not readable"):
+            checkpoint.newest(tmp_path / "ckpt.bp")
+
+
+def test_signals_and_time_ask_to_stop():
+    before = signal.getsignal(signal.SIGTERM)
+    with StopRequest() as stop:
+        assert stop.agreed() is None
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.agreed() == "signal SIGTERM"
+    assert signal.getsignal(signal.SIGTERM) == before
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.agreed() == "signal SIGINT"
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    stop = StopRequest(after_seconds=0.01)
+    deadline = time.monotonic() + 5
+    while (reason := stop.agreed()) is None:
+        assert time.monotonic() < deadline
+    assert reason == "the limit of 0.01 s"

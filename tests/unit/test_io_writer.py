@@ -1,0 +1,255 @@
+"""One rank writes steps: in the background, again and again into the same buffers, and when things go wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gondwana.errors import UsageError
+from gondwana.io import adios
+from gondwana.io.dataset import Dataset
+from gondwana.io.paths import DatasetError
+from gondwana.io.provenance import fides, provenance, vtk_image
+from gondwana.io.writer import StepWriter, steps_to_keep
+from gondwana.world import world
+from support.divided_array import DividedArray, regular
+
+pytest.importorskip("adios2")
+
+SHAPE = (5, 4, 3)
+TESTS = Path(__file__).parents[1]
+
+
+def whole(shape=SHAPE, **options):
+    return DividedArray(shape, regular(shape, (1,) * len(shape)), **options)
+
+
+def numbered(step, shape=SHAPE):
+    return np.arange(float(np.prod(shape))).reshape(shape) + 1000 * step
+
+
+def write(path, steps, **options):
+    u = whole(order="F")
+    with StepWriter(path, {"U": u}, **options) as out:
+        for step in steps:
+            out.write(step, {"U": u.set(numbered(step))})
+
+
+def test_axes_of_both_orders(tmp_path):
+    f, c = whole(order="F", base=7), whole(order="C", ghost=2)
+    values = numbered(1)
+    with StepWriter(tmp_path / "a.bp", {"f": f, "c": c}) as out:
+        out.write(1, {"f": f.set(values), "c": c.set(values)}, {"time": 0.5})
+    with Dataset(tmp_path / "a.bp") as data:
+        assert (data.variables["f"].shape, data.dims("f")) == ((3, 4, 5), ("z", "y", "x"))
+        assert (data.variables["c"].shape, data.dims("c")) == ((5, 4, 3), ("x", "y", "z"))
+        assert np.array_equal(data.read("f", 0).T, values)
+        assert np.array_equal(data.read("c", 0), values)
+        assert (data.steps.tolist(), data.steps.dtype, data.read("time", -1)) == ([1], np.int32, 0.5)
+        assert data.attributes["gondwana_io"].startswith("bp-node")
+
+
+def test_buffers_are_not_reused_before_they_are_written(tmp_path):
+    """Large steps in quick succession, each overwritten at once: the writer is always behind."""
+    shape = (64, 64, 64)
+    u = whole(shape)
+    with StepWriter(tmp_path / "a.bp", {"U": u}) as out:
+        for step in range(25):
+            u.local.cells[...] = step
+            out.write(step, {"U": u})
+            u.local.cells[...] = -1
+    with Dataset(tmp_path / "a.bp") as data:
+        extremes = [(cells.min(), cells.max()) for cells in data.read_steps("U", 0, 25)]
+    assert extremes == [(step, step) for step in range(25)]
+
+
+def test_a_growing_dataset_can_be_followed(tmp_path):
+    u = whole()
+    with StepWriter(tmp_path / "a.bp", {"U": u}) as out:
+        out.write(1, {"U": u.set(numbered(1))})
+        out.flush()
+        with Dataset(tmp_path / "a.bp") as data:
+            assert data.steps.tolist() == [1]
+            out.write(2, {"U": u.set(numbered(2))})
+            out.flush()
+            assert data.steps.tolist() == [1]
+            assert data.refresh() == 2
+            assert np.array_equal(data.read("U", -1), numbered(2))
+
+
+@pytest.mark.parametrize(
+    ("last", "kept"), [(0, []), (10, [10]), (25, [10, 20]), (30, [10, 20, 30]), (99, [10, 20, 30])]
+)
+def test_appending_cuts_off_what_comes_after_the_checkpoint(tmp_path, last, kept):
+    write(tmp_path / "a.bp", [10, 20, 30])
+    assert steps_to_keep(tmp_path / "a.bp", last) == (len(kept) or None)
+    write(tmp_path / "a.bp", [last + 5, last + 10], append_after=last, attributes={"F": 0.04})
+    with Dataset(tmp_path / "a.bp") as data:
+        assert data.steps.tolist() == [*kept, last + 5, last + 10]
+        for place, step in enumerate(data.steps):
+            assert np.array_equal(data.read("U", place).T, numbered(step))
+        assert data.attributes["F"] == 0.04
+
+
+def test_appending_to_nothing_starts_a_dataset(tmp_path):
+    write(tmp_path / "a.bp", [5], append_after=4)
+    assert Dataset(tmp_path / "a.bp").steps.tolist() == [5]
+
+
+def test_an_older_dataset_is_replaced_as_a_whole(tmp_path):
+    write(tmp_path / "a.bp", [1, 2, 3])
+    (tmp_path / "a.bp" / "data.1").write_text("of a run with more writers")
+    write(tmp_path / "a.bp", [9])
+    assert Dataset(tmp_path / "a.bp").steps.tolist() == [9]
+    assert not (tmp_path / "a.bp" / "data.1").exists()
+
+
+def test_misuse_is_told(tmp_path):
+    u, other = whole(), whole((5, 4, 4))
+    with pytest.raises(UsageError, match="at least one array"):
+        StepWriter(tmp_path / "a.bp", {})
+    with pytest.raises(UsageError, match="'half' has elements of type float16"):
+        StepWriter(tmp_path / "a.bp", {"half": whole(dtype=np.float16)})
+    with pytest.raises(UsageError, match="rename the array"):
+        StepWriter(tmp_path / "a.bp", {"step": u})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="a file is there"):
+        StepWriter(tmp_path / "file", {"U": u})
+    assert not (tmp_path / "a.bp").exists()
+    with StepWriter(tmp_path / "a.bp", {"U": u}) as out:
+        out.write(5, {"U": u})
+        with pytest.raises(UsageError, match="steps must increase"):
+            out.write(5, {"U": u})
+        with pytest.raises(UsageError, match=r"started with U \(5, 4, 3\) float64"):
+            out.write(6, {"U": other})
+        with pytest.raises(UsageError, match="write those"):
+            out.write(6, {"U": u, "V": u})
+
+
+def run(program, **options):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+WRITER = """
+import os, resource, signal, sys
+import numpy as np
+from gondwana.io.writer import StepWriter
+from support.divided_array import DividedArray, regular
+shape = (64, 64, 64)
+u = DividedArray(shape, regular(shape, (1, 1, 1)))
+"""
+
+
+def test_a_full_disk_is_one_clear_error_and_the_steps_before_stay(tmp_path):
+    """A limit on the size of files stands in for a full disk."""
+    program = f"""{WRITER}
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (7 << 20, 7 << 20))
+with StepWriter({str(tmp_path / "a.bp")!r}, {{"U": u}}) as out:
+    for step in range(10):
+        u.local.cells[...] = step
+        out.write(step, {{"U": u}})
+"""
+    with run(program) as process:
+        stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert "DatasetError: cannot write to" in stderr
+    assert "File too large" in stderr
+    with Dataset(tmp_path / "a.bp") as data:
+        assert data.steps.tolist() == [0, 1, 2]
+        assert (data.read("U", 2) == 2).all()
+
+
+def test_a_killed_run_leaves_its_steps_and_no_process(tmp_path):
+    program = f"""{WRITER}
+with StepWriter({str(tmp_path / "a.bp")!r}, {{"U": u}}) as out:
+    for step in range(1, 10000):
+        u.local.cells[...] = step
+        out.write(step, {{"U": u}})
+        print(step, flush=True)
+"""
+    with run(program) as process:
+        while int(process.stdout.readline()) < 8:
+            pass
+        process.kill()
+        process.communicate()
+    # The writing process finishes its step and goes; a restart waits for it.
+    write(tmp_path / "b.bp", [1])
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            adios.BPWriter(tmp_path / "a.bp", keep=5).close()
+            break
+        except UsageError:
+            assert time.monotonic() < deadline
+    with Dataset(tmp_path / "a.bp") as data:
+        assert data.steps.tolist() == [1, 2, 3, 4, 5]
+        assert all((data.read("U", place) == step).all() for place, step in enumerate(data.steps))
+
+
+def test_a_writing_process_that_dies_is_reported(tmp_path):
+    u = whole()
+    out = StepWriter(tmp_path / "a.bp", {"U": u})
+    out.write(1, {"U": u})
+    out.flush()
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    for child in children:
+        if "gondwana.io.background" in Path(f"/proc/{child}/cmdline").read_text():
+            os.kill(int(child), signal.SIGKILL)
+    out.write(2, {"U": u})
+    with pytest.raises(DatasetError, match="ended with signal SIGKILL; the steps before are readable"):
+        out.close()
+    assert Dataset(tmp_path / "a.bp").steps.tolist() == [1]
+
+
+def test_an_adios2_with_mpi_is_used_directly(tmp_path, monkeypatch):
+    """The wheel has no MPI: this checks who writes what, with a stand-in for the engine."""
+    calls = []
+    engine = SimpleNamespace(
+        attribute=lambda name, value: calls.append((name, value)),
+        begin_step=lambda: None,
+        put=lambda name, cells, start, shape: calls.append((name, cells.shape, start, shape)),
+        put_scalar=lambda name, value, dtype=None: calls.append((name, value)),
+        end_step=lambda: None,
+        close=lambda: None,
+    )
+    monkeypatch.setattr("gondwana.io.writer.BPWriter", lambda path, **options: engine)
+    monkeypatch.setattr(adios, "built_with_mpi", lambda: True)
+    blocks = regular((6, 5), (2, 1))
+    u = DividedArray((6, 5), blocks, rank=1, order="F")
+    team = SimpleNamespace(rank=1, size=2, comm=None, agree=lambda error: None, bcast=lambda value: value)
+    with StepWriter(tmp_path / "a.bp", {"U": u}, team=team) as out:
+        out.write(1, {"U": u})
+    assert ("U", (5, 3), (0, 3), (5, 6)) in calls
+    assert dict(call for call in calls if len(call) == 2)["gondwana_io"].startswith("adios2-mpi: each of 2 ranks")
+
+
+def test_provenance_for_people_and_viewers(tmp_path):
+    about = provenance(world, {"F": 0.02, "precision": "Float64"}, {"L": 8, "output": "a.bp"}, grid=(1, 1, 1))
+    about |= fides(["U"]) | vtk_image(["U"], SHAPE)
+    write(tmp_path / "a.bp", [1], attributes=about)
+    found = Dataset(tmp_path / "a.bp").attributes
+    assert (found["F"], found["F"].dtype, found["precision"]) == (0.02, np.float64, "Float64")
+    assert found["gondwana_settings"] == '{"L": 8, "output": "a.bp"}'
+    assert {"gondwana_host", "gondwana_start", "gondwana_version", "gondwana_python", "gondwana_grid"} <= set(found)
+    assert found["Fides_Variable_List"] == ["U"]
+    assert found["Fides_Spacing"].tolist() == [1, 1, 1]
+    for part in ('WholeExtent="0 5 0 4 0 3"', 'Spacing="1 1 1"', ">step<", 'Scalars="U"'):
+        assert part in found["vtk.xml"]
