@@ -34,7 +34,7 @@ def main() -> int:
     venv.create(ENVIRONMENT, with_pip=True, clear=True)
     subprocess.run([python, "-m", "pip", "install", "--quiet", *REQUIREMENTS], check=True)
     own = Path(sysconfig.get_path("purelib", vars={"base": str(ENVIRONMENT), "platbase": str(ENVIRONMENT)}))
-    # A line that starts with "import" is executed: addsitedir appends, and reads the .pth files of the main environment.
+    # A line that starts with "import" is executed. addsitedir appends, and reads the main environment's .pth files.
     main_packages = sysconfig.get_path("purelib")
     (own / "main_environment.pth").write_text(f"import site; site.addsitedir({main_packages!r})\n")
     if not works(python):

@@ -95,6 +95,8 @@ def _exit(status: Any = None) -> NoReturn:
 def _on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Stand in for ``sys.excepthook``: print, and with several ranks end them all."""
     rank = _rank()
+    if isinstance(error, LaunchError) and rank > 0:
+        raise SystemExit(status_of(error))  # each process finds the same; the first one says it
     _wait_for_others(error, rank)
     _flush()
     _write(_describe(kind, error, trace, rank))

@@ -31,9 +31,7 @@ class Messages:
 
     def recv(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return an object that ``send`` sent here. Blocking until it has arrived."""
-        return (
-            self.comm.recv(None, *self._from(source, tag)) if not mpi.is_serial(self.comm) else self.comm.recv(tag=tag)
-        )
+        return self.comm.recv(None, *self._from(source, tag))
 
     def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
         """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""

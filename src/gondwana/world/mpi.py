@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import warnings
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -65,7 +66,10 @@ def module() -> ModuleType:
     """Import mpi4py.MPI, start MPI if it is not running, and return the module. Local; all ranks must come to it."""
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    from mpi4py import MPI
+    with warnings.catch_warnings():
+        # mpi4py warns in every process if the launcher is another MPI's; connect() makes it one clear error.
+        warnings.filterwarnings("ignore", "suspicious MPI execution environment", RuntimeWarning)
+        from mpi4py import MPI
 
     if not MPI.Is_initialized():
         MPI.Init_thread(MPI.THREAD_MULTIPLE)

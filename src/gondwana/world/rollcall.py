@@ -35,7 +35,7 @@ def roll_call(reason: str, stacks: Mapping[int, Stack | None]) -> str:
     lines = [f"gondwana: where the ranks stand ({reason}):", f"  {'; '.join(places)}{_advice(groups, silent)}"]
     for place, ranks in groups.items():
         lines.append(f"  rank {ranks[0]}, in {_name(place)}:")
-        lines += [f"    {function} ({file}:{line})" for function, file, line in stacks[ranks[0]] or []]
+        lines += [f"    {function} ({file}:{line})" for function, file, line in program_part(stacks[ranks[0]] or [])]
     return "\n".join(lines) + "\n"
 
 
@@ -43,6 +43,12 @@ def user_place(stack: Stack) -> Place:
     """Return the innermost place of ``stack`` in the user's own code, or the innermost of all. Local."""
     own = [place for place in stack if not _is_library(place[1])]
     return own[-1] if own else stack[-1]
+
+
+def program_part(stack: Stack) -> Stack:
+    """Return ``stack`` from the first place in the user's own code on: without how the program was started. Local."""
+    first = next((depth for depth, place in enumerate(stack) if not _is_library(place[1])), 0)
+    return stack[first:]
 
 
 def name_ranks(ranks: list[int]) -> str:

@@ -220,7 +220,7 @@ class SerialComm:
         """Keep ``obj`` for a later ``recv``."""
         self._objects.append((tag, _sent(obj)))
 
-    def recv(self, source: int | None = None, tag: int | None = None) -> Any:
+    def recv(self, buf: None = None, source: int | None = None, tag: int | None = None) -> Any:
         """Return the oldest object that was sent with ``tag``."""
         for position, (sent_tag, obj) in enumerate(self._objects):
             if tag is None or tag == sent_tag:

@@ -67,16 +67,17 @@ def start(comm: mpi.Communicator, limit: float | None) -> None:
     deadline = None if limit is None or comm.rank else time.monotonic() + limit
     dog = _Watchdog(comm.rank, addresses, token, listener, _signal_pipe(), limit, deadline)
     threading.Thread(target=dog.run, name="gondwana-watchdog", daemon=True).start()
-    arm(limit)
+    arm(limit, first=comm.rank == 0)
 
 
-def arm(limit: float | None) -> None:
-    """End this process some seconds after the limit, with its stacks, if no Python can run then. Local.
+def arm(limit: float | None, *, first: bool) -> None:
+    """Have the C level print this process's stacks after the limit, should no Python be able to run then. Local.
 
-    That is the case while compiled code holds the interpreter; the C level needs no interpreter.
+    That is the case while compiled code holds the interpreter. A watchdog that runs calls this off: on rank 0 when it
+    reports, on the others when they answer. Without it, rank 0 also ends its process, and with it the job.
     """
     if limit is not None:
-        faulthandler.dump_traceback_later(limit + 2 * ANSWER_TIME, exit=True)
+        faulthandler.dump_traceback_later(limit + ANSWER_TIME * (2 if first else 0.5), exit=first)
 
 
 def _signal_pipe() -> socket.socket | None:
@@ -123,6 +124,7 @@ class _Watchdog:
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
             ready = [key.fileobj for key, _ in selector.select(left)]
             if self.deadline is not None and time.monotonic() >= self.deadline:
+                faulthandler.cancel_dump_traceback_later()
                 self.report(f"the time limit of {self.limit:g} s is over")
                 exits.abort(TIMED_OUT)
             if self.listener in ready:
@@ -148,6 +150,7 @@ class _Watchdog:
                 token, wanted_report = json.loads(connection.makefile("r").readline())
                 if not secrets.compare_digest(str(token), self.token):
                     return
+                faulthandler.cancel_dump_traceback_later()
                 if not wanted_report:
                     connection.sendall(json.dumps(main_stack()).encode() + b"\n")
                     return

@@ -1,0 +1,65 @@
+"""Ends in the way that its argument says; ranks without a part in it wait in a collective."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import time
+
+import numpy as np
+
+from gondwana.errors import UsageError
+from gondwana.world import world
+
+
+def solve() -> None:
+    world.Allreduce(np.ones(3), np.zeros(3))
+
+
+def wander() -> None:
+    while True:
+        time.sleep(0.05)
+
+
+def fail() -> None:
+    raise ValueError("the odd one")
+
+
+def act(what: str, odd: bool) -> None:
+    if what == "all raise":
+        raise ValueError("everybody")
+    if what == "all usage":
+        raise UsageError("steps = -1: legal is a number from 1")
+    if what == "all exit":
+        sys.exit(4)
+    if what == "agree":
+        world.agree(KeyError("missing") if odd else None)
+    if not odd:
+        if what == "leave early":
+            time.sleep(2)
+            return
+        solve()
+    elif what == "raise":
+        fail()
+    elif what == "usage":
+        raise UsageError("steps = -1: legal is a number from 1")
+    elif what == "exit":
+        sys.exit(3)
+    elif what == "thread":
+        threading.Thread(target=fail).start()
+        wander()
+    elif what == "interrupt":
+        raise KeyboardInterrupt
+    elif what == "wander":
+        wander()
+    elif what == "compiled":
+        ctypes.PyDLL(None).sleep(60)
+    elif what == "text":
+        sys.exit("a last word")
+
+
+if __name__ == "__main__":
+    world.barrier()
+    print(f"rank {world.rank} is here", flush=True)
+    act(sys.argv[1], world.rank == world.size - 1)

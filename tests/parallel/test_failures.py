@@ -1,0 +1,167 @@
+"""How jobs end when a rank fails, leaves or hangs: soon, with one readable message and a faithful status."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+PROGRAM = Path(__file__).parent / "programs" / "misbehave.py"
+STUBBORN = 20.0
+"""Seconds within which a job must have ended: ten, and what a loaded machine takes to start it."""
+
+
+def gondwana_run(ranks: int, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", *arguments]
+
+
+def count(text: str, part: str) -> int:
+    return text.count(part)
+
+
+@pytest.mark.parametrize("through", ["script", "rank entry"])
+def test_an_exception_on_one_rank_ends_the_job_with_its_traceback_once(through: str) -> None:
+    started = time.monotonic()
+    if through == "script":
+        outcome = jobs.run_ranks(3, PROGRAM, "raise")
+    else:
+        outcome = jobs.run_command(gondwana_run(3, str(PROGRAM), "raise"))
+    assert time.monotonic() - started < STUBBORN
+    assert outcome.status == 1, str(outcome)
+    assert count(outcome.stderr, "ValueError: the odd one") == 1, str(outcome)
+    assert count(outcome.stderr, "Traceback") == 1
+    assert f"[rank 2 on {os.uname().nodename}] ValueError: the odd one" in outcome.stderr
+    assert "runpy" not in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "message"),
+    [
+        ("all raise", 1, "ValueError: everybody"),
+        ("all usage", 2, "gondwana: error: steps = -1"),
+        ("usage", 2, "gondwana: error: steps = -1"),
+        ("thread", 1, "ValueError: the odd one"),
+        ("agree", 1, "KeyError: 'missing'"),
+        ("interrupt", 130, "KeyboardInterrupt"),
+        ("exit", 3, "exits with status 3, but other ranks go on"),
+        ("text", 1, "a last word"),
+    ],
+)
+def test_one_message_and_the_right_status(what: str, status: int, message: str) -> None:
+    outcome = jobs.run_ranks(3, PROGRAM, what)
+    assert outcome.status == status, str(outcome)
+    # The source line of a traceback may show the message too, but never the end of a line.
+    lines = [line for line in outcome.stderr.splitlines() if message in line and "raise " not in line]
+    assert len(lines) == 1, str(outcome)
+    assert "Traceback" not in outcome.stderr or "usage" not in what
+
+
+def test_all_ranks_may_exit_with_a_status_and_lose_no_output() -> None:
+    outcome = jobs.run_ranks(3, PROGRAM, "all exit")
+    assert outcome.status == 4, str(outcome)
+    assert count(outcome.stdout, "is here") == 3
+    assert "ending the job" not in outcome.stderr
+
+
+def test_a_rank_may_finish_long_before_the_others() -> None:
+    outcome = jobs.run_ranks(3, PROGRAM, "leave early")
+    assert outcome.status == 0, str(outcome)
+    assert outcome.stderr == ""
+
+
+@pytest.mark.parametrize(("what", "status"), [("usage", 2), ("raise", 1), ("interrupt", 130), ("exit", 3)])
+def test_serial_programs_end_with_the_same_status(what: str, status: int) -> None:
+    outcome = jobs.run_command([sys.executable, str(PROGRAM), what])
+    assert outcome.status == status, str(outcome)
+    assert what != "usage" or outcome.stderr == "gondwana: error: steps = -1: legal is a number from 1\n"
+
+
+def test_the_time_limit_names_the_odd_rank_and_ends_the_job() -> None:
+    outcome = jobs.run_command(gondwana_run(4, "--time-limit", "3", str(PROGRAM), "wander"))
+    assert outcome.status == 124, str(outcome)
+    assert "the time limit of 3 s is over" in outcome.stderr
+    assert "ranks 0-2 in solve (misbehave.py:" in outcome.stderr
+    assert "rank 3 in wander (misbehave.py:" in outcome.stderr
+    assert ": look at rank 3\n" in outcome.stderr
+    assert count(outcome.stderr, "where the ranks stand") == 1
+
+
+def test_a_rank_that_holds_the_interpreter_is_named_and_shows_its_stack() -> None:
+    outcome = jobs.run_command(gondwana_run(3, "--time-limit", "3", str(PROGRAM), "compiled"))
+    assert outcome.status == 124, str(outcome)
+    assert "rank 2 did not answer" in outcome.stderr
+    assert "look at rank 2" in outcome.stderr
+    # Printed by the C level of that rank; those that answered stay silent.
+    assert count(outcome.stderr, "Timeout (0:") == 1, str(outcome)
+
+
+def test_the_time_limit_holds_for_one_rank() -> None:
+    outcome = jobs.run_command(gondwana_run(1, "--time-limit", "1", str(PROGRAM), "wander"))
+    assert outcome.status == 124, str(outcome)
+    assert "rank 0 in wander" in outcome.stderr
+
+
+@pytest.mark.parametrize("value", ["soon", "-1", "0", "nan"])
+def test_an_illegal_time_limit_is_refused(value: str) -> None:
+    outcome = jobs.run_command([sys.executable, str(PROGRAM), "raise"], variables={"GONDWANA_TIME_LIMIT": value})
+    assert outcome.status == 2
+    assert outcome.stderr.count("\n") == 1
+    assert "GONDWANA_TIME_LIMIT" in outcome.stderr
+
+
+def wait_for_ranks(process, ranks: int) -> None:
+    for _ in range(ranks):
+        assert "is here" in process.stdout.readline()
+    time.sleep(1)
+
+
+def test_a_signal_prints_the_roll_call_and_the_job_goes_on_until_it_is_terminated() -> None:
+    with jobs.start_command(gondwana_run(3, str(PROGRAM), "wander")) as process:
+        try:
+            wait_for_ranks(process, 3)
+            os.kill(process.pid, signal.SIGUSR1)
+            lines = [process.stderr.readline() for _ in range(2)]
+            assert "SIGUSR1" in lines[0]
+            assert lines[1].endswith("rank 2 in wander (misbehave.py:27): look at rank 2\n"), lines
+            time.sleep(1)
+            assert process.poll() is None
+            family = jobs.descendants(process.pid)
+            assert len(family) >= 3
+            process.terminate()
+            assert process.wait(timeout=STUBBORN) != 0
+            assert count("".join(lines) + process.stderr.read(), "where the ranks stand") == 1
+        finally:
+            jobs.kill_group(process)
+    assert jobs.alive(family) == []
+
+
+def test_ctrl_c_ends_the_job_and_leaves_nothing() -> None:
+    with jobs.start_command(gondwana_run(2, str(PROGRAM), "wander")) as process:
+        try:
+            wait_for_ranks(process, 2)
+            family = jobs.descendants(process.pid)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=STUBBORN) != 0
+        finally:
+            jobs.kill_group(process)
+    assert jobs.alive(family) == []
+
+
+def test_a_killed_rank_ends_the_job() -> None:
+    with jobs.start_command(gondwana_run(3, str(PROGRAM), "wander")) as process:
+        try:
+            wait_for_ranks(process, 3)
+            family = jobs.descendants(process.pid)
+            os.kill(max(family), signal.SIGKILL)
+            assert process.wait(timeout=STUBBORN) != 0
+        finally:
+            jobs.kill_group(process)
+    assert jobs.alive(family) == []

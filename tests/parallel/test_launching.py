@@ -1,0 +1,196 @@
+"""The launcher: which command it writes, what it refuses, and that copies of one program are found out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from gondwana.cli import launch
+from gondwana.errors import LaunchError
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+HELLO = "from gondwana.world import world; print(world.rank, world.size)"
+
+
+def gondwana(*arguments: str, **settings) -> jobs.Outcome:
+    return jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *arguments], **settings)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "hello.py"
+    path.write_text("import sys\nfrom gondwana.world import world\nprint(world.rank, world.size, sys.argv[1:])\n")
+    return path
+
+
+def test_everything_after_the_program_is_the_programs(script: Path) -> None:
+    outcome = gondwana("run", "-n", "2", str(script), "--help", "-n", "7", "--", "x")
+    assert outcome.status == 0, str(outcome)
+    assert sorted(outcome.stdout.splitlines()) == [f"{rank} 2 ['--help', '-n', '7', '--', 'x']" for rank in (0, 1)]
+
+
+def test_one_rank_needs_no_launcher(script: Path) -> None:
+    assert gondwana("run", str(script), "a").stdout == "0 1 ['a']\n"
+
+
+def test_the_program_sees_itself_as_main_beside_its_modules(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("value = 5\n")
+    program = tmp_path / "program.py"
+    program.write_text("import beside, sys\nif __name__ == '__main__':\n    print(beside.value, sys.argv[0])\n")
+    assert gondwana("run", str(program)).stdout == f"5 {program}\n"
+
+
+def test_dry_run_prints_the_command(script: Path) -> None:
+    outcome = gondwana("run", "-n", "2", "-t", "3", "--time-limit", "9", "--dry-run", str(script), "a b")
+    assert outcome.status == 0
+    for part in ("GONDWANA_THREADS=3", "NUMBA_NUM_THREADS=3", "GONDWANA_TIME_LIMIT=9", " -n 2 ", "--bind-to none"):
+        assert part in outcome.stdout
+    assert outcome.stdout.endswith(f"-m gondwana.cli.rank {script} 'a b'\n")
+
+
+def test_threads_divide_the_cores() -> None:
+    assert launch.default_threads(1) == launch.cores()
+    assert launch.default_threads(10**6) == 1
+    code = "import os; print(os.environ['GONDWANA_THREADS'], os.environ['NUMBA_NUM_THREADS'])"
+    outcome = jobs.run_ranks(2, code, threads=5)
+    assert outcome.stdout.splitlines() == ["5 5", "5 5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["run", "gray-scot"], ["did you mean gray-scott?", "no application and no file 'gray-scot'"]),
+        (["run", "nothing.py"], ["nothing.py", "applications are"]),
+        (["run", "--time-limit", "-3", __file__], ["--time-limit -3", "positive number"]),
+    ],
+)
+def test_errors_of_use_are_one_line_and_status_2(arguments: list[str], parts: list[str]) -> None:
+    outcome = gondwana(*arguments)
+    assert outcome.status == 2
+    assert outcome.stdout == ""
+    assert outcome.stderr.startswith("gondwana: error: ")
+    assert outcome.stderr.count("\n") == 1
+    for part in parts:
+        assert part in outcome.stderr
+
+
+def test_illegal_options_are_status_2() -> None:
+    for arguments in (["run", "-n", "0", __file__], ["run", "--device", "moon", __file__], ["run"], ["nonsense"]):
+        if arguments != ["run"]:
+            assert gondwana(*arguments).status == 2
+
+
+def test_no_launch_inside_a_launched_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMI_RANK", "0")
+    with pytest.raises(LaunchError, match=r"gondwana\.cli\.rank"):
+        launch.command(2, ["x.py"])
+
+
+def test_slurm_allocations_use_srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text("#!/bin/sh\necho 'MPI plugin types are... none cray_shasta pmi2 pmix pmix_v5'\n")
+    srun.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    command = launch.command(8, ["x.py"], threads=4)
+    assert command.argv[:6] == ("srun", "-n", "8", "-c", "4", "--mpi=pmix")
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "6")
+    assert launch.default_threads(8) == 6
+
+
+def test_a_launcher_of_another_mpi_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mpiexec", "mpiexec.hydra", "mpirun"):
+        (tmp_path / name).write_text("#!/bin/sh\necho HYDRA build details\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    library = launch.Library("Open MPI", "5.0", str(tmp_path / "lib" / "libmpi.so.40"))
+    with pytest.raises(LaunchError, match=r"found only .*mpirun"):
+        launch.find_launcher(library, python=str(tmp_path / "python"))
+    with_mpich = launch.Library("MPICH", "5.0", str(tmp_path / "lib" / "libmpi.so.12"))
+    assert launch.find_launcher(with_mpich, python=str(tmp_path / "python")).endswith("mpiexec.hydra")
+
+
+# -- copies of one program, and programs without MPI ---------------------------------------------------------------
+
+
+def test_copies_of_one_program_are_found_out() -> None:
+    """A launcher that MPI does not hear of: each process believes to be alone."""
+    outcome = jobs.run_command([sys.executable, "-c", HELLO], variables={"PMI_RANK": "0", "PMI_SIZE": "4"}, timeout=60)
+    assert outcome.status == 2, str(outcome)
+    assert outcome.stdout == ""
+    assert "started 4 processes" in outcome.stderr
+    assert "gondwana run -n 4" in outcome.stderr
+
+
+def test_the_launcher_of_another_mpi_is_found_out_once(mpich_python: Path) -> None:
+    hydra = str(mpich_python.parent / "mpiexec.hydra")
+    outcome = jobs.run_command(
+        [hydra, "-n", "3", sys.executable, "-c", HELLO], variables={"HYDRA_LAUNCHER": "fork"}, timeout=60
+    )
+    assert outcome.status != 0, str(outcome)
+    assert "0 1" not in outcome.stdout
+    assert (outcome.stderr + outcome.stdout).count("N copies") == 1, str(outcome)
+
+
+def test_mpich_is_launched_by_its_own_launcher(mpich_python: Path) -> None:
+    outcome = jobs.run_ranks(2, HELLO, python=mpich_python)
+    assert outcome.status == 0, str(outcome)
+    assert sorted(outcome.stdout.splitlines()) == ["0 2", "1 2"]
+
+
+NO_MPI4PY = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "mpi4py":
+            raise ModuleNotFoundError("No module named 'mpi4py'")
+
+sys.meta_path.insert(0, Blocker())
+import numpy as np
+from gondwana.world import world
+total = np.zeros(2)
+world.Allreduce(np.ones(2), total)
+print(world.rank, world.size, world.allgather("x"), total.tolist(), world.node.size)
+assert "mpi4py" not in sys.modules
+"""
+
+
+def test_a_plain_program_needs_no_mpi4py() -> None:
+    outcome = jobs.run_command([sys.executable, "-c", NO_MPI4PY])
+    assert outcome.status == 0, str(outcome)
+    assert outcome.stdout == "0 1 ['x'] [1.0, 1.0] 1\n"
+
+
+def test_several_processes_without_mpi4py_are_refused() -> None:
+    outcome = jobs.run_ranks(2, NO_MPI4PY)
+    assert outcome.status == 2, str(outcome)
+    assert outcome.stderr.count("gondwana: error:") == 1, str(outcome)
+    assert "pip install" in outcome.stderr
+
+
+def test_independent_processes_on_request() -> None:
+    outcome = jobs.run_ranks(2, HELLO, variables={"GONDWANA_MPI": "0"})
+    assert outcome.status == 0
+    assert outcome.stdout.splitlines() == ["0 1", "0 1"]
+
+
+def test_srun_without_pmi_is_found_out() -> None:
+    variables = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "4"}
+    outcome = jobs.run_command([sys.executable, "-c", HELLO], variables=variables)
+    assert outcome.status == 2
+    assert "srun --mpi=pmix" in outcome.stderr
+
+
+def test_a_plain_program_imports_no_mpi() -> None:
+    code = "import sys, gondwana.world; gondwana.world.world.size; print([m for m in sys.modules if 'mpi4py' in m])"
+    assert jobs.run_command([sys.executable, "-c", code]).stdout == "[]\n"
+
+
+def test_a_program_that_imports_mpi4py_shares_its_world() -> None:
+    code = "from mpi4py import MPI; from gondwana.world import world; print(world.comm == MPI.COMM_WORLD)"
+    assert jobs.run_command([sys.executable, "-c", code]).stdout == "True\n"

@@ -1,0 +1,140 @@
+"""Start real parallel jobs from tests: with a time limit that leaves no process behind."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gondwana.cli import launch
+
+ROOT = Path(__file__).resolve().parents[2]
+MPICH_PYTHON = ROOT / ".venv-mpich" / "bin" / "python"
+
+Program = Path | str | Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    def __str__(self) -> str:
+        return f"status {self.status}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without what another launcher or another test may have left."""
+    unwanted = ("OMPI_", "PMIX_", "PMI_", "GONDWANA_RANKS", "GONDWANA_MPI", "GONDWANA_TIME", "GONDWANA_THREADS")
+    return {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+
+
+def run_command(
+    argv: Sequence[str], *, timeout: float = 60, variables: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Outcome:
+    """Run a command to its end; after ``timeout`` seconds its whole process group is killed and the test fails."""
+    with start_command(argv, variables=variables, cwd=cwd) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            kill_group(process)
+            stdout, stderr = process.communicate()
+            raise AssertionError(f"still running after {timeout} s: {argv}\n{stdout}\n{stderr}") from None
+    return Outcome(process.returncode, stdout, stderr)
+
+
+def start_command(
+    argv: Sequence[str], *, variables: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.Popen[str]:
+    """Start a command in a process group of its own."""
+    return subprocess.Popen(
+        list(argv),
+        env={**clean_environment(), **(variables or {})},
+        cwd=cwd,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """Kill a command and all that it has started, ranks of a launcher included."""
+    everybody = descendants(process.pid)
+    for pid in (*everybody, process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def descendants(pid: int) -> list[int]:
+    """The children of a process, their children, and so on: launchers give their ranks process groups of their own."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            found += [int(child), *descendants(int(child))]
+    return found
+
+
+def run_ranks(
+    ranks: int,
+    program: Program,
+    *arguments: str,
+    timeout: float = 60,
+    threads: int = 1,
+    python: str | Path = sys.executable,
+    variables: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Run a program on ``ranks`` ranks, started as ``gondwana run`` starts them.
+
+    Args:
+        ranks: how many; 1 runs without MPI unless GONDWANA_MPI=1 is among the variables.
+        program: the path of a script, its source, or a function without parameters, which is called in a module of
+            its own (so it imports what it needs).
+        arguments: for the program.
+        timeout: seconds until all of its processes are killed and the test fails.
+        threads: per rank.
+        python: the interpreter; its mpi4py decides which MPI is used.
+        variables: environment variables of the job.
+    """
+    # The ranks say where they stand before they are killed.
+    command = launch.command(
+        ranks,
+        [*python_arguments(program), *arguments],
+        threads=threads,
+        python=str(python),
+        time_limit=max(1.0, timeout - 10),
+        variables=variables,
+    )
+    return run_command(command.argv, timeout=timeout, variables=command.variables)
+
+
+def python_arguments(program: Program) -> list[str]:
+    """The arguments for an interpreter that runs ``program``."""
+    if isinstance(program, Path):
+        return [str(program)]
+    if isinstance(program, str):
+        return ["-c", textwrap.dedent(program)]
+    return ["-c", f"{textwrap.dedent(inspect.getsource(program))}\n{program.__name__}()"]
+
+
+def alive(pids: Sequence[int]) -> list[int]:
+    """Those of ``pids`` that still run."""
+    running = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                running.append(pid)
+    return running
