@@ -9,9 +9,9 @@ from typing import Any, Literal, SupportsIndex, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.domains import Offset, Point, PointLike, RectDomain, as_point
+from gondwana.domains import Offset, PointLike, RectDomain, as_point
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import ArraySpec, Described, intern
+from gondwana.jit.arguments import ArraySpec, Described, dtype_name, intern
 
 MemoryOrder: TypeAlias = Literal["C", "F"]
 Index: TypeAlias = "SupportsIndex | slice | RectDomain | tuple[SupportsIndex | slice, ...]"
@@ -21,7 +21,8 @@ class Array:
     """Data on a RectDomain in host memory, C or Fortran order or any strided view of such. Local.
 
     Elements are indexed by points in the coordinates of the domain: `a[p]`, `a[3, -1]`; slices are half-open in those
-    coordinates; `a[domain]` is the view restricted to it. Views (`restrict`, `shrink`, `translate`, `slice`, `permute`, `inject`,
+    coordinates; `a[domain]` is the view restricted to it. Views (`restrict`, `shrink`, `translate`, `slice`, `permute`,
+    `inject`,
     `project`) share memory. `numpy()` is the same memory as an ndarray.
 
     Args:
@@ -198,7 +199,8 @@ class Array:
     def copy_from(self, other: Array) -> None:
         """Copy the elements at the points that both arrays have. Local.
 
-        This is Titanium's array copy: the intersection of the two index domains decides what moves, values are cast to the
+        This is Titanium's array copy: the intersection of the two index domains decides what moves, values are cast to
+        the
         dtype of this array.
 
         Args:
@@ -292,9 +294,9 @@ def _positions(axis: range, kept: range) -> slice:
 
 
 def _describe(data: np.ndarray[Any, Any], domain: RectDomain) -> Described:
-    item = data.itemsize
-    if any(stride % item for stride in data.strides) or not data.flags.aligned or not data.dtype.isnative:
-        raise UsageError("compiled code needs aligned elements in the machine's byte order: pass a copy")
+    name, item = dtype_name(data.dtype), data.itemsize
+    if any(stride % item for stride in data.strides) or not data.flags.aligned:
+        raise UsageError("compiled code needs aligned elements: pass a copy")
     strides = [stride // item for stride in data.strides]
     steps = domain.stride
     # Strides for one unit of each coordinate; where a domain's stride is not contained in them, indices are divided.
@@ -306,6 +308,6 @@ def _describe(data: np.ndarray[Any, Any], domain: RectDomain) -> Described:
     unit = next((axis for axis, s in enumerate(unit_strides) if s == 1 and data.shape[axis] != 1), -1)
     if unit == -1:
         unit = next((axis for axis in range(data.ndim - 1, -1, -1) if unit_strides[axis] == 1), -1)
-    spec = intern(ArraySpec(data.dtype.name, data.ndim, unit, scaled))
-    words = (origin, *unit_strides, *domain.lo, *steps)
+    spec = intern(ArraySpec(name, data.ndim, unit, scaled, not data.flags.writeable))
+    words = (origin, *unit_strides, *domain.lo, *domain.hi, *steps)
     return spec, struct.pack(f"{len(words)}q", *words)

@@ -14,6 +14,7 @@ from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout, best_grid
 from gondwana.domains import PointLike, RectDomain
 from gondwana.errors import UsageError
+from gondwana.jit.arguments import DTYPES
 from gondwana.world import Team, world
 
 T = TypeVar("T")
@@ -36,7 +37,8 @@ def empty(
         dtype: type of an element: numeric, native.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
-        grid: blocks along each axis, their product the number of ranks; default: the grid that moves least, the contiguous axis cut last.
+        grid: blocks along each axis, their product the number of ranks; default: the grid that moves least, the
+            contiguous axis cut last.
         order: "C" (last axis contiguous) or "F" (first axis contiguous).
         team: the ranks that share it.
 
@@ -55,11 +57,15 @@ def empty(
     box = domain if isinstance(domain, RectDomain) else RectDomain.from_shape(domain)
     kind = np.dtype(dtype)
     if not box.is_dense:
-        raise UsageError(f"a global array lives on a dense domain, not on {box!r}: divide its coordinates by the stride")
+        raise UsageError(
+            f"a global array lives on a dense domain, not on {box!r}: divide its coordinates by the stride"
+        )
     if box.is_empty:
         raise UsageError(f"a global array needs at least one cell, {box!r} has none")
-    if kind.kind not in "biufc" or not kind.isnative or kind == np.float16:
-        raise UsageError(f"a global array of dtype {kind} is not possible: use a native bool, integer, float or complex")
+    if kind.name not in DTYPES or not kind.isnative:
+        raise UsageError(
+            f"a global array of dtype {kind} is not possible: use a native bool, integer, float32, float64 or complex"
+        )
     if order not in ("C", "F"):
         raise UsageError(f'order={order!r}: the orders are "C" and "F"')
     widths = _per_axis("ghost", ghost, box.ndim, int)
@@ -78,7 +84,8 @@ def empty(
 def zeros(domain: RectDomain | PointLike, dtype: npt.DTypeLike = float, **options: Any) -> GlobalArray:
     """Return a global array of zeros. Collective over team; blocks. Arguments as for `empty`.
 
-    The memory is zero when the system hands it out, so nothing is touched: each page comes to be near the thread that uses it first.
+    The memory is zero when the system hands it out, so nothing is touched: each page comes to be near the thread that
+    uses it first.
     """
     return empty(domain, dtype, **options)
 

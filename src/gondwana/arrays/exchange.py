@@ -1,7 +1,9 @@
 """Filling ghosts: what one call of `exchange` moves, by which path, and the handshakes that make it safe.
 
-A rank writes its cells straight into the ghosts of its neighbours on the node. For each pair and direction there are two
-counters of rounds, one writer each, on their own cache lines: `entered` ("my ghosts may be overwritten and my cells are final in round n")
+A rank writes its cells straight into the ghosts of its neighbours on the node. For each pair and direction there are
+two
+counters of rounds, one writer each, on their own cache lines: `entered` ("my ghosts may be overwritten and my cells are
+final in round n")
 and `ready` ("your ghosts of round n are there"). There is no other synchronisation on a node. To ranks of other nodes
 one message each goes by persistent MPI requests, packed and unpacked by compiled code.
 """
@@ -9,7 +11,6 @@ one message each goes by persistent MPI requests, packed and unpacked by compile
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -123,7 +124,9 @@ class Exchange:
 
     def _bytes(self, neighbours: list[int]) -> int:
         return sum(
-            piece.target.size * self._arrays[number].dtype.itemsize for rank in neighbours for number, piece in self._to(rank)
+            piece.target.size * self._arrays[number].dtype.itemsize
+            for rank in neighbours
+            for number, piece in self._to(rank)
         )
 
     def _source(self, number: int, piece: Piece) -> Array:
@@ -184,14 +187,17 @@ class Exchange:
 def exchange(*arrays: GlobalArray, corners: bool = False) -> Exchange:
     """Start to fill the ghosts of arrays from the cells of the neighbours. Collective over their team; does not wait.
 
-    The first call for these arrays makes a plan (blocking); later calls cost microseconds. Between the call and `wait()` of what
-    it returns, this rank may read and write everything but the ghosts and may not change its own cells; `.inner` is what can be computed
+    The first call for these arrays makes a plan (blocking); later calls cost microseconds. Between the call and
+    `wait()` of what
+    it returns, this rank may read and write everything but the ghosts and may not change its own cells; `.inner` is
+    what can be computed
     meanwhile. After `wait()` the ghosts are there and the cells may change. Several arrays in one call share
     handshakes and messages. Ghosts outside of a domain that is not periodic keep what they have.
 
     Args:
         *arrays: global arrays of one team, of any shapes, dtypes and ghost widths.
-        corners: fill also the ghosts that lie outside along several axes, from all diagonal neighbours at once; stencils with
+        corners: fill also the ghosts that lie outside along several axes, from all diagonal neighbours at once;
+            stencils with
             neighbours along the axes only do not need them.
 
     Returns:
@@ -219,5 +225,3 @@ def exchange(*arrays: GlobalArray, corners: bool = False) -> Exchange:
     if plan is None:
         plan = arrays[0].exchanges[key] = Exchange(arrays, corners)
     return plan.start()
-
-

@@ -24,8 +24,10 @@ _GATHER_TAG = 30_001
 class GlobalArray:
     """An array on a domain that is divided over a team: each rank holds one block and ghost cells around it.
 
-    Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` (collective over team); everything but `exchange` and `to_numpy` is
-    local. Coordinates are global on every rank: `T.local[p]` and `T.block(rank)[p]` mean the same cell p where both hold it. Blocks live in
+    Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` (collective over team); everything but `exchange` and
+    `to_numpy` is
+    local. Coordinates are global on every rank: `T.local[p]` and `T.block(rank)[p]` mean the same cell p where both
+    hold it. Blocks live in
     memory that the ranks of a node share.
 
     Kernels take a global array for its local part.
@@ -186,4 +188,3 @@ class GlobalArray:
             f"GlobalArray({self.dtype}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
             f"periodic={self.periodic}, order={self.order!r}, {self.team.name})"
         )
-

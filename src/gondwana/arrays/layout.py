@@ -84,12 +84,14 @@ class Layout:
     def pieces(self, rank: int, *, corners: bool) -> list[Piece]:
         """Where the ghost cells of a rank come from.
 
-        Blocks thinner than the ghosts have several owners along an axis, and a small periodic domain may come around more than
+        Blocks thinner than the ghosts have several owners along an axis, and a small periodic domain may come around
+        more than
         once; ghosts outside of a domain that is not periodic come from nowhere.
 
         Args:
             rank: whose ghosts.
-            corners: with the cells that lie outside along several axes (all 26 neighbours in three dimensions), else faces only.
+            corners: with the cells that lie outside along several axes (all 26 neighbours in three dimensions), else
+                faces only.
         """
         if self.owned(rank).is_empty:
             return []

@@ -17,7 +17,8 @@ COUNTS, SOURCES, TARGETS = 3, 3 + LOOPS, 3 + 2 * LOOPS
 # The words of a link (one neighbour in shared memory), see `exchange`.
 ENTER_OUT, ENTER_IN, READY_OUT, READY_IN, FIRST, LAST, PUSHED = range(7)
 LINK = 7
-# The words at the head of a plan: rounds so far, neighbours, address of the links, of the rows, number of rows of own copies.
+# The words at the head of a plan: rounds so far, neighbours, address of the links, of the rows, number of rows of own
+# copies.
 ROUND, LINKS, LINKS_AT, ROWS_AT, OWN = range(5)
 _SPINS_BEFORE_YIELD = 500
 
@@ -164,5 +165,3 @@ def finish(plan: int, spins: int) -> int:
         else:
             sched_yield()
     return 0
-
-

@@ -1,6 +1,7 @@
 """How Python values become arguments of compiled code: a hashable description and the bytes that carry the value.
 
-The description (a spec) selects the compiled version, the bytes are copied into the argument block of the call. Objects of
+The description (a spec) selects the compiled version, the bytes are copied into the argument block of the call. Objects
+of
 upper layers take part by a method `__gondwana_argument__()` that returns the pair. Nothing here needs Numba, so a
 call whose machine code is in the cache never loads it.
 """
@@ -20,7 +21,7 @@ from gondwana.errors import KernelError
 
 @dataclass(frozen=True, slots=True)
 class ScalarSpec:
-    """A number; `weak` Python floats take the precision of the arrays they meet, as in NumPy 2."""
+    """A number; `weak` ones (Python floats and complex numbers) take the precision of the arrays, as in NumPy 2."""
 
     dtype: str
     weak: bool = False
@@ -34,6 +35,7 @@ class ArraySpec:
     ndim: int
     unit: int
     scaled: bool
+    readonly: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,12 @@ class ConstantSpec:
 
 @dataclass(frozen=True, slots=True)
 class TupleSpec:
-    """A tuple; `cls` is the class of a named tuple, else None."""
+    """A tuple; `cls` is the class of a named tuple, else None; `arrays`: there are arrays in it."""
 
     items: tuple[Spec, ...]
     cls: type | None = None
     fields: tuple[str, ...] = ()
+    arrays: bool = False
 
 
 Spec: TypeAlias = ScalarSpec | ArraySpec | NdarraySpec | PointSpec | ConstantSpec | TupleSpec
@@ -74,6 +77,7 @@ Described: TypeAlias = tuple[Spec, bytes]
 
 WORD = 8
 _interned: dict[Spec, Spec] = {}
+_tuples: dict[tuple[Any, ...], Spec] = {}
 
 
 def intern(spec: Spec) -> Spec:
@@ -84,10 +88,16 @@ def intern(spec: Spec) -> Spec:
 _INT64 = intern(ScalarSpec("int64"))
 _BOOL = intern(ScalarSpec("bool"))
 _WEAK = intern(ScalarSpec("float64", weak=True))
-_COMPLEX = intern(ScalarSpec("complex128"))
+_COMPLEX = intern(ScalarSpec("complex128", weak=True))
 _pack_int = struct.Struct("q").pack
 _pack_float = struct.Struct("d").pack
 _pack_complex = struct.Struct("dd").pack
+DTYPES = frozenset(
+    ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
+    "complex64", "complex128"]
+)
+"""Names of the dtypes whose elements compiled code can work on."""
+
 _ACCEPTED = "numbers, NumPy scalars and arrays, Gondwana arrays, points, offsets, tuples and named tuples of those"
 
 
@@ -114,6 +124,37 @@ def describe(value: Any) -> Described:
     raise KernelError(f"compiled code cannot take {value!r} of type {type(value).__name__}: pass {_ACCEPTED}")
 
 
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype that compiled code can work on. Local.
+
+    Raises:
+        KernelError: it cannot.
+    """
+    if dtype.name not in DTYPES or not dtype.isnative:
+        raise KernelError(
+            f"compiled code cannot take elements of dtype {dtype}: use a bool, an integer of 8 to 64 bits, float32, "
+            "float64, complex64 or complex128 in the machine's byte order"
+        )
+    return dtype.name
+
+
+def holds_array(spec: Spec) -> bool:
+    """Return whether an argument is a Gondwana array or has one in it. Local."""
+    kind = type(spec)
+    return kind is ArraySpec or (kind is TupleSpec and spec.arrays)  # type: ignore[union-attr]
+
+
+def array_specs(specs: tuple[Spec, ...]) -> list[ArraySpec]:
+    """Return the specs of the Gondwana arrays among arguments, those inside tuples too, in order of their slots. Local."""
+    found: list[ArraySpec] = []
+    for spec in specs:
+        if isinstance(spec, ArraySpec):
+            found.append(spec)
+        elif isinstance(spec, TupleSpec):
+            found += array_specs(spec.items)
+    return found
+
+
 def _describe_int(value: int) -> Described:
     if not -(2**63) <= value < 2**63:
         raise KernelError(f"compiled code cannot take {value}: an integer argument must fit 64 bits")
@@ -121,27 +162,27 @@ def _describe_int(value: int) -> Described:
 
 
 def _describe_numpy_scalar(value: Any) -> Described:
-    if value.dtype.kind not in "biufc" or value.dtype.itemsize > 16 or value.dtype == np.float16:
-        raise KernelError(f"compiled code cannot take a scalar of dtype {value.dtype}: pass {_ACCEPTED}")
     raw = value.tobytes()
-    return intern(ScalarSpec(value.dtype.name)), raw.ljust(-(-len(raw) // WORD) * WORD, b"\0")
+    return intern(ScalarSpec(dtype_name(value.dtype))), raw.ljust(-(-len(raw) // WORD) * WORD, b"\0")
 
 
 def _describe_ndarray(value: np.ndarray[Any, Any]) -> Described:
-    if value.dtype.kind not in "biufc" or not value.dtype.isnative or value.dtype == np.float16:
-        raise KernelError(f"compiled code cannot take an array of dtype {value.dtype}: use a native numeric dtype")
     layout = "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else "A"
-    spec = intern(NdarraySpec(value.dtype.name, value.ndim, layout, not value.flags.writeable))
+    spec = intern(NdarraySpec(dtype_name(value.dtype), value.ndim, layout, not value.flags.writeable))
     words = (value.ctypes.data, *value.shape, *value.strides)
     return spec, struct.pack(f"{len(words)}q", *words)
 
 
 def _describe_tuple(value: tuple[Any, ...]) -> Described:
     described = [describe(item) for item in value]
-    items = tuple(spec for spec, _ in described)
-    fields: tuple[str, ...] | None = getattr(value, "_fields", None)
-    spec = TupleSpec(items) if fields is None else TupleSpec(items, type(value), fields)
-    return intern(spec), b"".join(data for _, data in described)
+    key = (type(value), *[id(spec) for spec, _ in described])
+    spec = _tuples.get(key)
+    if spec is None:
+        items = tuple(spec for spec, _ in described)
+        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
+        cls = None if fields is None else type(value)
+        spec = _tuples[key] = intern(TupleSpec(items, cls, fields or (), bool(array_specs(items))))
+    return spec, b"".join([data for _, data in described])
 
 
 def _describe_point(value: Point) -> Described:

@@ -1,7 +1,8 @@
 """Machine code on disk: compiled once a node, found by every later process.
 
 A process that misses takes the lock of that entry, looks again, and only then compiles; the others wait for it and
-load. The kernel releases the lock of a process that dies. Whatever goes wrong with the folder means "no cache", never a failure.
+load. The kernel releases the lock of a process that dies. Whatever goes wrong with the folder means "no cache", never a
+failure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """From Python functions to relocatable machine code: the one file that drives Numba's compiler.
 
-An entry is a C function of 64-bit integers. Inside it, errors of compiled code do not unwind: `guarded` turns them into a
+An entry is a C function of 64-bit integers. Inside it, errors of compiled code do not unwind: `guarded` turns them into
+a
 status word in the argument block, which the caller turns back into the Python exception.
 """
 
@@ -32,7 +33,9 @@ _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 def device_function(function: pytypes.FunctionType, *, contract: bool = False) -> Any:
     """A function for use inside compiled code: inlined into its caller, NumPy's arithmetic (no exceptions of floats)."""
     fastmath = {"contract"} if contract else False
-    return numba.njit(forceinline=True, error_model="numpy", fastmath=fastmath, pipeline_class=literals.Compiler)(function)
+    return numba.njit(forceinline=True, error_model="numpy", fastmath=fastmath, pipeline_class=literals.Compiler)(
+        function
+    )
 
 
 @typeof_impl.register(Compilable)

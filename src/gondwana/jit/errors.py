@@ -29,30 +29,47 @@ def _exception(address: int, name: str) -> BaseException:
     cls, args, _ = pickle.loads(ctypes.string_at(pointer, size))
     known = args is not None and all(not isinstance(arg, bytes) for arg in args)
     text = " ".join(str(arg) for arg in args) if known and args else "in compiled code"
-    error: BaseException = cls(f"{text} (raised in {name})") if cls is not None else RuntimeError(f"error in {name}")
+    try:
+        error: BaseException = cls(f"{text} (raised in {name})")
+    except TypeError:  # not a class, or one whose instances need other arguments
+        error = RuntimeError(f"{getattr(cls, '__name__', 'an error')}: {text} (raised in {name})")
     return error
 
 
-_NOISE = re.compile(r"^(During: |Failed in |Enable logging|This error may have been|\[\d+\]|<source|There are \d+)")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_PRECISE = re.compile(r"^\s*\w*Error: (.*(?:\n(?!\s*(?:raised from|- Of which|During)).+)*)", re.MULTILINE)
+_CANDIDATES = re.compile(r"^There are \d+ candidate", re.MULTILINE)
+_NOISE = re.compile(r"^(Failed in |Enable logging|This error may have been|\[\d+\]|<source)")
+_PLACE = re.compile(r'^File "(.*)", line (\d+):\n((?:.*\S.*\n?)*)', re.MULTILINE)
+_OURS = re.compile(r"(read-only )?Array\((\w+), (\d)d, [^)]*\)")
 
 
 def readable(error: Exception, name: str, arguments: list[str]) -> KernelError:
-    """Turn Numba's report into a few lines: the reason, the user's source line, what the arguments were."""
-    lines = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()]
-    where = next((line for line in lines if line.startswith("File ")), "")
-    at = lines.index(where) if where else 0
-    source = [line for line in lines[at + 1 :] if line.strip()][:6] if where else []
-    reasons = [line for line in lines[: at or len(lines)] if line and not _NOISE.match(line.strip())]
-    text = [f"{name} cannot be compiled for ({', '.join(arguments)}):", *(f"  {line}" for line in reasons[:8])]
-    if where:
-        text += [f"  {where}", *(f"  {line}" for line in source)]
-    hint = _hint("\n".join(lines))
+    """Turn Numba's report into one paragraph: the reason, the user's source lines, what the arguments were."""
+    report = _OURS.sub(r"\1array(\2, \3d)", _COLOUR.sub("", str(error)))
+    places = list(dict.fromkeys(match.groups() for match in _PLACE.finditer(report)))
+    text = [f"{name} cannot be compiled for ({', '.join(arguments)}):", *(f"  {line}" for line in _reasons(report))]
+    for number, (file, line, source) in enumerate(places):
+        text.append(f"  {'called from' if number else 'in'} {file}, line {line}:")
+        text += [f"    {row}" for row in source.splitlines() if "<source elided>" not in row]
+    hint = _hint(report)
     return KernelError("\n".join([*text, *([f"  {hint}"] if hint else [])]))
+
+
+def _reasons(report: str) -> list[str]:
+    """What Numba says is wrong; where an operation of ours refused its arguments, only what that said."""
+    precise = _PRECISE.findall(report)
+    if precise:
+        return [line.strip() for line in precise[-1].splitlines()]
+    head = _CANDIDATES.split(report.partition("\nDuring: ")[0].partition('\nFile "')[0])[0]
+    return [line.strip() for line in head.splitlines() if line.strip() and not _NOISE.match(line.strip())][:6]
 
 
 def _hint(report: str) -> str:
     if "Untyped global name" in report or "cannot determine Numba type of <class 'function'>" in report:
         return "A function called from compiled code must be decorated with @gw.jit; other globals must be constants."
-    if "is indexed by a point" in report or "no axis" in report:
-        return "Points, offsets and arrays that meet must have the same number of axes."
+    if "failed to unpack" in report or "getiter" in report:
+        return (
+            "Points are read by axis (p[0], p[1]), and tuples of unlike things are not iterated: write the terms out."
+        )
     return ""

@@ -1,24 +1,32 @@
 """A name for what a function would compile to: equal names mean equal machine code.
 
-The name covers the byte code of the function, of every function that it reaches, the constants that it takes from globals
+The name covers the byte code of the function, of every function that it reaches, the constants that it takes from
+globals
 and closures, and the versions of everything that turns them into machine code. An edit in another file therefore
 invalidates the cache, which Numba's own cache misses.
 """
 
 from __future__ import annotations
 
+import builtins
+import dis
+import enum
 import functools
 import hashlib
 import importlib.metadata
 import platform
 import sys
 import types
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gondwana.errors import KernelError
+
+_LAYERS = ("domains", "jit", "memory", "arrays", "kernels")
+"""Packages of Gondwana whose sources the digest of the toolchain covers."""
 
 
 def fingerprint(function: types.FunctionType) -> str:
@@ -39,7 +47,7 @@ def toolchain() -> str:
 
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
-    for layer in ("domains", "jit", "memory", "arrays", "kernels"):
+    for layer in _LAYERS:
         for file in sorted((root / layer).rglob("*.py")):
             digest.update(file.read_bytes())
     for package in ("numba", "llvmlite", "numpy"):
@@ -55,48 +63,73 @@ def _add_function(digest: Any, function: types.FunctionType, seen: set[int]) -> 
     seen.add(id(function))
     digest.update(f"{function.__module__}.{function.__qualname__}{function.__defaults__!r}".encode())
     names = _add_code(digest, function.__code__)
-    for name in function.__code__.co_freevars:
-        cell = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))[name]
-        _add_value(digest, name, cell.cell_contents, names, seen)
-    for name in sorted(names & function.__globals__.keys()):
-        _add_value(digest, name, function.__globals__[name], names, seen)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        _add_value(digest, name, cell.cell_contents, names.attributes, seen)
+    for name, line in sorted(names.globals.items()):
+        if name in function.__globals__:
+            _add_value(digest, name, function.__globals__[name], names.attributes, seen)
+        elif not hasattr(builtins, name):
+            raise KernelError(
+                f"{function.__qualname__} cannot be compiled: the name {name!r} is not defined "
+                f"({function.__code__.co_filename}, line {line})"
+            )
 
 
-def _add_code(digest: Any, code: types.CodeType) -> set[str]:
+@dataclass
+class _Names:
+    """What code refers to: globals, with the first line that does, and attributes of anything."""
+
+    globals: dict[str, int] = field(default_factory=dict)
+    attributes: set[str] = field(default_factory=set)
+
+
+def _add_code(digest: Any, code: types.CodeType) -> _Names:
     """Add one code object and those nested in it; return all names that they refer to."""
     digest.update(code.co_code)
     digest.update(repr((code.co_varnames, code.co_names, code.co_argcount, code.co_exceptiontable)).encode())
-    names = set(code.co_names)
+    names = _Names()
+    line = code.co_firstlineno
+    for instruction in dis.get_instructions(code):
+        line = getattr(instruction.positions, "lineno", None) or line
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            names.globals.setdefault(instruction.argval, line)
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            names.attributes.add(instruction.argval)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            names |= _add_code(digest, constant)
+            inner = _add_code(digest, constant)
+            names.globals = inner.globals | names.globals
+            names.attributes |= inner.attributes
         else:
             digest.update(repr(constant).encode())
     return names
 
 
-def _add_value(digest: Any, name: str, value: Any, names: set[str], seen: set[int]) -> None:
+def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: set[int]) -> None:
     """Add what a name of the function stands for at this moment."""
     digest.update(name.encode())
     inner = getattr(value, "py_func", value)
     if isinstance(inner, types.FunctionType):
-        if not inner.__module__.startswith(("gondwana.", "numba.", "numpy.")):
+        if not _is_fixed(inner.__module__):
             _add_function(digest, inner, seen)
         digest.update(f"{inner.__module__}.{inner.__qualname__}".encode())
     elif isinstance(value, types.ModuleType):
         digest.update(value.__name__.encode())
-        if not _is_library(value) and id(value) not in seen:
+        if not _is_fixed(value.__name__) and id(value) not in seen:
             seen.add(id(value))
-            for attribute in sorted(names & vars(value).keys()):
-                _add_value(digest, attribute, vars(value)[attribute], names, seen)
+            for attribute in sorted(attributes & vars(value).keys()):
+                _add_value(digest, attribute, vars(value)[attribute], attributes, seen)
     elif isinstance(value, np.ndarray):
         digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+    elif isinstance(value, enum.EnumMeta):
+        digest.update(f"{value.__qualname__}{[(member.name, member.value) for member in value]}".encode())
     elif isinstance(value, tuple):
-        digest.update(type(value).__qualname__.encode())
+        digest.update(f"{type(value).__qualname__}{getattr(value, '_fields', '')}".encode())
         for item in value:
-            _add_value(digest, "", item, names, seen)
+            _add_value(digest, "", item, attributes, seen)
     elif isinstance(value, type) or callable(value):
         digest.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}".encode())
+        digest.update(repr(getattr(value, "_fields", "")).encode())
     elif _is_plain(value):
         digest.update(f"{type(value).__qualname__}{value!r}".encode())
     else:
@@ -112,7 +145,9 @@ def _is_plain(value: Any) -> bool:
     return value is None or module in ("builtins", "numpy") or module.startswith("gondwana.domains")
 
 
-def _is_library(module: types.ModuleType) -> bool:
-    """Whether a module belongs to Python, NumPy, Numba or Gondwana: the toolchain digest stands for those."""
-    top = module.__name__.partition(".")[0]
-    return top in sys.stdlib_module_names or top in ("gondwana", "numpy", "numba", "llvmlite", "math")
+def _is_fixed(module: str) -> bool:
+    """Whether the digest of the toolchain stands for a module: it covers Python, NumPy, Numba and the layers below."""
+    top, _, rest = module.partition(".")
+    if top == "gondwana":
+        return not rest or rest.partition(".")[0] in _LAYERS
+    return top in sys.stdlib_module_names or top in ("numpy", "numba", "llvmlite")

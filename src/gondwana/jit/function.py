@@ -31,7 +31,8 @@ class Compilable:
 class JitFunction(Compilable, Generic[P, R]):
     """A function that runs as machine code, compiled at the first call with arguments of these types.
 
-    Local: a call runs on the calling thread without the GIL and returns when it is done. Arguments may be numbers, NumPy
+    Local: a call runs on the calling thread without the GIL and returns when it is done. Arguments may be numbers,
+        NumPy
     arrays (zero-copy), Gondwana arrays, points, offsets and (named) tuples of those; the result is a number, a tuple of
     numbers or None. Exceptions raised inside arrive as Python exceptions. The machine code is kept on disk.
     """
@@ -39,6 +40,7 @@ class JitFunction(Compilable, Generic[P, R]):
     def __init__(self, function: Callable[P, R]) -> None:
         if not isinstance(function, pytypes.FunctionType):
             raise TypeError(f"@gw.jit decorates plain Python functions, not {function!r}")
+        parameters(function)
         self.py_func = function
         self.device_twin: Any = None
         self._entries: dict[tuple[Spec, ...], tuple[Any, tuple[str, ...] | str]] = {}
@@ -90,6 +92,23 @@ def jit(function: Callable[P, R]) -> JitFunction[P, R]:
         5.0
     """
     return JitFunction(function)
+
+
+def parameters(function: pytypes.FunctionType) -> tuple[str, ...]:
+    """Return the names of the parameters of a function to be compiled. Local.
+
+    Raises:
+        TypeError: it has parameters other than positional ones.
+    """
+    import inspect
+
+    code = function.__code__
+    if code.co_kwonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        raise TypeError(
+            f"{function.__qualname__} has keyword-only parameters, *args or **kwargs, which cannot be compiled: "
+            "name its parameters, and pass many values as a tuple"
+        )
+    return code.co_varnames[: code.co_argcount]
 
 
 def bind(function: pytypes.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

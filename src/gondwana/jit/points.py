@@ -1,6 +1,7 @@
 """How compiled code sees `Point` and `Offset`.
 
-A point that was reached from the index point of a kernel by constant offsets carries the sum of them in its type. Neighbour
+A point that was reached from the index point of a kernel by constant offsets carries the sum of them in its type.
+Neighbour
 accesses therefore become one base address with immediate displacements, and the compiler knows the exact footprint
 of a stencil on each array (see `views`), so that a launch can be checked before it touches memory.
 """
@@ -136,9 +137,7 @@ def _add(op: Any, sign: int) -> None:
 
     def lower_point_point(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         combine = builder.add if sign == 1 else builder.sub
-        pairs = zip(
-            coordinates(builder, sig.args[0], args[0]), coordinates(builder, sig.args[1], args[1]), strict=True
-        )
+        pairs = zip(coordinates(builder, sig.args[0], args[0]), coordinates(builder, sig.args[1], args[1]), strict=True)
         return make(context, builder, sig.return_type, [combine(a, b, flags=["nsw"]) for a, b in pairs])
 
     lower_builtin(op, PointType, OffsetType)(lower_point_offset)
@@ -192,10 +191,15 @@ lower_builtin(operator.neg, OffsetType)(_lower_dummy)
 
 @infer_global(operator.getitem)
 class _PointItem(AbstractTemplate):  # type: ignore[misc]
+    prefer_literal = True
+
     def generic(self, args: Any, kws: Any) -> Any:
-        if isinstance(args[0], PointType) and isinstance(args[1], types.Integer):
-            return signature(types.int64, args[0], types.int64)
-        return None
+        point, axis = args
+        if not isinstance(point, PointType) or not isinstance(axis, types.Integer):
+            return None
+        if isinstance(axis, types.IntegerLiteral) and not -point.ndim <= axis.literal_value < point.ndim:
+            raise errors.TypingError(f"a point of {point.ndim} axes has no axis {axis.literal_value}")
+        return signature(types.int64, point, types.int64)
 
 
 @lower_builtin(operator.getitem, PointType, types.int64)
@@ -203,7 +207,9 @@ def _lower_point_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     values = coordinates(builder, sig.args[0], args[0])
     item = values[-1]
     for axis, value in enumerate(values[:-1]):
-        item = builder.select(builder.icmp_signed("==", args[1], ir.Constant(INT, axis)), value, item)
+        is_axis = builder.icmp_signed("==", args[1], ir.Constant(INT, axis))
+        from_end = builder.icmp_signed("==", args[1], ir.Constant(INT, axis - len(values)))
+        item = builder.select(builder.or_(is_axis, from_end), value, item)
     return item
 
 

@@ -28,6 +28,9 @@ from gondwana.jit.views import FIELDS, ViewType
 import numpy as np  # isort: skip
 
 
+_SINGLE = {"float64": "float32", "complex128": "complex64"}
+
+
 @dataclass
 class Typing:
     """How the specs of one compilation become Numba types.
@@ -47,18 +50,18 @@ class Typing:
         """The Numba type of the next argument; array slots are numbered in the order of the calls."""
         match spec:
             case ScalarSpec(dtype, weak):
-                return scalar_type(self.precision if weak else dtype)
-            case ArraySpec(dtype, ndim, unit, scaled):
+                return scalar_type(_SINGLE[dtype] if weak and self.precision == "float32" else dtype)
+            case ArraySpec(dtype, ndim, unit, scaled, readonly):
                 slot = self.slots
                 self.slots += 1
-                return ViewType(scalar_type(dtype), ndim, unit, scaled, slot, self.scopes, self.kernel)
+                return ViewType(scalar_type(dtype), ndim, unit, scaled, readonly, slot, self.scopes, self.kernel)
             case NdarraySpec(dtype, ndim, layout, readonly):
                 return types.Array(scalar_type(dtype), ndim, layout, readonly=readonly)
             case PointSpec(ndim):
                 return PointType(ndim, None)
             case ConstantSpec(value):
                 return typeof(value)
-            case TupleSpec(items, cls, _):
+            case TupleSpec(items, cls):
                 members = [self.type_of(item) for item in items]
                 if cls is not None:
                     return types.NamedTuple(members, cls)
@@ -99,7 +102,7 @@ class _Reader:
                 return make(self.context, self.builder, kind, self.integers(ndim))
             case ConstantSpec(value):
                 return self.context.get_constant_generic(self.builder, kind, value)
-            case TupleSpec(items, _, _):
+            case TupleSpec(items):
                 values = [self.value(item, member) for item, member in zip(items, kind.types, strict=True)]
                 return self.context.make_tuple(self.builder, kind, values)
 

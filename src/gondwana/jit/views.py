@@ -1,7 +1,8 @@
 """How compiled code sees arrays: indexed by points in the coordinates of the array's own domain.
 
 The element at point p lies at `origin + sum(p[i] * stride[i])`: `origin` is where the point zero is or would be, so
-negative coordinates need no special treatment and no wrap. Each array of a kernel has its own slot; its loads and stores are
+negative coordinates need no special treatment and no wrap. Each array of a kernel has its own slot; its loads and
+stores are
 marked as not touching the other slots (LLVM's scoped no-alias), which is what `restrict` gives a C compiler.
 """
 
@@ -27,20 +28,25 @@ class ViewType(types.Type):  # type: ignore[misc]
         ndim: number of axes.
         unit: the axis whose neighbours are adjacent in memory, -1 if there is none.
         scaled: the domain has a stride that is not contained in the memory strides.
+        readonly: whether its memory must not be written.
         slot: position among the arguments of a kernel, -1 outside of kernels.
         scopes: how many slots are known not to overlap; 0 when overlap is possible.
         kernel: number of the compilation, so that accesses are recorded by the kernel that they belong to.
     """
 
-    def __init__(self, dtype: Any, ndim: int, unit: int, scaled: bool, slot: int, scopes: int, kernel: int) -> None:
+    def __init__(
+        self, dtype: Any, ndim: int, unit: int, scaled: bool, readonly: bool, slot: int, scopes: int, kernel: int
+    ) -> None:
         self.dtype = dtype
         self.ndim = ndim
         self.unit = unit
         self.scaled = scaled
+        self.readonly = readonly
         self.slot = slot
         self.scopes = scopes
         self.kernel = kernel
-        super().__init__(f"Array({dtype}, {ndim}d, {unit}, {scaled}, slot {slot} of {scopes}, kernel {kernel})")
+        access = "read-only " if readonly else ""
+        super().__init__(f"{access}Array({dtype}, {ndim}d, {unit}, {scaled}, slot {slot} of {scopes}, kernel {kernel})")
 
 
 class DtypeType(types.Type):  # type: ignore[misc]
@@ -53,7 +59,7 @@ class DtypeType(types.Type):  # type: ignore[misc]
 
 register_model(DtypeType)(models.OpaqueModel)
 
-FIELDS = ("stride", "lo", "step")
+FIELDS = ("stride", "lo", "hi", "step")
 
 
 @register_model(ViewType)
@@ -83,6 +89,8 @@ class _Store(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
         view, index, _ = args
         if isinstance(view, ViewType) and _is_index(view, index):
+            if view.readonly:
+                raise errors.TypingError("the array is read-only: pass a copy, or an array that may be written")
             return signature(types.none, view, index, view.dtype)
         return None
 

@@ -1,6 +1,7 @@
 """Kernels: plain Python functions of a point and arrays, run for every point of a domain.
 
-`cpu/` compiles and runs them on host memory. A backend for other memory has the same three files: `sweeps`, `build`, `launch`.
+`cpu/` compiles and runs them on host memory. A backend for other memory has the same three files: `sweeps`, `build`,
+`launch`.
 """
 
 from gondwana.kernels.foreach import Foreach as Foreach

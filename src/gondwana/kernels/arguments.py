@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from gondwana.domains import IndexSet, Point, RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import Described
+from gondwana.jit.arguments import ArraySpec, Described, Spec, TupleSpec
 from gondwana.jit.footprint import Footprint
 
 
@@ -36,6 +36,30 @@ def as_kernel_array(value: Any) -> KernelArray | None:
     """The local array behind an argument (a global array stands for its local part), None if it is no array."""
     array = getattr(value, "__gondwana_array__", None)
     return None if array is None else array()
+
+
+def kernel_arrays(arguments: Iterable[Any]) -> list[KernelArray]:
+    """Return the local arrays among arguments, those inside tuples too, in the order of their slots. Local."""
+    found = []
+    for value in arguments:
+        array = as_kernel_array(value)
+        if array is not None:
+            found.append(array)
+        elif isinstance(value, tuple):
+            found += kernel_arrays(value)
+    return found
+
+
+def array_names(parameters: Iterable[str], specs: tuple[Spec, ...]) -> list[str]:
+    """Return what a kernel calls its arrays, in the order of their slots: `u`, `fields.u`, `pair[0]`. Local."""
+    names = []
+    for name, spec in zip(parameters, specs, strict=True):
+        if isinstance(spec, ArraySpec):
+            names.append(name)
+        elif isinstance(spec, TupleSpec):
+            members = [f"{name}.{member}" for member in spec.fields]
+            names += array_names(members or [f"{name}[{i}]" for i in range(len(spec.items))], spec.items)
+    return names
 
 
 def overlapping(arrays: Sequence[KernelArray], footprints: dict[int, Footprint]) -> bool:

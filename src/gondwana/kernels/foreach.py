@@ -10,10 +10,17 @@ from typing import Any, overload
 
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import Spec, describe
-from gondwana.jit.function import bind
+from gondwana.jit.arguments import Spec, array_specs, describe, holds_array
+from gondwana.jit.function import bind, parameters
 from gondwana.kernels import boxes
-from gondwana.kernels.arguments import KernelArray, as_kernel_array, check_reach, overlapping
+from gondwana.kernels.arguments import (
+    KernelArray,
+    array_names,
+    as_kernel_array,
+    check_reach,
+    kernel_arrays,
+    overlapping,
+)
 from gondwana.kernels.cpu.launch import Boxes, Loaded, Variant, launch, load, thread_count
 
 FLUSH_SUBNORMALS = 1
@@ -26,32 +33,42 @@ class Kernel:
     def __init__(self, function: Any, *, operation: str | None, contract: bool, flush_subnormals: bool) -> None:
         if not isinstance(function, pytypes.FunctionType):
             raise TypeError(f"a kernel is a plain Python function of a point and arguments, not {function!r}")
-        if function.__code__.co_argcount < 1:
+        names = parameters(function)
+        if not names:
             raise TypeError(f"the kernel {function.__qualname__} needs the point as its first parameter")
         self.py_func = function
+        self._parameters = names[1:]
         self._operation = operation
         self._contract = contract
         self._flags = FLUSH_SUBNORMALS if flush_subnormals else 0
         self._versions: dict[Variant, Loaded] = {}
-        self._remembered: dict[tuple[Any, ...], tuple[Loaded, Boxes, Any]] = {}
+        self._remembered: dict[tuple[Any, ...], tuple[Loaded, Boxes, IndexSet]] = {}
+        self._interpreted = os.environ.get("GONDWANA_INTERPRET", "0") not in ("", "0")
         functools.update_wrapper(self, function)
 
     def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Boxes, bytes]:
-        """Describe and check the arguments; find or compile the version for them."""
-        described = [describe(value) for value in args]
-        arrays = [array for array in map(as_kernel_array, args) if array is not None]
-        data = b"".join([data for _, data in described])
-        domains = [array.domain for array in arrays]
-        extents = [array.extent for array in arrays]
-        key = (id(domain), *map(id, domains), *extents, *[id(spec) for spec, _ in described])
-        found = self._remembered.get(key)
+        """Describe and check the arguments; find or compile the version for them.
+
+        A launch is remembered by the identity of the domain and of the specs, and by the descriptors of the arrays, which
+        say all of where they lie: a launch like an earlier one costs a few microseconds.
+        """
+        key: list[Any] = [id(domain)]
+        data = []
+        for value in args:
+            spec, raw = describe(value)
+            data.append(raw)
+            key.append(id(spec))
+            if holds_array(spec):
+                key.append(raw)
+        found = self._remembered.get(tuple(key))
         if found is None:
-            found = self._remember(key, domain, arrays, tuple(spec for spec, _ in described))
-        return found[0], found[1], data
+            specs = tuple(describe(value)[0] for value in args)
+            found = self._remember(tuple(key), domain, kernel_arrays(args), specs)
+        return found[0], found[1], b"".join(data)
 
     def _remember(
         self, key: tuple[Any, ...], domain: IndexSet, arrays: list[KernelArray], specs: tuple[Spec, ...]
-    ) -> tuple[Loaded, Boxes, Any]:
+    ) -> tuple[Loaded, Boxes, IndexSet]:
         if not isinstance(domain, IndexSet):
             raise UsageError(
                 f"{self.__qualname__} runs over a RectDomain or a Domain, not over {domain!r}: "
@@ -66,13 +83,12 @@ class Kernel:
         if overlapping(arrays, loaded.footprints):
             aliased = Variant(specs, domain.ndim, order, dense, False, self._operation, self._contract)
             loaded = self._version(aliased)
-        names = self._array_names(specs)
+        names = array_names(self._parameters, specs)
         check_reach(self.__qualname__, names, domain, arrays, loaded.footprints)
         if len(self._remembered) >= _MEMO:
             self._remembered.clear()
-        # The domains are kept so that their identities, which the key holds, stay theirs.
-        kept = (domain, [array.domain for array in arrays])
-        self._remembered[key] = loaded, Boxes(rows, count, domain.size), kept
+        # The domain is kept so that its identity, which the key holds, stays its own; specs live for ever.
+        self._remembered[key] = loaded, Boxes(rows, count, domain.size), domain
         return self._remembered[key]
 
     def _version(self, variant: Variant) -> Loaded:
@@ -84,15 +100,13 @@ class Kernel:
     @staticmethod
     def _order(specs: tuple[Spec, ...], ndim: int) -> boxes.Order:
         """The innermost loop follows the contiguous axis of the first array."""
-        units = [spec.unit for spec in specs if getattr(spec, "unit", -1) >= 0]
+        units = [spec.unit for spec in array_specs(specs) if spec.unit >= 0]
         return "F" if units and units[0] == 0 and ndim > 1 else "C"
-
-    def _array_names(self, specs: tuple[Spec, ...]) -> list[str]:
-        parameters = self.py_func.__code__.co_varnames[1 : self.py_func.__code__.co_argcount]
-        return [name for name, spec in zip(parameters, specs, strict=True) if hasattr(spec, "unit")]
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments after the point, defaults filled in."""
+        if not kwargs and len(args) == len(self._parameters):
+            return args
         return bind(self.py_func, (None, *args), kwargs)[1:]
 
 
@@ -115,7 +129,7 @@ class Foreach(Kernel):
             KernelError: the kernel does not compile for these arguments.
         """
         arguments = self._arguments(args, kwargs)
-        if interpreted():
+        if self._interpreted:
             for p in domain:
                 self.py_func(p, *map(_interpretable, arguments))
             return
@@ -141,8 +155,10 @@ def foreach(
     interpreter, slow but open to a debugger.
 
     Args:
-        function: `f(p, *arguments)`; `p` is the point, arrays are indexed by points in the coordinates of their domains.
-        contract: allow the compiler to fuse `a * b + c` into one rounding. Faster on small data; results then may differ in
+        function: `f(p, *arguments)`; `p` is the point, arrays are indexed by points in the coordinates of their
+            domains.
+        contract: allow the compiler to fuse `a * b + c` into one rounding. Faster on small data; results then may
+            differ in
             the last bits between blocks of different shapes.
         flush_subnormals: treat subnormal numbers as zero on all threads while the kernel runs (they cost up to 30 times
             the time of normal ones); changes values below 1.2e-38 in float32 and 2.2e-308 in float64 only.
@@ -168,12 +184,12 @@ def foreach(
     return decorate if function is None else decorate(function)
 
 
-def interpreted() -> bool:
-    """Whether kernels run in the interpreter, for debugging (`GONDWANA_INTERPRET=1`)."""
-    return os.environ.get("GONDWANA_INTERPRET", "0") not in ("", "0")
-
-
 def _interpretable(value: Any) -> Any:
-    """An argument as interpreted kernels take it: the local array behind a global one."""
+    """An argument as interpreted kernels take it: the local array behind a global one, inside tuples too."""
     array = as_kernel_array(value)
-    return value if array is None else array
+    if array is not None:
+        return array
+    if type(value) is not tuple and not hasattr(value, "_fields"):
+        return value
+    items = map(_interpretable, value)
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

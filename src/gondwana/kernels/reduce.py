@@ -15,7 +15,7 @@ from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
 from gondwana.kernels import exact
 from gondwana.kernels.cpu.launch import launch, thread_count
-from gondwana.kernels.foreach import Kernel, _interpretable, interpreted
+from gondwana.kernels.foreach import Kernel, _interpretable
 from gondwana.world import Team
 
 Operation: TypeAlias = Literal["sum", "fsum", "prod", "min", "max"]
@@ -57,7 +57,7 @@ class Reduce(Kernel):
 
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         """One number, or for "fsum" an accumulator, for this rank's points."""
-        if interpreted():
+        if self._interpreted:
             return self._interpret(domain, arguments)
         loaded, table, data = self._prepare(domain, arguments)
         count = max(1, thread_count(table.points))
@@ -94,7 +94,8 @@ def reduce(
 
     Args:
         function: `f(p, *arguments)` returns a real number or a bool; see `foreach` for the rest.
-        op: "sum" adds in float64 (or int64) in an order that depends on threads and blocks; "fsum" adds float64 exactly and
+        op: "sum" adds in float64 (or int64) in an order that depends on threads and blocks; "fsum" adds float64 exactly
+            and
             rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere gives NaN).
         flush_subnormals: as for `foreach`.
 

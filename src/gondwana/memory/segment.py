@@ -1,7 +1,8 @@
 """Segments: memory of each rank that the ranks of its node map as well.
 
 A segment is an anonymous file in memory (Linux `memfd`): it has no name in any folder, so a job that is killed leaves
-nothing behind. A rank publishes the file once; a peer maps it when it first looks at it. Freeing is local: the memory lives as long as
+nothing behind. A rank publishes the file once; a peer maps it when it first looks at it. Freeing is local: the memory
+lives as long as
 anybody maps it.
 """
 
@@ -81,7 +82,8 @@ class Segment:
     def view(self, rank: int) -> npt.NDArray[np.uint8]:
         """Return the memory of a rank of this node as bytes, writable, without a copy. Local.
 
-        Stores of one rank become visible to the others in order on x86; ordering across ranks is the caller's, by flags or a
+        Stores of one rank become visible to the others in order on x86; ordering across ranks is the caller's, by flags
+        or a
         barrier.
 
         Raises:

@@ -11,7 +11,7 @@ from numba.core import types
 from numba.core.errors import NumbaError
 from numba.extending import overload
 
-from gondwana.jit.arguments import WORD, ArraySpec, working_precision
+from gondwana.jit.arguments import WORD, array_specs, working_precision
 from gondwana.jit.cache import ObjectCode
 from gondwana.jit.compiler import compile_entry, device_function, guarded
 from gondwana.jit.errors import readable
@@ -19,7 +19,6 @@ from gondwana.jit.footprint import recorder
 from gondwana.jit.points import PointType
 from gondwana.jit.unpack import Typing, loader
 from gondwana.jit.views import DtypeType, ViewType
-from gondwana.kernels.boxes import Order
 from gondwana.kernels.cpu.accumulate import Folding, fold, no_start, no_store
 from gondwana.kernels.cpu.launch import HEADER_WORDS, Variant
 from gondwana.kernels.cpu.sweeps import sweep
@@ -56,8 +55,7 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
 
 
 def _scopes(variant: Variant) -> int:
-    arrays = sum(isinstance(spec, ArraySpec) for spec in variant.specs)
-    return arrays if variant.disjoint else 0
+    return len(array_specs(variant.specs)) if variant.disjoint else 0
 
 
 def _folding(function: pytypes.FunctionType, kernel: Any, variant: Variant) -> Folding:
@@ -98,4 +96,3 @@ def _compiled_signed_unit(word: Any, dtype: Any) -> Any:
             return signed * 2.0**-31
 
     return convert
-

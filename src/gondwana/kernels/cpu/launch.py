@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 import types as pytypes
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from gondwana.kernels.boxes import Order
 HEADER_WORDS = 5
 """Status, exception, address of the results, number of boxes, address of the boxes."""
 
-_header = struct.Struct(f"{HEADER_WORDS}q").pack
+_header = struct.Struct("3q").pack
+_NO_RESULTS = _header(0, 0, 0)
 _SMALL = 4096
 """Domains of fewer points run on one thread: waking the others costs more than they help."""
 
@@ -84,13 +86,12 @@ class Boxes:
 
     def __init__(self, rows: bytes, count: int, points: int) -> None:
         self._memory = ctypes.create_string_buffer(rows, max(1, len(rows)))
-        self._count = count
+        self._tail = struct.pack("2q", count, ctypes.addressof(self._memory))
         self.points = points
-        self._address = ctypes.addressof(self._memory)
 
     def header(self, results: int) -> bytes:
         """The first words of an argument block."""
-        return _header(0, 0, results, self._count, self._address)
+        return (_NO_RESULTS if results == 0 else _header(0, 0, results)) + self._tail
 
 
 def launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int, flags: int, results: int = 0) -> None:
@@ -99,10 +100,17 @@ def launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int, 
     Raises:
         Exception: what the kernel raised.
     """
-    block = ctypes.create_string_buffer(boxes.header(results) + data)
+    content = boxes.header(results) + data
+    block = _block_type(len(content)).from_buffer_copy(content)
     run(loaded.address, ctypes.addressof(block), count, flags)
-    if block[0] != b"\0":
+    if block[0]:
         raise_from_block(block, name)
+
+
+@functools.cache
+def _block_type(nbytes: int) -> Any:
+    """The ctypes type of an argument block of so many bytes (a multiple of a word)."""
+    return ctypes.c_int64 * (nbytes // ctypes.sizeof(ctypes.c_int64))
 
 
 def thread_count(points: int) -> int:

@@ -1,6 +1,7 @@
 """The loops around a kernel, as the compiler sees them: plain nests over dense rows. Imports Numba.
 
-A sweep gives each thread a contiguous range of rows (a row is a run along the innermost loop), the same for every launch on
+A sweep gives each thread a contiguous range of rows (a row is a run along the innermost loop), the same for every
+launch on
 the same domain. `step(total, p, args)` runs the kernel at one point and folds its value into `total`.
 """
 
