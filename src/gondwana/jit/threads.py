@@ -36,18 +36,16 @@ class _Pool:
         self.address = -(-ctypes.addressof(self._memory) // LINE) * LINE
         crowded = self.size * _local_ranks() > len(os.sched_getaffinity(0)) and _local_ranks() > 1
         ctypes.c_int64.from_address(self.address + 3 * LINE).value = 0 if crowded else _SPINS
+        self.run = _run.call
         work = _worker.call if self.size > 1 else None
         for thread in range(1, self.size):
             name = f"gondwana-{thread}"
             self.workers.append(threading.Thread(target=work, args=(self.address, thread), name=name, daemon=True))
             self.workers[-1].start()
 
-    def run(self, function: int, block: int, threads: int, flags: int) -> None:
-        _run.call(self.address, self.size, function, block, threads, flags)
-
     def stop(self) -> None:
         if self.workers and os.getpid() == self.process:
-            _run.call(self.address, self.size, 0, 0, self.size, 0)
+            self.run(self.address, self.size, 0, 0, self.size, 0)
             for worker in self.workers:
                 worker.join()
             self.workers.clear()
@@ -104,15 +102,16 @@ def run(function: int, block: int, count: int, flags: int) -> None:
     Calls from several Python threads take turns.
     """
     with _lock:
-        _ready(count).run(function, block, count, flags)
+        pool = _pool if _pool is not None and _pool.size >= count and _pool.process == os.getpid() else _renew(count)
+        pool.run(pool.address, pool.size, function, block, count, flags)
 
 
-def _ready(count: int) -> _Pool:
+def _renew(count: int) -> _Pool:
+    """A pool of at least so many threads, of this process."""
     global _pool
-    if _pool is None or _pool.size < count or _pool.process != os.getpid():
-        if _pool is not None:
-            _pool.stop()
-        _pool = _Pool(count)
+    if _pool is not None:
+        _pool.stop()
+    _pool = _Pool(count)
     return _pool
 
 
