@@ -8,7 +8,7 @@ import pkgutil
 
 import pytest
 
-PACKAGES = ("gondwana.domains",)
+PACKAGES = ("gondwana.domains", "gondwana.io", "gondwana.analysis")
 OPTIONAL = ("mpi4py", "adios2", "cuda", "numba_cuda", "matplotlib", "xarray", "hypothesis", "nbclient", "jupytext")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import shutil
 import tempfile
 from pathlib import Path
@@ -51,10 +50,10 @@ def test_round_trip(arrays):
         shutil.rmtree(folder)
 
 
-@functools.cache
-def opened():
-    folder = Path(tempfile.mkdtemp())
-    out = BPWriter(folder / "a.bp")
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    path = tmp_path_factory.mktemp("indexing") / "a.bp"
+    out = BPWriter(path)
     for step, cells in enumerate(CELLS):
         out.begin_step()
         out.put("U", cells[:3], (0, 0, 0), SHAPE[1:])
@@ -62,7 +61,8 @@ def opened():
         out.put_scalar("step", step, np.int32)
         out.end_step()
     out.close()
-    return xr.open_dataset(folder / "a.bp", engine="gondwana", cache=False)
+    with xr.open_dataset(path, engine="gondwana", cache=False) as data:
+        yield data
 
 
 def index(length):
@@ -73,5 +73,5 @@ def index(length):
 
 
 @given(key=st.tuples(*(index(length) for length in SHAPE)))
-def test_indexing_like_numpy(key):
-    assert np.array_equal(opened()["U"][key].values, CELLS[key])
+def test_indexing_like_numpy(opened, key):
+    assert np.array_equal(opened["U"][key].values, CELLS[key])

@@ -86,7 +86,8 @@ def histogram(
         for offset, values in enumerate(cells):
             counts[first + offset] = np.histogram(values, bins, (low, high))[0]
     team.Allreduce(IN_PLACE, counts)
-    return Histogram(np.histogram_bin_edges([], bins, (low, high)).astype(np.float64), counts)
+    edges = np.histogram_bin_edges(np.empty(0, data.variable(name).dtype), bins, (low, high))
+    return Histogram(edges.astype(np.float64), counts)
 
 
 def joint_histogram(

@@ -81,11 +81,13 @@ def save(
         DatasetError: the disk is full. The checkpoints before stay.
 
     Example:
+        >>> import tempfile
         >>> import gondwana as gw
+        >>> path = tempfile.mkdtemp() + "/ckpt.bp"
         >>> u = gw.zeros(gw.RectDomain((0, 0), (8, 8)))
-        >>> save("/tmp/example_ckpt.bp", {"u": u}, step=5).name
-        'example_ckpt.00000005.bp'
-        >>> load("/tmp/example_ckpt.bp", {"u": u}).step
+        >>> save(path, {"u": u}, step=5).name
+        'ckpt.00000005.bp'
+        >>> load(path, {"u": u}).step
         5
     """
     target = _name(Path(path).absolute(), step)

@@ -38,7 +38,6 @@ class StopRequest:
 
     def __init__(self, after_seconds: float | None = None, *, team: Team = world) -> None:
         self._team = team
-        self._limit = after_seconds
         self._deadline = None if after_seconds is None else time.monotonic() + after_seconds
         self._signal = 0
         self._previous: dict[signal.Signals, Any] = {}
@@ -49,7 +48,7 @@ class StopRequest:
         code = int(self._team.allreduce(self._signal or (_TIME_IS_UP if late else 0), MAX))
         if code == 0:
             return None
-        return f"the limit of {self._limit:g} s" if code == _TIME_IS_UP else f"signal {signal.Signals(code).name}"
+        return "the time limit" if code == _TIME_IS_UP else f"signal {signal.Signals(code).name}"
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():

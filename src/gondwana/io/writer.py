@@ -89,11 +89,13 @@ class StepWriter:
         DatasetError: no memory to stage a step.
 
     Example:
+        >>> import tempfile
         >>> import gondwana as gw
+        >>> path = tempfile.mkdtemp() + "/gs.bp"
         >>> u = gw.zeros(gw.RectDomain((0, 0, 0), (8, 8, 8)), order="F")
-        >>> with StepWriter("/tmp/example.bp", {"U": u}) as out:
+        >>> with StepWriter(path, {"U": u}) as out:
         ...     out.write(10, {"U": u})
-        >>> Dataset("/tmp/example.bp").steps
+        >>> Dataset(path).steps
         array([10], dtype=int32)
     """
 

@@ -1,0 +1,80 @@
+"""``gondwana ls`` and ``gondwana plot`` as a user types them."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from gondwana.io.adios import BPWriter
+from support import jobs
+
+pytest.importorskip("adios2")
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "gs.bp"
+    out = BPWriter(path)
+    for step in range(1, 4):
+        out.begin_step()
+        for name in "UV":
+            out.put(name, np.random.default_rng(step).random((6, 5, 4)), (0, 0, 0), (6, 5, 4))
+        out.put_scalar("step", 10 * step, np.int32)
+        out.end_step()
+    out.close()
+    return path
+
+
+def gondwana(*arguments):
+    return jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *map(str, arguments)], timeout=120)
+
+
+def test_ls(path):
+    done = gondwana("ls", "-l", path)
+    assert done.status == 0, str(done)
+    assert "  double   U     3*{6, 5, 4} = " in done.stdout
+    assert "  int32_t  step  3*scalar = 10 / 30" in done.stdout
+
+
+def test_plot_with_histograms_on_two_ranks(path):
+    done = gondwana("plot", path, "--pdf", "-n", "2", "--steps", "first,last", "--plane", "yz")
+    assert done.status == 0, str(done)
+    folder = path.with_name("gs_plots")
+    names = ["yz_00000010.png", "yz_00000030.png", "yz_montage.png", "pdf.bp", "pdf_U.png", "pdf_V.png", "pdf_U_V.png"]
+    assert done.stdout.splitlines() == [str(folder / name) for name in names]
+    assert sorted(entry.name for entry in folder.iterdir()) == sorted(names)
+
+
+def test_plot_of_one_variable_elsewhere(path, tmp_path):
+    done = gondwana("plot", path, "-v", "V", "--steps", "20", "--no-montage", "--out", tmp_path / "new" / "pictures")
+    assert done.stdout.splitlines() == [str(tmp_path / "new" / "pictures" / "xy_00000020.png")], str(done)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["ls", "nowhere.bp"], "there is no dataset nowhere.bp"),
+        (["plot", "nowhere.bp"], "there is no dataset nowhere.bp"),
+        (["plot", "PATH", "-v", "u"], "no variable 'u': did you mean 'U'?"),
+        (["plot", "PATH", "--steps", "11"], "--steps 11: the dataset has no such step; it has 10, 20, 30"),
+        (["plot", "PATH", "--index", "9"], "z = 9 is outside of 'U'"),
+        (["plot", "PATH", "--out", "PATH/md.idx/x"], "cannot write pictures"),
+        (["plot", "EMPTY"], "has no complete step yet: there is nothing to draw"),
+    ],
+)
+def test_mistakes_are_one_line_and_status_2(path, tmp_path, arguments, message, monkeypatch, capsys):
+    from gondwana.cli import main
+
+    BPWriter(tmp_path / "empty.bp").close()
+    given = [part.replace("PATH", str(path)).replace("EMPTY", str(tmp_path / "empty.bp")) for part in arguments]
+    monkeypatch.setattr(sys, "argv", ["gondwana", *given])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as leaving:
+        main.main()
+    assert leaving.value.code == 2
+    stderr = capsys.readouterr().err
+    assert message in stderr
+    assert stderr.count("\n") == 1
