@@ -111,6 +111,13 @@ def test_two_writers_of_one_name_are_refused(tmp_path, monkeypatch):
     BPWriter(tmp_path / "a.bp").close()
 
 
+def test_a_directory_that_is_no_dataset_is_never_emptied(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(UsageError, match="a directory that is no dataset is there"):
+        BPWriter(tmp_path)
+    assert (tmp_path / "thesis.tex").exists()
+
+
 def test_a_dataset_without_steps_is_readable_and_empty(tmp_path):
     out = BPWriter(tmp_path / "a.bp")  # closing a reader of this ends a process that is not careful
     data = Dataset(tmp_path / "a.bp")

@@ -132,11 +132,7 @@ class BPWriter:
         if operator is not None:
             check_operator(operator)
         append = bool(keep)
-        self._lock: int | None = None
-        if comm is None or comm.Get_rank() == 0:
-            self._lock = claim(self.path, empty=not append)
-        if comm is not None:
-            comm.Barrier()
+        self._lock = self._claim(comm, empty=not append)
         self._adios = adios2.Adios(comm) if comm is not None else adios2.Adios()
         self._io = self._adios.declare_io("SimulationOutput")
         self._io.set_engine("BP5")
@@ -222,6 +218,21 @@ class BPWriter:
             raise failure(f"cannot close {self.path}", error) from None
         finally:
             self._release()
+
+    def _claim(self, comm: Any, *, empty: bool) -> int | None:
+        """Become the only writer; of several ranks the first one, and all raise if it cannot."""
+        lock: int | None = None
+        problem: Exception | None = None
+        if comm is None or comm.Get_rank() == 0:
+            try:
+                lock = claim(self.path, empty=empty)
+            except (UsageError, DatasetError) as error:
+                problem = error
+        if comm is not None:
+            problem = comm.bcast(problem)
+        if problem is not None:
+            raise problem
+        return lock
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -15,6 +15,8 @@ StrPath = str | os.PathLike[str]
 #: A writer that was killed may still finish its last step in the background; a restart waits that long for it.
 PATIENCE_S = 10.0
 
+_INDEX = "md.idx"
+
 
 class DatasetError(GondwanaError, OSError):
     """A dataset could not be written or read: the disk is full, a file is damaged, or the writer died."""
@@ -22,7 +24,7 @@ class DatasetError(GondwanaError, OSError):
 
 def is_dataset(path: Path) -> bool:
     """Return whether a directory is a BP dataset, maybe without a step yet. Local."""
-    return (path / "md.idx").is_file()
+    return (path / _INDEX).is_file()
 
 
 def has_steps(path: Path) -> bool:
@@ -30,7 +32,7 @@ def has_steps(path: Path) -> bool:
 
     ADIOS2 ends the process when it closes a reader of a dataset whose index is still empty.
     """
-    index = path / "md.idx"
+    index = path / _INDEX
     return index.is_file() and index.stat().st_size > 0
 
 
@@ -92,7 +94,13 @@ def claim(path: Path, *, empty: bool) -> int:
 
     The lock is the system's and ends with the process, so that a killed writer leaves nothing behind. Removes what is
     there if ``empty``.
+
+    Raises:
+        UsageError: another program writes it, or there is something else that is not to be removed.
+        DatasetError: the directory cannot be made.
     """
+    if empty and path.is_dir() and any(path.iterdir()) and not is_dataset(path):
+        raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
     try:
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDONLY)
@@ -105,7 +113,8 @@ def claim(path: Path, *, empty: bool) -> int:
             raise UsageError(f"another program is writing '{path}': wait for it, or choose another name")
         time.sleep(0.02)
     if empty:
-        for entry in path.iterdir():
+        # The index goes last: what is left if this is interrupted still counts as a dataset, and may be replaced.
+        for entry in sorted(path.iterdir(), key=lambda entry: entry.name == _INDEX):
             if entry.is_dir():
                 shutil.rmtree(entry)
             else:
