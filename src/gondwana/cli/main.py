@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
 
 import typer
@@ -35,8 +34,7 @@ def _register(name: str) -> None:
 def main() -> None:
     """Run the command line; an error of use is one line and status 2. Local."""
     for name in COMMANDS:
-        if importlib.util.find_spec(f"gondwana.cli.{name}") is not None:
-            _register(name)
+        _register(name)
     try:
         app()
     except (UsageError, LaunchError) as error:

@@ -33,7 +33,8 @@ def run_app(name: str, arguments: list[str]) -> int:
     """Run the application ``name``; rank 0 checks its settings first. Collective over all ranks."""
     app = importlib.import_module(registry[name])
     if is_first():
-        app.check(arguments)
+        launch = launcher.detect()
+        app.check(arguments, 1 if launch is None else launch.size)
     status: int = app.main(arguments)
     return status
 

@@ -16,9 +16,6 @@ from gondwana.world.request import Request
 
 Combine = Op | Callable[[Any, Any], Any]
 
-LARGEST_COUNT = 2**31 - 1
-"""The most elements that MPI moves in one operation before its version 4."""
-
 
 class Collectives:
     """The collectives of a team, under mpi4py's names: lower case for Python objects, upper case for buffers.
@@ -109,7 +106,7 @@ class Collectives:
 
     def Bcast(self, buf: Buffer, root: int = 0) -> None:
         """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
-        self.comm.Bcast(as_message(buf, "buf", writable=self.rank != root), root)
+        self.comm.Bcast(mpi.message(self.comm, as_message(buf, "buf", writable=self.rank != root)), root)
 
     def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Op = SUM, root: int = 0) -> None:
         """Combine all ``sendbuf`` element by element in ``recvbuf`` of ``root``. Collective over team. Blocking.
@@ -122,7 +119,7 @@ class Collectives:
         """
         send, recv = self._reduction(sendbuf, recvbuf if self.rank == root else None)
         # Without large counts, MPI combines at most 2^31 - 1 elements in one operation.
-        for piece in _pieces(send, recv):
+        for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
             self.comm.Reduce(sent, received, mpi.native(self.comm, op), root)
 
@@ -135,7 +132,7 @@ class Collectives:
             op: the operation.
         """
         send, recv = self._reduction(sendbuf, recvbuf)
-        for piece in _pieces(send, recv):
+        for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
             self.comm.Allreduce(sent, received, mpi.native(self.comm, op))
 
@@ -210,19 +207,19 @@ class Collectives:
     def Ibcast(self, buf: Buffer, root: int = 0) -> Request:
         """Start ``Bcast``. Collective over team. Non-blocking; the request's result is ``buf``."""
         message = as_message(buf, "buf", writable=self.rank != root)
-        return Request(self.comm.Ibcast(message, root), buf, (message,))
+        return Request(self.comm.Ibcast(mpi.message(self.comm, message), root), buf, (message,))
 
     def Ireduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Op = SUM, root: int = 0) -> Request:
         """Start ``Reduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._reduction(sendbuf, recvbuf if self.rank == root else None)
-        _refuse_large(send, recv)
+        self._refuse_large(send, recv)
         handle = self.comm.Ireduce(self._native(send), recv, mpi.native(self.comm, op), root)
         return Request(handle, recvbuf if self.rank == root else None, (send, recv))
 
     def Iallreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Op = SUM) -> Request:
         """Start ``Allreduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._reduction(sendbuf, recvbuf)
-        _refuse_large(send, recv)
+        self._refuse_large(send, recv)
         handle = self.comm.Iallreduce(self._native(send), recv, mpi.native(self.comm, op))
         return Request(handle, recvbuf, (send, recv))
 
@@ -249,6 +246,8 @@ class Collectives:
     # -- checks, all before anything is sent ---------------------------------------------------------------------
 
     def _native(self, buffer: Any) -> Any:
+        if isinstance(buffer, np.ndarray):
+            return mpi.message(self.comm, buffer)
         return mpi.native(self.comm, buffer)
 
     def _check_one_each(self, objs: Sequence[Any] | None, operation: str) -> None:
@@ -267,21 +266,33 @@ class Collectives:
         _check_pair(send, recv, 1)
         return send, recv
 
+    def _refuse_large(self, *buffers: Any) -> None:
+        largest = mpi.largest_count(self.comm)
+        for buffer in buffers:
+            if isinstance(buffer, np.ndarray) and buffer.size > largest:
+                raise ValueError(f"{buffer.size} elements: a non-blocking reduction takes at most {largest}; split it")
+
+    def _pieces(self, *buffers: Any) -> list[slice | None]:
+        size = max(buffer.size for buffer in buffers if isinstance(buffer, np.ndarray))
+        if size <= mpi.largest_count(self.comm):
+            return [None]
+        return [slice(begin, begin + mpi.LARGE_BLOCK) for begin in range(0, size, mpi.LARGE_BLOCK)]
+
     def _gathering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
         send = as_contribution(sendbuf, "sendbuf")
         if self.rank != root:
-            return send, None
+            return self._native(send), None
         recv = as_message(recvbuf, "recvbuf", writable=True)
         _check_pair(send, recv, self.size)
-        return self._native(send), recv
+        return self._native(send), mpi.message(self.comm, recv, self.size)
 
     def _scattering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
         recv = as_contribution(recvbuf, "recvbuf")
         if self.rank != root:
-            return None, recv
+            return None, self._native(recv)
         send = as_message(sendbuf, "sendbuf")
         _check_pair(recv, send, self.size)
-        return send, self._native(recv)
+        return mpi.message(self.comm, send, self.size), self._native(recv)
 
     def _exchanging(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
         send = as_contribution(sendbuf, "sendbuf")
@@ -289,7 +300,8 @@ class Collectives:
         _check_pair(send, recv, 1)
         if recv.size % self.size:
             raise ValueError(f"a buffer of {recv.size} elements has no equal parts for {self.size} ranks")
-        return self._native(send), recv
+        whole = mpi.message(self.comm, send, self.size) if isinstance(send, np.ndarray) else self._native(send)
+        return whole, mpi.message(self.comm, recv, self.size)
 
     def _vector(self, given: VectorBuffer | None, what: str, other: np.ndarray[Any, Any]) -> tuple[Any, list[int]]:
         if not isinstance(given, tuple | list) or len(given) != 2:
@@ -300,6 +312,11 @@ class Collectives:
             raise ValueError(
                 f"{what} has {buffer.size} elements and counts {counts}: give one count for each of the {self.size} "
                 "ranks, none negative, in all not more than the buffer has"
+            )
+        if sum(counts) > mpi.largest_count(self.comm):
+            raise ValueError(
+                f"{what} has {sum(counts)} elements: this MPI moves at most {mpi.largest_count(self.comm)} in parts of "
+                "any length; use equal parts, or several calls"
             )
         if buffer.dtype != other.dtype:
             raise TypeError(f"one side has dtype {buffer.dtype}, the other {other.dtype}: they must be one")
@@ -322,22 +339,6 @@ def _check_pair(part: Any, whole: Any, parts: int) -> None:
         raise TypeError(f"one side has dtype {part.dtype}, the other {whole.dtype}: they must be one")
     if part.size * parts != whole.size:
         raise ValueError(f"{parts} times {part.size} elements on one side, {whole.size} on the other: they must agree")
-
-
-def _refuse_large(*buffers: Any) -> None:
-    for buffer in buffers:
-        if isinstance(buffer, np.ndarray) and buffer.size > LARGEST_COUNT:
-            raise ValueError(
-                f"{buffer.size} elements: a non-blocking reduction takes at most {LARGEST_COUNT}; split it"
-            )
-
-
-def _pieces(send: Any, recv: Any) -> list[slice | None]:
-    size = max(part.size for part in (send, recv) if isinstance(part, np.ndarray))
-    if size <= LARGEST_COUNT:
-        return [None]
-    step = 2**30
-    return [slice(begin, begin + step) for begin in range(0, size, step)]
 
 
 def _cut(part: Any, piece: slice | None) -> Any:

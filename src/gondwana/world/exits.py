@@ -96,7 +96,9 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
     """Stand in for ``sys.excepthook``: print, and with several ranks end them all."""
     rank = _rank()
     if isinstance(error, LaunchError) and rank > 0:
-        raise SystemExit(status_of(error))  # each process finds the same; the first one says it
+        # Each process finds the same and the first one says it; some launchers end it when another one exits.
+        time.sleep(PATIENCE)
+        raise SystemExit(status_of(error))
     _wait_for_others(error, rank)
     _flush()
     _write(_describe(kind, error, trace, rank))

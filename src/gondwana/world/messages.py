@@ -35,31 +35,37 @@ class Messages:
 
     def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
         """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""
-        self.comm.Send(as_message(buf, "buf"), self._partner(dest, "dest"), tag)
+        self.comm.Send(mpi.message(self.comm, as_message(buf, "buf")), self._partner(dest, "dest"), tag)
 
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
         """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
-        self.comm.Recv(as_message(buf, "buf", writable=True), *self._from(source, tag))
+        self.comm.Recv(mpi.message(self.comm, as_message(buf, "buf", writable=True)), *self._from(source, tag))
 
     def Isend(self, buf: Buffer, dest: int, tag: int = 0) -> Request:
         """Start ``Send``. Non-blocking; leave ``buf`` unchanged until the request has completed."""
         message = as_message(buf, "buf")
-        return Request(self.comm.Isend(message, self._partner(dest, "dest"), tag), None, (message,))
+        return Request(
+            self.comm.Isend(mpi.message(self.comm, message), self._partner(dest, "dest"), tag), None, (message,)
+        )
 
     def Irecv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> Request:
         """Start ``Recv``. Non-blocking; the request's result is ``buf``."""
         message = as_message(buf, "buf", writable=True)
-        return Request(self.comm.Irecv(message, *self._from(source, tag)), buf, (message,))
+        return Request(self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag)), buf, (message,))
 
     def Send_init(self, buf: Buffer, dest: int, tag: int = 0) -> PersistentRequest:
         """Prepare sending ``buf`` to rank ``dest`` many times. Local: ``start`` of the request sends."""
         message = as_message(buf, "buf")
-        return PersistentRequest(self.comm.Send_init(message, self._partner(dest, "dest"), tag), None, (message,))
+        return PersistentRequest(
+            self.comm.Send_init(mpi.message(self.comm, message), self._partner(dest, "dest"), tag), None, (message,)
+        )
 
     def Recv_init(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> PersistentRequest:
         """Prepare receiving into ``buf`` many times. Local: ``start`` of the request receives."""
         message = as_message(buf, "buf", writable=True)
-        return PersistentRequest(self.comm.Recv_init(message, *self._from(source, tag)), buf, (message,))
+        return PersistentRequest(
+            self.comm.Recv_init(mpi.message(self.comm, message), *self._from(source, tag)), buf, (message,)
+        )
 
     def _partner(self, rank: int, what: str) -> int:
         if not 0 <= rank < self.size:

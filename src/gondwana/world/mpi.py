@@ -9,6 +9,8 @@ import warnings
 from types import ModuleType
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from gondwana.errors import LaunchError
 from gondwana.world import launcher
 from gondwana.world.ops import IN_PLACE, Op
@@ -16,6 +18,9 @@ from gondwana.world.serial import SerialComm
 
 Communicator: TypeAlias = Any
 """An mpi4py intracommunicator or a SerialComm: the same methods."""
+
+LARGE_BLOCK = 2**30
+"""The elements in one of the pieces of a message that has more than that."""
 
 SETTINGS = {
     # One-sided operations through UCX fail or crawl on machines without its networks; the other components work on all.
@@ -103,6 +108,37 @@ def native(comm: Communicator, value: Any) -> Any:
     if isinstance(value, Op):
         return getattr(module(), value.name)
     return module().IN_PLACE if value is IN_PLACE else value
+
+
+def largest_count(comm: Communicator) -> int:
+    """Return the most elements that one operation on ``comm`` takes. Local."""
+    return 2**63 - 1 if is_serial(comm) else _largest_mpi_count()
+
+
+@functools.cache
+def _largest_mpi_count() -> int:
+    return 2**63 - 1 if module().Get_version() >= (4, 0) else 2**31 - 1
+
+
+def message(comm: Communicator, array: np.ndarray[Any, Any], parts: int = 1) -> Any:
+    """Return what mpi4py is to be given for ``array``, which consists of equal ``parts``. Local.
+
+    Before its version 4, MPI counts elements with 32 bits: a part that has more is described by one datatype.
+    """
+    size = array.size // parts
+    if size <= largest_count(comm):
+        return array
+    return [array, parts, _large_type(array.dtype.char, size)]
+
+
+@functools.cache
+def _large_type(dtype: str, size: int) -> Any:
+    """Return the MPI datatype of ``size`` consecutive elements. Local."""
+    element = module().Datatype.fromcode(dtype)
+    blocks, rest = divmod(size, LARGE_BLOCK)
+    block = element.Create_contiguous(LARGE_BLOCK)
+    end = blocks * LARGE_BLOCK * element.Get_size()
+    return block.Create_struct([blocks, rest], [0, end], [block, element]).Commit()
 
 
 def any_source(comm: Communicator, source: int | None) -> int | None:
