@@ -39,14 +39,13 @@ COLUMNS = {
 }
 
 
-# The C compiler fuses multiplications and additions by default, so our kernels may too.
-@foreach(contract=True)
+@foreach
 def sweep7(p: Any, out: Any, a: Any, c0: float, c1: float) -> None:
     """Weigh the centre and the sum of the 6 faces."""
     out[p] = c0 * a[p] + c1 * (a[p - X] + a[p + X] + a[p - Y] + a[p + Y] + a[p - Z] + a[p + Z])
 
 
-@foreach(contract=True)
+@foreach
 def sweep27(p: Any, out: Any, a: Any, c0: float, c1: float, c2: float, c3: float) -> None:
     """Weigh the centre and the sums of the 6 faces, 12 edges and 8 corners."""
     faces = a[p - X] + a[p + X] + a[p - Y] + a[p + Y] + a[p - Z] + a[p + Z]
@@ -62,7 +61,7 @@ def sweep27(p: Any, out: Any, a: Any, c0: float, c1: float, c2: float, c3: float
     out[p] = c0 * a[p] + c1 * faces + c2 * edges + c3 * corners
 
 
-@foreach(contract=True)
+@foreach
 def gray_scott(
     p: Any, u_new: Any, v_new: Any, u: Any, v: Any, du: float, dv: float, feed: float, kill: float, dt: float
 ) -> None:
@@ -74,13 +73,13 @@ def gray_scott(
     v_new[p] = v[p] + dt * (dv * lap_v + reaction - (feed + kill) * v[p])
 
 
-@foreach(contract=True)
+@foreach
 def copy(p: Any, out: Any, a: Any) -> None:
     """Move an array: what a sweep could reach if arithmetic cost nothing."""
     out[p] = a[p]
 
 
-@foreach(contract=True)
+@foreach
 def triad(p: Any, out: Any, a: Any, b: Any, s: float) -> None:
     """Read two arrays and write one."""
     out[p] = a[p] + s * b[p]

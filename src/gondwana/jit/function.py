@@ -113,8 +113,10 @@ def parameters(function: pytypes.FunctionType) -> tuple[str, ...]:
 
 def bind(function: pytypes.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Arguments in the order of the parameters, defaults filled in."""
-    if not kwargs and len(args) == function.__code__.co_argcount:
-        return args
+    missing = function.__code__.co_argcount - len(args)
+    defaults = function.__defaults__ or ()
+    if not kwargs and 0 <= missing <= len(defaults):
+        return args + defaults[len(defaults) - missing :]
     import inspect
 
     bound = inspect.signature(function).bind(*args, **kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
@@ -75,12 +75,14 @@ def scalar_type(dtype: str) -> Any:
 
 @dataclass
 class _Reader:
-    """Reads consecutive words of the argument block."""
+    """Reads consecutive words of the argument block; `alike` as in `loader`."""
 
     context: Any
     builder: Any
     base: Any
-    offset: int = 0
+    offset: int
+    alike: tuple[int, ...]
+    views: list[list[Any]] = field(default_factory=list)
 
     def read(self, kind: Any, words: int = 1) -> Any:
         address = self.builder.add(self.base, ir.Constant(INT, self.offset))
@@ -118,7 +120,11 @@ class _Reader:
         value = cgutils.get_null_value(self.context.get_value_type(kind))
         origin = self.read(self.context.get_data_type(kind.dtype).as_pointer())
         value = self.builder.insert_value(value, origin, 0)
-        for index, word in enumerate(self.integers(len(FIELDS) * kind.ndim)):
+        words = self.integers(len(FIELDS) * kind.ndim)
+        self.views.append(words)
+        if self.alike:
+            words = [*self.views[self.alike[len(self.views) - 1]][: kind.ndim], *words[kind.ndim :]]
+        for index, word in enumerate(words):
             value = self.builder.insert_value(value, word, 1 + index)
         return value
 
@@ -136,14 +142,22 @@ class _Reader:
         return array._getvalue()
 
 
-def loader(specs: tuple[Spec, ...], kinds: tuple[Any, ...], offset: int) -> Any:
-    """A compiled function from the address of an argument block to the tuple of its arguments."""
+def loader(specs: tuple[Spec, ...], kinds: tuple[Any, ...], offset: int, alike: tuple[int, ...] = ()) -> Any:
+    """A compiled function from the address of an argument block to the tuple of its arguments.
+
+    Args:
+        specs: of the arguments.
+        kinds: their Numba types.
+        offset: bytes of the block before the arguments.
+        alike: for each array the first one that has the same strides. Taking those lets the compiler share the index
+            arithmetic of all arrays, which shows in short rows. Empty: each its own.
+    """
     packed = types.Tuple(kinds)
 
     @intrinsic  # type: ignore[misc]
     def load(typingctx: Any, block: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            reader = _Reader(context, builder, args[0], offset)
+            reader = _Reader(context, builder, args[0], offset, alike)
             values = [reader.value(spec, kind) for spec, kind in zip(specs, kinds, strict=True)]
             return context.make_tuple(builder, packed, values)
 

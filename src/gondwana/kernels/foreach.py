@@ -6,11 +6,12 @@ import functools
 import os
 import types as pytypes
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, overload
 
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import Spec, array_specs, describe, holds_array
+from gondwana.jit.arguments import WORD, Spec, array_specs, describe, holds_array
 from gondwana.jit.function import bind, parameters
 from gondwana.kernels import boxes
 from gondwana.kernels.arguments import (
@@ -78,11 +79,12 @@ class Kernel:
             raise UsageError(f"{self.__qualname__} runs over domains of 1 to 4 axes, not {domain.ndim}")
         order = self._order(specs, domain.ndim)
         rows, count, dense = boxes.table(domain, order)
-        variant = Variant(specs, domain.ndim, order, dense, True, self._operation, self._contract)
+        layouts = [_strides(array) for array in arrays]
+        alike = tuple(map(layouts.index, layouts))
+        variant = Variant(specs, domain.ndim, order, dense, alike, True, self._operation, self._contract)
         loaded = self._version(variant)
         if overlapping(arrays, loaded.footprints):
-            aliased = Variant(specs, domain.ndim, order, dense, False, self._operation, self._contract)
-            loaded = self._version(aliased)
+            loaded = self._version(replace(variant, disjoint=False))
         names = array_names(self._parameters, specs)
         check_reach(self.__qualname__, names, domain, arrays, loaded.footprints)
         if len(self._remembered) >= _MEMO:
@@ -182,6 +184,12 @@ def foreach(
         return Foreach(function, contract=contract, flush_subnormals=flush_subnormals)
 
     return decorate if function is None else decorate(function)
+
+
+def _strides(array: KernelArray) -> tuple[int, bytes]:
+    """The number of axes of an array and the part of its descriptor that holds its strides (see `jit.views`)."""
+    ndim = array.domain.ndim
+    return ndim, array.__gondwana_argument__()[1][WORD : WORD * (1 + ndim)]
 
 
 def _interpretable(value: Any) -> Any:

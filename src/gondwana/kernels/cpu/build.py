@@ -41,7 +41,7 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
         recorder.finish(number)
         raise readable(error, function.__qualname__, ["p", *(_described(kind) for kind in kinds)]) from None
     folding = _folding(function, kernel, variant)
-    load = loader(variant.specs, kinds, HEADER_WORDS * WORD)
+    load = loader(variant.specs, kinds, HEADER_WORDS * WORD, variant.alike)
     body = sweep(variant.ndim, variant.order, variant.dense, folding.step, load, folding.start, folding.store)
     run = numba.njit(error_model="numpy")(body)
 

@@ -36,6 +36,7 @@ class Variant:
         ndim: axes of the domain.
         order: which axis is the innermost loop.
         dense: whether the boxes have stride one.
+        alike: for each array the first one with the same strides.
         disjoint: whether written arrays overlap no other.
         operation: of a reduction, else None.
         contract: whether multiply-adds may be fused.
@@ -45,6 +46,7 @@ class Variant:
     ndim: int
     order: Order
     dense: bool
+    alike: tuple[int, ...]
     disjoint: bool
     operation: str | None
     contract: bool
