@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.domains import Offset, PointLike, RectDomain, as_point
+from gondwana.domains.point import as_integer
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import ArraySpec, Described, dtype_name, intern
 
 MemoryOrder: TypeAlias = Literal["C", "F"]
-Index: TypeAlias = "SupportsIndex | slice | RectDomain | tuple[SupportsIndex | slice, ...]"
+Slice: TypeAlias = slice
 
 
 class Array:
@@ -45,6 +46,8 @@ class Array:
 
     def __init__(self, data: npt.ArrayLike, domain: RectDomain | None = None) -> None:
         self._data: np.ndarray[Any, Any] = np.asarray(data)
+        if self._data.size == 0:  # the empty domain has no extent along any axis
+            self._data = self._data[(slice(0, 0),) * self._data.ndim]
         self._domain = RectDomain.from_shape(self._data.shape) if domain is None else domain
         self._described: Described | None = None
         self._extent: tuple[int, int] | None = None
@@ -85,12 +88,13 @@ class Array:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of an element."""
-        return self._data.dtype
+        dtype: np.dtype[Any] = self._data.dtype
+        return dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of elements along each axis."""
-        return self._data.shape
+        return self._domain.shape
 
     @property
     def ndim(self) -> int:
@@ -127,7 +131,7 @@ class Array:
         return self._data.astype(dtype)
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._data)
+        return memoryview(self._data)  # type: ignore[arg-type]  # true from Python 3.12 on
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._data.__dlpack__(**options)
@@ -230,16 +234,12 @@ class Array:
         self._data[position] = value.numpy() if isinstance(value, Array) else value
 
     def _at(self, index: Any) -> Any:
-        if isinstance(index, RectDomain):
-            if not index <= self._domain:
-                raise IndexError(f"{index!r} is not inside {self._domain!r}: use restrict() for the common part")
-            return self.restrict(index)
         position = self._position(index)
-        if all(isinstance(part, int) for part in position):
-            return self._data[position]
-        return self._view(position)
+        if isinstance(index, RectDomain):
+            return self.restrict(index)
+        return self._data[position] if all(isinstance(part, int) for part in position) else self._view(position)
 
-    def _view(self, position: tuple[int | slice, ...]) -> Array:
+    def _view(self, position: tuple[int | Slice, ...]) -> Array:
         axes = self._domain.axes
         kept = [axis[part] for axis, part in zip(axes, position, strict=True) if isinstance(part, slice)]
         return Array(self._data[position], RectDomain.from_axes(kept))
@@ -247,7 +247,9 @@ class Array:
     def _position(self, index: Any) -> Any:
         """NumPy's index for an index in the coordinates of the domain."""
         if isinstance(index, RectDomain):
-            return tuple(map(_positions, self._domain.axes, (index & self._domain).axes))
+            if not index <= self._domain:
+                raise IndexError(f"{index!r} is not inside {self._domain!r}: use restrict() for the common part")
+            return tuple(map(_positions, self._domain.axes, index.axes))
         if isinstance(index, Offset):
             index = as_point(index, self.ndim)
         parts = index if isinstance(index, tuple) else (index,)
@@ -255,7 +257,7 @@ class Array:
             raise IndexError(f"an array of {self.ndim} axes is indexed by {self.ndim} coordinates, not {index!r}")
         return tuple(self._coordinate(axis, part) for axis, part in enumerate(parts))
 
-    def _coordinate(self, axis: int, part: Any) -> int | slice:
+    def _coordinate(self, axis: int, part: Any) -> int | Slice:
         coordinates = self._domain.axes[axis]
         if isinstance(part, slice):
             if part.step is not None and part.step < 1:
@@ -264,9 +266,10 @@ class Array:
             high = coordinates.stop if part.stop is None else part.stop
             wanted = RectDomain(low, high, part.step or 1) & RectDomain.from_axes([coordinates])
             return _positions(coordinates, wanted.axes[0])
-        if part not in coordinates:
-            raise IndexError(f"coordinate {part} of axis {axis} is outside of {self._domain!r}")
-        return coordinates.index(part)
+        coordinate = as_integer(part)
+        if coordinate not in coordinates:
+            raise IndexError(f"coordinate {coordinate} of axis {axis} is outside of {self._domain!r}")
+        return coordinates.index(coordinate)
 
     def __len__(self) -> int:
         return len(self._data)
