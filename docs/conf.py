@@ -1,0 +1,27 @@
+"""How the documentation is built: `make docs`."""
+
+from gondwana import __version__
+
+project = "Gondwana"
+author = "The Gondwana developers"
+copyright = f"2026 {author}"
+release = version = __version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+exclude_patterns = ["_build"]
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+default_role = "literal"  # `name` in a docstring is code
+
+html_theme = "pydata_sphinx_theme"
+html_title = "Gondwana"
+html_show_sourcelink = False
+html_theme_options = {"navigation_with_keys": False, "show_prev_next": True, "secondary_sidebar_items": ["page-toc"]}
