@@ -9,6 +9,7 @@ invalidates the cache, which Numba's own cache misses.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import dis
 import enum
 import functools
@@ -118,7 +119,8 @@ def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: s
         if not _is_fixed(value.__name__) and id(value) not in seen:
             seen.add(id(value))
             for attribute in sorted(attributes & vars(value).keys()):
-                _add_value(digest, attribute, vars(value)[attribute], attributes, seen)
+                with contextlib.suppress(KernelError):  # more names match than are meant
+                    _add_value(digest, attribute, vars(value)[attribute], attributes, seen)
     elif isinstance(value, np.ndarray):
         digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
     elif isinstance(value, enum.EnumMeta):

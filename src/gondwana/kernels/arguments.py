@@ -89,11 +89,14 @@ def check_reach(
         array = arrays[slot]
         if not footprint.bounded or len(footprint.lo) != box.ndim:
             continue
-        touched = RectDomain(box.lo + Point(footprint.lo), box.hi + Point(footprint.hi))
-        held = array.domain.bounding_box
-        if touched & held == touched:
+        corners = Point(footprint.lo), Point(footprint.hi)
+        touched = RectDomain(box.lo + corners[0], box.hi + corners[1])
+        held = array.domain
+        if held.is_dense and touched <= held:
+            continue
+        if not held.is_dense and all(rect + corner <= held for rect in domain.rects for corner in corners):
             continue
         raise UsageError(
-            f"{name} on {box} touches {parameters[slot]} on {touched}, but {parameters[slot]} has elements on {held} only: "
-            "use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
+            f"{name} on {domain} touches {parameters[slot]} on {touched}, but {parameters[slot]} has elements on {held} "
+            "only: use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
         )
