@@ -186,7 +186,7 @@ MALFORMED = {
     "negative_steps": b'{"steps": -1}', "zero_plotgap": b'{"plotgap": 0}', "unstable": b'{"dt": 20.0, "Du": 0.2}',
     "negative_noise": b'{"noise": -0.1}', "precision": b'{"precision": "Float16"}', "preset": b'{"preset": "adios3"}',
     "backend": b'{"backend": "CUDA"}', "grid": b'{"L": 32, "dims": [3, 1, 1]}', "list_for_text": b'{"output": ["a"]}',
-    "under_a_file": b'{"L": 32, "output": "bad.json/gs.bp"}', "restart": true}',
+    "under_a_file": b'{"L": 32, "output": "bad.json/gs.bp"}', "restart": b'{"L": 32, "restart": true}',
 }  # fmt: skip
 
 
