@@ -1,0 +1,35 @@
+"""Every notebook runs from its source, cell by cell, and shows pictures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+jupytext = pytest.importorskip("jupytext")
+nbclient = pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.py"))
+
+
+@pytest.mark.parallel
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook(source, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    notebook = jupytext.read(source)
+    client = nbclient.NotebookClient(
+        notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+    )
+    client.execute()
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    pictures = [output for output in outputs if "image/png" in output.get("data", {})]
+    assert len(pictures) == 2
+    assert any("identical" in output.get("text", "") for output in outputs)
+
+
+def test_there_are_notebooks():
+    assert NOTEBOOKS
