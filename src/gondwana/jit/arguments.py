@@ -93,8 +93,21 @@ _pack_int = struct.Struct("q").pack
 _pack_float = struct.Struct("d").pack
 _pack_complex = struct.Struct("dd").pack
 DTYPES = frozenset(
-    ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
-    "complex64", "complex128"]
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
 )
 """Names of the dtypes whose elements compiled code can work on."""
 

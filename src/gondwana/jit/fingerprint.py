@@ -64,16 +64,29 @@ def _add_function(digest: Any, function: types.FunctionType, seen: set[int]) -> 
     seen.add(id(function))
     digest.update(f"{function.__module__}.{function.__qualname__}{function.__defaults__!r}".encode())
     names = _add_code(digest, function.__code__)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        _add_value(digest, name, cell.cell_contents, names.attributes, seen)
-    for name, line in sorted(names.globals.items()):
-        if name in function.__globals__:
-            _add_value(digest, name, function.__globals__[name], names.attributes, seen)
-        elif not hasattr(builtins, name):
-            raise KernelError(
-                f"{function.__qualname__} cannot be compiled: the name {name!r} is not defined "
-                f"({function.__code__.co_filename}, line {line})"
-            )
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    known = {name: cell.cell_contents for name, cell in cells}
+    known |= {name: function.__globals__[name] for name in names.globals if name in function.__globals__}
+    for name, value in sorted(known.items(), key=lambda item: item[0]):
+        try:
+            _add_value(digest, name, value, names.attributes, seen)
+        except _NotConstantError as error:
+            raise _refusal(function, names, name, str(error)) from None
+    for name in names.globals.keys() - known.keys():
+        if not hasattr(builtins, name):
+            raise _refusal(function, names, name, "is not defined")
+
+
+class _NotConstantError(Exception):
+    """A value that cannot be part of machine code."""
+
+
+def _refusal(function: types.FunctionType, names: _Names, name: str, reason: str) -> KernelError:
+    line = names.globals.get(name, function.__code__.co_firstlineno)
+    return KernelError(
+        f"{function.__qualname__} cannot be compiled: the name {name!r} {reason} "
+        f"({function.__code__.co_filename}, line {line})"
+    )
 
 
 @dataclass
@@ -119,7 +132,7 @@ def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: s
         if not _is_fixed(value.__name__) and id(value) not in seen:
             seen.add(id(value))
             for attribute in sorted(attributes & vars(value).keys()):
-                with contextlib.suppress(KernelError):  # more names match than are meant
+                with contextlib.suppress(_NotConstantError):  # more names match than are meant
                     _add_value(digest, attribute, vars(value)[attribute], attributes, seen)
     elif isinstance(value, np.ndarray):
         digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
@@ -135,8 +148,8 @@ def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: s
     elif _is_plain(value):
         digest.update(f"{type(value).__qualname__}{value!r}".encode())
     else:
-        raise KernelError(
-            f"the name {name!r} stands for a {type(value).__name__}, which cannot be a constant of compiled code: "
+        raise _NotConstantError(
+            f"stands for a {type(value).__name__}, which cannot be a constant of compiled code: "
             "pass it as an argument, or make it a number, a string, a tuple, a NumPy array, a point or an offset"
         )
 

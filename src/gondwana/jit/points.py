@@ -14,7 +14,14 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, errors, types
 from numba.core.imputils import lower_constant
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer,
+    infer_getattr,
+    infer_global,
+    signature,
+)
 from numba.extending import lower_builtin, lower_cast, lower_getattr, models, overload, register_model, typeof_impl
 
 from gondwana.domains.point import Offset, Point
@@ -191,15 +198,30 @@ lower_builtin(operator.neg, OffsetType)(_lower_dummy)
 
 @infer_global(operator.getitem)
 class _PointItem(AbstractTemplate):  # type: ignore[misc]
-    prefer_literal = True
+    def generic(self, args: Any, kws: Any) -> Any:
+        if isinstance(args[0], PointType) and isinstance(args[1], types.Integer):
+            return signature(types.int64, args[0], types.int64)
+        return None
+
+
+@infer
+class _PointItemKnown(AbstractTemplate):  # type: ignore[misc]
+    """An item at an index that is known at compile time."""
+
+    key = "static_getitem"
 
     def generic(self, args: Any, kws: Any) -> Any:
         point, axis = args
-        if not isinstance(point, PointType) or not isinstance(axis, types.Integer):
+        if not isinstance(point, PointType) or not isinstance(axis, int):
             return None
-        if isinstance(axis, types.IntegerLiteral) and not -point.ndim <= axis.literal_value < point.ndim:
-            raise errors.TypingError(f"a point of {point.ndim} axes has no axis {axis.literal_value}")
-        return signature(types.int64, point, types.int64)
+        if not -point.ndim <= axis < point.ndim:
+            raise errors.TypingError(f"a point of {point.ndim} axes has no axis {axis}")
+        return signature(types.int64, *args)
+
+
+@lower_builtin("static_getitem", PointType, types.IntegerLiteral)
+def _lower_point_item_known(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return coordinates(builder, sig.args[0], args[0])[args[1]]
 
 
 @lower_builtin(operator.getitem, PointType, types.int64)

@@ -87,10 +87,12 @@ class _Load(AbstractTemplate):  # type: ignore[misc]
 @infer_global(operator.setitem)
 class _Store(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
-        view, index, _ = args
+        view, index, value = args
         if isinstance(view, ViewType) and _is_index(view, index):
             if view.readonly:
                 raise errors.TypingError("the array is read-only: pass a copy, or an array that may be written")
+            if self.context.can_convert(value, view.dtype) is None:
+                raise errors.TypingError(f"{value} cannot be an element of an array of {view.dtype}")
             return signature(types.none, view, index, view.dtype)
         return None
 

@@ -1,0 +1,146 @@
+"""What does not compile says why: the kernel, the line, the reason, in one paragraph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gondwana as gw
+from gondwana.errors import KernelError
+
+BOX = gw.RectDomain((0, 0), (4, 4))
+A = gw.Array.zeros(BOX)
+HERE = Path(__file__).name
+
+
+def plain(x):
+    return x + 1
+
+
+class Opaque:
+    """Something that compiled code cannot know."""
+
+
+SETTINGS = Opaque()
+
+
+@gw.jit
+def helper(a, p):
+    return a[p + gw.Z]
+
+
+def unknown_name(p, a):
+    a[p] = no_such_name + 1.0  # noqa: F821  (what is tested)
+
+
+def undecorated_helper(p, a):
+    a[p] = plain(a[p])
+
+
+def wrong_dimension(p, a):
+    a[p] = p[0]
+
+
+def no_such_axis(p, a):
+    a[p] = p[2]
+
+
+def offset_beyond_the_axes(p, a):
+    a[p] = helper(a, p)
+
+
+def unknown_attribute(p, a):
+    a[p] = a[p].magnitude
+
+
+def unlike_loop(p, a):
+    for step in (gw.X, gw.Y):
+        a[p + step] = 0.0
+
+
+def opaque_global(p, a):
+    a[p] = SETTINGS.rate
+
+
+def text_in_numbers(p, a):
+    a[p] = "three"
+
+
+def unlike_branches(p, a):
+    v = "one" if p[0] > 1 else 1.0
+    a[p] = v
+
+
+def point_times_point(p, a):
+    a[p * p] = 1.0
+
+
+LINE = gw.Array.zeros(gw.RectDomain(0, 4))
+CASES: list[tuple[Any, Any, str, str]] = [
+    (unknown_name, A, "no_such_name", "not defined"),
+    (undecorated_helper, A, "plain", "@gw.jit"),
+    (wrong_dimension, LINE, "1 axes", "2 axes"),
+    (no_such_axis, A, "no axis 2", "2 axes"),
+    (offset_beyond_the_axes, A, "no axis 2", "def helper"),
+    (unknown_attribute, A, "magnitude", "float64"),
+    (unlike_loop, A, "Offset", "write the terms out"),
+    (opaque_global, A, "SETTINGS", "pass it as an argument"),
+    (text_in_numbers, A, "unicode_type|Literal", "float64"),
+    (unlike_branches, A, "v", "float64"),
+    (point_times_point, A, "mul", "Point"),
+]
+
+
+@pytest.mark.parametrize(("function", "array", "said", "also"), CASES, ids=lambda case: getattr(case, "__name__", ""))
+def test_a_kernel_that_does_not_compile_says_why(function: Any, array: gw.Array, said: str, also: str) -> None:
+    with pytest.raises(KernelError, match=said) as caught:
+        gw.foreach(function)(BOX, array)
+    text = str(caught.value)
+    assert also in text
+    assert function.__name__ in text
+    assert HERE in text
+    assert f"line {line_of(function)}" in text
+    lines = text.splitlines()
+    assert len(lines) <= 14, text
+    assert "" not in lines
+    assert not any(word in text for word in ("During:", "slot", "Overload", "\x1b"))
+
+
+def line_of(function: Any) -> int:
+    """The first line of the body, which holds the mistake."""
+    code = function.__code__
+    lines = sorted({line for *_, line in code.co_lines() if line})
+    return lines[1]
+
+
+def test_arguments_that_no_compiled_code_takes() -> None:
+    kernel = gw.foreach(wrong_dimension)
+    for value in (Opaque(), [1.0], {"a": 1}, {1}, object):
+        with pytest.raises(KernelError, match="compiled code cannot take"):
+            kernel(BOX, value)
+    for value in (2**63, -(2**70)):
+        with pytest.raises(KernelError, match="64 bits"):
+            kernel(BOX, value)
+    for value in (np.float16(1), np.longdouble(1), np.datetime64("2020-01-01"), np.zeros(3, ">f8"), np.zeros(3, "U2")):
+        with pytest.raises(KernelError, match="elements of dtype"):
+            kernel(BOX, value)
+
+
+def test_a_reduction_must_return_a_number() -> None:
+    for source, match in (("return a[p], a[p]", "returns"), ("a[p] = 1.0", "returns none"), ("return 1j", "complex")):
+        names: dict[str, Any] = {}
+        exec(f"def f(p, a):\n    {source}", names)
+        with pytest.raises(KernelError, match=match):
+            gw.reduce(names["f"])(BOX, A)
+
+
+def test_a_failed_compilation_leaves_nothing_behind() -> None:
+    kernel = gw.foreach(text_in_numbers)
+    for _ in range(2):
+        with pytest.raises(KernelError):
+            kernel(BOX, A)
+    gw.foreach(wrong_dimension)(BOX, A)
+    assert A[3, 0] == 3.0
