@@ -83,7 +83,6 @@ CASES: list[tuple[Any, Any, str, str]] = [
     (unknown_name, A, "no_such_name", "not defined"),
     (undecorated_helper, A, "plain", "@gw.jit"),
     (wrong_dimension, LINE, "1 axes", "2 axes"),
-    (no_such_axis, A, "no axis 2", "2 axes"),
     (offset_beyond_the_axes, A, "no axis 2", "def helper"),
     (unknown_attribute, A, "magnitude", "float64"),
     (unlike_loop, A, "Offset", "write the terms out"),
@@ -114,6 +113,11 @@ def line_of(function: Any) -> int:
     code = function.__code__
     lines = sorted({line for *_, line in code.co_lines() if line})
     return lines[1]
+
+
+def test_a_coordinate_that_a_point_does_not_have() -> None:
+    with pytest.raises(IndexError, match=r"a point of 2 axes has no axis 2.*no_such_axis"):
+        gw.foreach(no_such_axis)(BOX, A)
 
 
 def test_arguments_that_no_compiled_code_takes() -> None:

@@ -211,17 +211,20 @@ class _PointItemKnown(AbstractTemplate):  # type: ignore[misc]
     key = "static_getitem"
 
     def generic(self, args: Any, kws: Any) -> Any:
-        point, axis = args
-        if not isinstance(point, PointType) or not isinstance(axis, int):
-            return None
-        if not -point.ndim <= axis < point.ndim:
-            raise errors.TypingError(f"a point of {point.ndim} axes has no axis {axis}")
-        return signature(types.int64, *args)
+        if isinstance(args[0], PointType) and isinstance(args[1], int):
+            return signature(types.int64, *args)
+        return None
 
 
 @lower_builtin("static_getitem", PointType, types.IntegerLiteral)
 def _lower_point_item_known(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return coordinates(builder, sig.args[0], args[0])[args[1]]
+    point, axis = sig.args[0], args[1]
+    if -point.ndim <= axis < point.ndim:
+        return coordinates(builder, point, args[0])[axis]
+    # As in the interpreter an error when it runs, so that helpers may ask for `len(p)` first.
+    with builder.if_then(cgutils.true_bit):
+        context.call_conv.return_user_exc(builder, IndexError, (f"a point of {point.ndim} axes has no axis {axis}",))
+    return ir.Constant(INT, 0)
 
 
 @lower_builtin(operator.getitem, PointType, types.int64)

@@ -32,6 +32,20 @@ def normalise(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.array([*digits, value >> (32 * (DIGITS - 1)), words[SPECIAL]], np.int64)
 
 
+def total(values: Iterable[float]) -> npt.NDArray[np.int64]:
+    """Return an accumulator that holds the sum of numbers, as compiled code would leave it. Local."""
+    words = np.zeros(WORDS, np.int64)
+    for value in values:
+        if not math.isfinite(value):
+            words[SPECIAL] |= 1 if value != value else 2 if value > 0 else 4
+            continue
+        numerator, denominator = value.as_integer_ratio()
+        scaled = numerator * (1 << _LOWEST) // denominator
+        words[: DIGITS - 1] += [(scaled >> (32 * i)) & 0xFFFFFFFF for i in range(DIGITS - 1)]
+        words[DIGITS - 1] += scaled >> (32 * (DIGITS - 1))
+    return words
+
+
 def to_integer(words: npt.NDArray[np.int64]) -> int:
     """The sum in units of 2**-1074."""
     return sum(int(word) << (32 * i) for i, word in enumerate(words[:DIGITS]))
@@ -47,8 +61,8 @@ def rounded(words: Iterable[npt.NDArray[np.int64]]) -> float:
         return math.nan
     if special:
         return math.inf if special & 2 else -math.inf
-    total = sum(to_integer(accumulator) for accumulator in accumulators)
+    exact = sum(to_integer(accumulator) for accumulator in accumulators)
     try:
-        return total / (1 << _LOWEST)
+        return exact / (1 << _LOWEST)
     except OverflowError:
-        return math.copysign(math.inf, total)
+        return math.inf if exact > 0 else -math.inf

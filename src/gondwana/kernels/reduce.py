@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
@@ -28,8 +27,6 @@ class Reduce(Kernel):
     """A kernel whose values are folded: see `reduce`."""
 
     def __init__(self, function: Any, *, op: Operation = "sum", flush_subnormals: bool = False) -> None:
-        if op not in _OPERATIONS:
-            raise UsageError(f"@gw.reduce(op={op!r}): the operations are {', '.join(_OPERATIONS)}")
         super().__init__(function, operation=op, contract=False, flush_subnormals=flush_subnormals)
         self.op = op
 
@@ -66,15 +63,17 @@ class Reduce(Kernel):
             loaded, table, data, self.__qualname__, count=count, flags=self._flags, results=ctypes.addressof(results)
         )
         if self.op == "fsum":
-            words = np.frombuffer(results, np.int64).reshape(count, -1)[:, : exact.WORDS]
+            words = np.frombuffer(memoryview(results), np.int64).reshape(count, -1)[:, : exact.WORDS]
             return [exact.normalise(row) for row in words]
-        numbers = np.frombuffer(results, np.dtype(loaded.result)).reshape(count, -1)[:, 0]
+        if not table.points and self.op in ("min", "max"):  # of integers no neutral element is representable
+            return _fold(self.op, [])
+        numbers = np.frombuffer(memoryview(results), np.dtype(loaded.result)).reshape(count, -1)[:, 0]
         return _fold(self.op, numbers.tolist())
 
     def _interpret(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         values = [self.py_func(p, *map(_interpretable, arguments)) for p in domain]
         if self.op == "fsum":
-            return [_accumulator(math.fsum(values))]
+            return [exact.normalise(exact.total(map(float, values)))]
         return _fold(self.op, [value.item() if hasattr(value, "item") else value for value in values])
 
     def _rounded(self, partials: list[Any]) -> Number:
@@ -112,6 +111,9 @@ def reduce(
         1.0
     """
 
+    if op not in _OPERATIONS:
+        raise UsageError(f"@gw.reduce(op={op!r}): the operations are {', '.join(_OPERATIONS)}")
+
     def decorate(function: Callable[..., Any]) -> Reduce:
         return Reduce(function, op=op, flush_subnormals=flush_subnormals)
 
@@ -128,17 +130,3 @@ def _fold(op: str, numbers: list[Number]) -> Number:
     if any(number != number for number in numbers):
         return math.nan
     return functools.reduce(min if op == "min" else max, numbers)
-
-
-def _accumulator(value: float) -> npt.NDArray[np.int64]:
-    """The accumulator that holds one number."""
-    words = np.zeros(exact.WORDS, np.int64)
-    if not math.isfinite(value):
-        words[exact.SPECIAL] = 1 if value != value else 2 if value > 0 else 4
-        return words
-    numerator, denominator = value.as_integer_ratio()
-    scaled = numerator * (1 << 1074) // denominator
-    for index in range(exact.DIGITS - 1):
-        words[index] = (scaled >> (32 * index)) & 0xFFFFFFFF
-    words[exact.DIGITS - 1] = scaled >> (32 * (exact.DIGITS - 1))
-    return words

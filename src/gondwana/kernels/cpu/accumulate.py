@@ -136,8 +136,8 @@ def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
     if operation == "fsum":
         return _exact_folding(kernel)
     integer = not isinstance(value, types.Float)
-    kind = types.int64 if integer else types.float64
-    limit = np.iinfo(np.int64) if integer else None
+    kind = types.float64 if not integer else types.uint64 if value == types.uint64 else types.int64
+    limit = np.iinfo(str(kind)) if integer else None
     combine, first = {
         "sum": (_sum if integer else _add_in_any_order, 0),
         "prod": (_product, 1),
@@ -158,13 +158,13 @@ def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
     def store(block: int, thread: int, total: Any) -> None:
         _put(load_word(block + _RESULTS) + thread * STRIDE, total)
 
-    return Folding(step, start, store, "int64" if integer else "float64")
+    return Folding(step, start, store, str(kind))
 
 
 def _exact_folding(kernel: Any) -> Folding:
     @numba.njit(forceinline=True, error_model="numpy")  # type: ignore[misc]
     def step(total: Any, p: Any, args: Any) -> Any:
-        return _add_exactly(total, float(kernel(p, *args)))
+        return _add_exactly(total, types.float64(kernel(p, *args)))
 
     @numba.njit(forceinline=True)  # type: ignore[misc]
     def start(block: int, thread: int) -> Any:
