@@ -44,6 +44,11 @@ def copy_row(source: Array, target: Array) -> Row:
     return [src.ctypes.data, dst.ctypes.data, element, *counts, *sources, *targets]
 
 
+def alike_together(rows: list[Row]) -> list[Row]:
+    """Rows ordered so that those of the same element and counts, which are executed side by side, are neighbours."""
+    return sorted(rows, key=lambda row: row[2 : 3 + LOOPS])
+
+
 def program(rows: list[Row]) -> npt.NDArray[np.int64]:
     """Rows as one array of integers."""
     return np.array(rows, np.int64).reshape(len(rows), ROW)

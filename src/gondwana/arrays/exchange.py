@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays.array import Array
-from gondwana.arrays.copies import Row, copy_row, program
+from gondwana.arrays.copies import Row, alike_together, copy_row, program
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Piece
 from gondwana.errors import UsageError
@@ -134,10 +134,12 @@ class Exchange:
         return self._arrays[number].local.restrict(piece.target + piece.shift).translate(-piece.shift)
 
     def _direct_rows(self, rank: int) -> list[Row]:
-        return [
-            copy_row(self._source(number, piece), self._arrays[number].block(rank).restrict(piece.target))
-            for number, piece in self._to(rank)
-        ]
+        return alike_together(
+            [
+                copy_row(self._source(number, piece), self._arrays[number].block(rank).restrict(piece.target))
+                for number, piece in self._to(rank)
+            ]
+        )
 
     def _build_links(self, near: list[int]) -> None:
         """Lay out the plan that compiled code reads: see the constants of `native_copy`."""
@@ -169,7 +171,7 @@ class Exchange:
             for (number, piece), part in zip(into, received, strict=True)
         ]
         requests = self._team.Send_init(send, rank, _TAG), self._team.Recv_init(receive, rank, _TAG)
-        return _Message(send, receive, program(pack), program(unpack), requests)
+        return _Message(send, receive, program(alike_together(pack)), program(alike_together(unpack)), requests)
 
     def _buffer(self, pieces: list[tuple[int, Piece]]) -> tuple[npt.NDArray[np.uint8], list[Array]]:
         """A message buffer and the array of each piece in it, in the memory order of the global arrays."""
