@@ -16,6 +16,7 @@ from typing import Any
 
 from gondwana.bench import build
 from gondwana.errors import UsageError
+from gondwana.world import terminal
 
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
 
@@ -88,7 +89,8 @@ class Report:
         from rich.measure import Measurement
         from rich.table import Table
 
-        console = Console()
+        width = terminal.columns("stdout")
+        console = Console(force_terminal=width is not None, width=width)
         table = Table(title=f"gondwana bench {self.benchmark}", caption=self.environment["cpu"], box=SIMPLE_HEAD)
         for heading in columns.values():
             table.add_column(heading, justify="right", no_wrap=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gondwana.errors import LaunchError
-from gondwana.world import launcher
+from gondwana.world import launcher, terminal
 
 FAMILIES = {
     # what mpi4py calls the MPI: how its launchers are called, and what their --version says
@@ -107,6 +107,7 @@ def command(
     settings.update(variables or {})
     if ranks == 1:
         return Command((python, *program), settings)
+    settings[terminal.VARIABLE] = terminal.describe()
     _refuse_nesting()
     library = mpi_library(python)
     if in_slurm():

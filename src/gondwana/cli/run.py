@@ -6,7 +6,6 @@ import difflib
 import enum
 import importlib
 import os
-import shutil
 import sys
 import time
 from pathlib import Path
@@ -51,9 +50,6 @@ def run(
     if time_limit is not None and not 0 < time_limit < 1e7:
         raise UsageError(f"--time-limit {time_limit:g}: legal is a positive number of seconds")
     variables = {"GONDWANA_DEVICE": device.value}
-    if sys.stderr.isatty():
-        # Ranks write into a pipe of MPI's launcher: progress bars need to know that a person reads it.
-        variables["GONDWANA_TERMINAL"] = str(shutil.get_terminal_size().columns)
     if timing:
         variables["GONDWANA_TIMING"] = f"{time.time():.3f}"
     command = launch.command(

@@ -133,8 +133,9 @@ def _settings_of_rank_0(team: gw.Team, options: argparse.Namespace) -> Settings:
 def _announce(settings: Settings, team: gw.Team) -> None:
     s = settings
     print(
-        f"gray-scott: {s.L}^3 cells in {s.precision}, {s.boundary} boundary, F={s.F:g} k={s.k:g} Du={s.Du:g} Dv={s.Dv:g} "
-        f"dt={s.dt:g} noise={s.noise:g}, {s.steps} steps on {team.size} ranks with {gw.threads()} threads each"
+        f"gray-scott: {s.L}^3 cells in {s.precision}, {s.boundary} boundary, F={s.F:g} k={s.k:g} "
+        f"Du={s.Du:g} Dv={s.Dv:g} dt={s.dt:g} noise={s.noise:g}, {s.steps} steps, "
+        f"ranks x threads = {team.size} x {gw.threads()}"
     )
     print(f"needs {resources.needs(settings)}", flush=True)
     for line in notices(settings):
@@ -148,7 +149,10 @@ def _run(simulation: Simulation) -> tuple[_Timing, str | None]:
     writer = _writer(simulation) if s.output else None
     look_every = 1
     try:
-        with StopRequest(s.stop_after_seconds, team=team) as stop, Progress(simulation.steps, s.steps, team) as progress:
+        with (
+            StopRequest(s.stop_after_seconds, team=team) as stop,
+            Progress(simulation.steps, s.steps, team) as progress,
+        ):
             if writer and s.write_initial and simulation.steps == 0:
                 _write(writer, simulation)
             while simulation.steps < s.steps and reason is None:
@@ -246,8 +250,8 @@ def _print_result(result: dict[str, Any], verdict: Verdict, stopped: str | None)
         low, high, sum_ = (result[f"{field}_{what}"] for what in ("min", "max", "sum"))
         print(f"{field.upper()}: min {low:.12g}, max {high:.12g}, sum {sum_:.12g}")
     print(
-        f"{result['steps']} steps, {result['seconds']:.2f} s in this run (first step {result['seconds_first_step']:.2f} s), "
-        f"{result['cells_per_s'] / 1e6:.1f} Mcells/s, T_eff {result['t_eff_gb_s']:.2f} GB/s"
+        f"{result['steps']} steps, {result['seconds']:.2f} s in this run "
+        f"(first step {result['seconds_first_step']:.2f} s), {result['cells_per_s'] / 1e6:.1f} Mcells/s, T_eff {result['t_eff_gb_s']:.2f} GB/s"
     )
     print(verdict.reason, flush=True)
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from types import TracebackType
 from typing import Any
 
-from gondwana.world import Team
-
-TERMINAL = "GONDWANA_TERMINAL"
-"""Columns of the terminal behind `gondwana run`: ranks write into a pipe of MPI's launcher and cannot see it."""
+from gondwana.world import Team, terminal
 
 _INTERVAL = 0.2
 
@@ -29,9 +24,9 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
         self._next = 0.0
-        columns = os.environ.get(TERMINAL, "")
-        if team.rank == 0 and total > done and (columns.isdecimal() or sys.stderr.isatty()):
-            self._bar = _make_bar(int(columns) if columns.isdecimal() else None)
+        width = terminal.columns("stderr")
+        if team.rank == 0 and total > done and width is not None:
+            self._bar = _make_bar(width)
             self._task = self._bar.add_task("gray-scott", completed=done, total=total, rate="")
 
     def __enter__(self) -> Progress:
@@ -58,11 +53,11 @@ class Progress:
             self._bar.update(self._task, completed=step, rate=f"{cells_per_s / 1e6:.1f} Mcells/s", refresh=True)
 
 
-def _make_bar(columns: int | None) -> Any:
+def _make_bar(width: int) -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    console = Console(stderr=True, force_terminal=True, width=columns)
+    console = Console(stderr=True, force_terminal=True, width=width)
     parts = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")
     return Bar(*parts, TimeRemainingColumn(), console=console, auto_refresh=False)

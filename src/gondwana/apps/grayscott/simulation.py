@@ -109,9 +109,7 @@ class Simulation:
             UsageError: there is none, or it belongs to other settings.
         """
         fields = {"U": self.u, "V": self.v}
-        found = checkpoint.load(
-            self.settings.restart_input, fields, settings=self.settings.physics(), team=self.team
-        )
+        found = checkpoint.load(self.settings.restart_input, fields, settings=self.settings.physics(), team=self.team)
         self.steps = found.step
         if found.step % 2 and self.settings.boundary == "alternating":
             self._swap_outside()

@@ -1,8 +1,8 @@
 """Verification: extremes and sums of known runs, from an independent implementation.
 
-`reference.csv` has runs without noise, `reference_noisy.csv` with noise, both with Du = 0.2, Dv = 0.1 and printed to about 12
-digits. Accepted are relative differences of 1e-11 in float64 and 1e-4 in float32 (rounding in another order of the
-additions makes 1e-13 and 3e-5 over 1000 steps), or half a unit of the last digit printed.
+`reference.csv` has runs without noise, `reference_noisy.csv` with noise, both with Du = 0.2, Dv = 0.1 and printed to
+about 12 digits. Accepted are relative differences of 1e-11 in float64 and 1e-4 in float32 (rounding in another order of
+the additions makes 1e-13 and 3e-5 over 1000 steps), or half a unit of the last digit printed.
 """
 
 from __future__ import annotations
@@ -50,13 +50,14 @@ def verify(settings: Settings, steps: int, summary: Summary) -> Verdict:
         allowed = max(TOLERANCE[settings.precision] * abs(float(expected)), 0.51 * 10.0 ** _last_digit(expected))
         if not abs(value - float(expected)) <= allowed:
             return Verdict(False, f"WRONG: {name} is {value:.12g}, the reference run has {row[name]}")
-    return Verdict(True, f"verified: extremes and sums agree with the reference run to {TOLERANCE[settings.precision]:g}")
+    return Verdict(
+        True, f"verified: extremes and sums agree with the reference run to {TOLERANCE[settings.precision]:g}"
+    )
 
 
 def _rows() -> Iterator[dict[str, str]]:
     for name in _FILES:
-        with resources.files(__package__).joinpath(name).open(newline="") as file:
-            yield from csv.DictReader(file)
+        yield from csv.DictReader(resources.files(__package__).joinpath(name).read_text().splitlines())
 
 
 def _is_same_run(row: dict[str, str], settings: Settings, steps: int) -> bool:
