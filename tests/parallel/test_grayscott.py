@@ -66,31 +66,14 @@ def test_the_bits_do_not_depend_on_the_number_of_ranks(ranks):
     }
 
 
-KEYS = [
-    "app",
-    "verified",
-    "ranks",
-    "seconds",
-    "steps",
-    "L",
-    "u_min",
-    "u_max",
-    "u_sum",
-    "v_min",
-    "v_max",
-    "v_sum",
-    "cells_per_s",
-    "t_eff_gb_s",
-    "version",
-    "config",
-    "threads",
-    "device",
-    "environment",
-]
+KEYS = {
+    *("app", "version", "config", "ranks", "threads", "device", "verified", "seconds", "steps", "L", "environment"),
+    *("u_min", "u_max", "u_sum", "v_min", "v_max", "v_sum", "cells_per_s", "t_eff_gb_s"),
+}
 
 SETTINGS = {
-    "L": 32, "steps": 60, "plotgap": 5, "F": 0.02, "k": 0.048, "dt": 1.0, "Du": 0.2, "Dv": 0.1, "noise": 0.1, "seed": 42,
-    "output": "gs.bp", "checkpoint": True, "checkpoint_freq": 10,
+    "L": 32, "steps": 60, "plotgap": 5, "F": 0.02, "k": 0.048, "dt": 1.0, "Du": 0.2, "Dv": 0.1, "noise": 0.1,
+    "seed": 42, "output": "gs.bp", "checkpoint": True, "checkpoint_freq": 10,
 }  # fmt: skip
 
 
@@ -114,7 +97,7 @@ def test_the_command_writes_its_result(ranks, tmp_path):
     outcome = gondwana("run", "-n", ranks, "gray-scott", "settings.json", "--json", "result.json", cwd=tmp_path)
     assert outcome.status == 0, outcome
     result = json.loads((tmp_path / "result.json").read_text())
-    assert set(KEYS) <= result.keys()
+    assert result.keys() >= KEYS
     assert (result["verified"], result["ranks"], result["steps"], result["L"]) == (True, ranks, 100, 32)
     assert result["u_sum"] == pytest.approx(29588.2375862, rel=1e-11)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["result.json", "settings.json"]
@@ -176,17 +159,43 @@ def test_a_signal_stops_the_run_with_a_checkpoint(tmp_path, whole_run):
 
 
 MALFORMED = {
-    "not_json": b"{L: 3}", "empty": b"", "blank": b"  \n", "list": b"[1, 2]", "number": b"7", "null": b"null",
-    "trailing_comma": b'{"L": 32,}', "cut": b'{"L": 32, "steps"', "binary": bytes(range(256)), "utf16": '{"L": 32}'.encode("utf-16"),
-    "huge": b'{"L": 32' + b" " * 2_000_000 + b"}", "deep": b"[" * 100_000, "duplicate": b'{"L": 32, "L": 64}',
-    "unknown": b'{"stepz": 3}', "unknown_case": b'{"l": 3}', "string_for_int": b'{"L": "32"}', "float_for_int": b'{"L": 32.5}',
-    "bool_for_number": b'{"F": true}', "null_for_number": b'{"F": null}', "nan": b'{"F": NaN}', "infinity": b'{"dt": 1e999}',
-    "zero_side": b'{"L": 0}', "negative_side": b'{"L": -5}', "small_side": b'{"L": 8}', "giant_side": b'{"L": 1000000000}',
-    "negative_steps": b'{"steps": -1}', "zero_plotgap": b'{"plotgap": 0}', "unstable": b'{"dt": 20.0, "Du": 0.2}',
-    "negative_noise": b'{"noise": -0.1}', "precision": b'{"precision": "Float16"}', "preset": b'{"preset": "adios3"}',
-    "backend": b'{"backend": "CUDA"}', "grid": b'{"L": 32, "dims": [3, 1, 1]}', "list_for_text": b'{"output": ["a"]}',
-    "under_a_file": b'{"L": 32, "output": "bad.json/gs.bp"}', "restart": b'{"L": 32, "restart": true}',
-}  # fmt: skip
+    "not_json": b"{L: 3}",
+    "empty": b"",
+    "blank": b"  \n",
+    "list": b"[1, 2]",
+    "number": b"7",
+    "null": b"null",
+    "trailing_comma": b'{"L": 32,}',
+    "cut": b'{"L": 32, "steps"',
+    "binary": bytes(range(256)),
+    "utf16": '{"L": 32}'.encode("utf-16"),
+    "huge": b'{"L": 32' + b" " * 2_000_000 + b"}",
+    "deep": b"[" * 100_000,
+    "duplicate": b'{"L": 32, "L": 64}',
+    "unknown": b'{"stepz": 3}',
+    "unknown_case": b'{"l": 3}',
+    "string_for_int": b'{"L": "32"}',
+    "float_for_int": b'{"L": 32.5}',
+    "bool_for_number": b'{"F": true}',
+    "null_for_number": b'{"F": null}',
+    "nan": b'{"F": NaN}',
+    "infinity": b'{"dt": 1e999}',
+    "zero_side": b'{"L": 0}',
+    "negative_side": b'{"L": -5}',
+    "small_side": b'{"L": 8}',
+    "giant_side": b'{"L": 1000000000}',
+    "negative_steps": b'{"steps": -1}',
+    "zero_plotgap": b'{"plotgap": 0}',
+    "unstable": b'{"dt": 20.0, "Du": 0.2}',
+    "negative_noise": b'{"noise": -0.1}',
+    "precision": b'{"precision": "Float16"}',
+    "preset": b'{"preset": "adios3"}',
+    "backend": b'{"backend": "CUDA"}',
+    "grid": b'{"L": 32, "dims": [3, 1, 1]}',
+    "list_for_text": b'{"output": ["a"]}',
+    "under_a_file": b'{"L": 32, "output": "bad.json/gs.bp"}',
+    "restart": b'{"L": 32, "restart": true}',
+}
 
 
 @pytest.mark.parametrize("name", MALFORMED)

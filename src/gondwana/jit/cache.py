@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import hashlib
 import json
 import os
 import tempfile
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import platformdirs
 
-MAGIC = b"gondwana object 1\n"
+MAGIC = b"gondwana object 2\n"
 
 
 @dataclass(frozen=True)
@@ -40,21 +41,20 @@ class ObjectCode:
     about: dict[str, object]
 
     def to_bytes(self) -> bytes:
-        """The content of a cache file."""
+        """The content of a cache file: a digest of what follows, a line of JSON, the object."""
         head = asdict(self)
         head.pop("code")
-        return MAGIC + json.dumps(head).encode() + b"\n" + self.code
+        content = json.dumps(head).encode() + b"\n" + self.code
+        return MAGIC + hashlib.sha256(content).digest() + content
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ObjectCode | None:
-        """Read a cache file; None if it is not one."""
-        if not data.startswith(MAGIC):
+        """Read a cache file; None if it is not one, or damaged."""
+        digest, content = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 :]
+        if not data.startswith(MAGIC) or hashlib.sha256(content).digest() != digest:
             return None
-        head, _, code = data[len(MAGIC) :].partition(b"\n")
-        try:
-            return cls(code=code, **json.loads(head))
-        except (ValueError, TypeError):
-            return None
+        head, _, code = content.partition(b"\n")
+        return cls(code=code, **json.loads(head))
 
 
 @functools.cache

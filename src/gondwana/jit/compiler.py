@@ -62,6 +62,8 @@ def compile_entry(entry: pytypes.FunctionType, arguments: int, about: dict[str, 
     except NumbaError as error:
         raise KernelError(str(error)) from error
     library = compiled._library
+    if library.has_dynamic_globals:
+        raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
     _, _, (code, _) = library.serialize_using_object_code()
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside)

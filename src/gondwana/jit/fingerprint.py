@@ -30,6 +30,10 @@ _LAYERS = ("domains", "jit", "memory", "arrays", "kernels")
 """Packages of Gondwana whose sources the digest of the toolchain covers."""
 
 
+LARGEST_CONSTANT = 1_000_000
+"""Bytes of a global array that becomes part of machine code; of larger ones Numba would keep the address only."""
+
+
 def fingerprint(function: types.FunctionType) -> str:
     """Return a digest of the function, of what it calls and of the constants it uses. Local.
 
@@ -135,6 +139,10 @@ def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: s
                 with contextlib.suppress(_NotConstantError):  # more names match than are meant
                     _add_value(digest, attribute, vars(value)[attribute], attributes, seen)
     elif isinstance(value, np.ndarray):
+        if value.nbytes > LARGEST_CONSTANT:
+            raise _NotConstantError(
+                f"is an array of {value.nbytes} bytes, too large for a constant: pass it as an argument"
+            )
         digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
     elif isinstance(value, enum.EnumMeta):
         digest.update(f"{value.__qualname__}{[(member.name, member.value) for member in value]}".encode())

@@ -251,7 +251,8 @@ def _print_result(result: dict[str, Any], verdict: Verdict, stopped: str | None)
         print(f"{field.upper()}: min {low:.12g}, max {high:.12g}, sum {sum_:.12g}")
     print(
         f"{result['steps']} steps, {result['seconds']:.2f} s in this run "
-        f"(first step {result['seconds_first_step']:.2f} s), {result['cells_per_s'] / 1e6:.1f} Mcells/s, T_eff {result['t_eff_gb_s']:.2f} GB/s"
+        f"(first step {result['seconds_first_step']:.2f} s), "
+        f"{result['cells_per_s'] / 1e6:.1f} Mcells/s, T_eff {result['t_eff_gb_s']:.2f} GB/s"
     )
     print(verdict.reason, flush=True)
 
