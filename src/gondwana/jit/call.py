@@ -41,7 +41,7 @@ def compile_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], precis
     load = loader(specs, kinds, HEADER_WORDS * WORD)
     store = _storer(result)
 
-    @numba.njit(error_model="numpy")  # type: ignore[misc]
+    @numba.njit(error_model="numpy")
     def run(block: int, args: Any) -> int:
         store(block, twin(*args))
         return 0
@@ -69,7 +69,7 @@ def _result_names(function: pytypes.FunctionType, result: Any) -> str | list[str
 def _storer(result: Any) -> Any:
     """A compiled function that writes the result where the third word of the block points."""
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def store(typingctx: Any, block: Any, value: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             if isinstance(result, types.NoneType):

@@ -8,6 +8,7 @@ status word in the argument block, which the caller turns back into the Python e
 from __future__ import annotations
 
 import types as pytypes
+from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -50,7 +51,7 @@ def _device_twin(value: JitFunction) -> Any:
     return value.device_twin
 
 
-def compile_entry(entry: pytypes.FunctionType, arguments: int, about: dict[str, object] | None = None) -> ObjectCode:
+def compile_entry(entry: Callable[..., int], arguments: int, about: dict[str, object] | None = None) -> ObjectCode:
     """Compile a function of `arguments` 64-bit integers that returns one. Local.
 
     Raises:
@@ -70,7 +71,7 @@ def compile_entry(entry: pytypes.FunctionType, arguments: int, about: dict[str, 
     return ObjectCode(code, compiled._wrapper_name, needs_numba, about or {})
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def guarded(typingctx: Any, function: Any, block: Any, args: Any) -> Any:
     """Call `function(block, *args)`, which returns an integer; an exception becomes a status word in the block."""
     kinds = (block, *args.types)

@@ -57,7 +57,7 @@ class JitFunction(Compilable, Generic[P, R]):
         block = ctypes.create_string_buffer(bytes(head) + b"".join(data for _, data in described))
         entry(ctypes.addressof(block))
         raise_from_block(block, self.__qualname__)
-        return _unpack_result(bytes(out), results)  # type: ignore[return-value]
+        return _unpack_result(bytes(out), results)
 
     def _compile(self, specs: tuple[Spec, ...]) -> tuple[Any, tuple[str, ...] | str]:
         def build() -> cache.ObjectCode:

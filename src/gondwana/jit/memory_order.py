@@ -28,7 +28,7 @@ def _pointer(builder: Any, address: Any, kind: Any = _INT) -> Any:
     return builder.inttoptr(address, kind.as_pointer())
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def load_acquire(typingctx: Any, address: Any) -> Any:
     """Read the 64-bit integer at an address; later accesses stay behind it."""
 
@@ -38,7 +38,7 @@ def load_acquire(typingctx: Any, address: Any) -> Any:
     return types.int64(types.int64), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def store_release(typingctx: Any, address: Any, value: Any) -> Any:
     """Write a 64-bit integer; earlier accesses stay before it."""
 
@@ -49,7 +49,7 @@ def store_release(typingctx: Any, address: Any, value: Any) -> Any:
     return types.none(types.int64, types.int64), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def fetch_add(typingctx: Any, address: Any, value: Any) -> Any:
     """Add to the 64-bit integer at an address, sequentially consistent; return what it was."""
 
@@ -59,7 +59,7 @@ def fetch_add(typingctx: Any, address: Any, value: Any) -> Any:
     return types.int64(types.int64, types.int64), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def fence(typingctx: Any) -> Any:
     """Order all earlier accesses before all later ones."""
 
@@ -70,7 +70,7 @@ def fence(typingctx: Any) -> Any:
     return types.none(), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def load_word(typingctx: Any, address: Any) -> Any:
     """Read the 64-bit integer at an address, in no particular order."""
 
@@ -80,7 +80,7 @@ def load_word(typingctx: Any, address: Any) -> Any:
     return types.int64(types.int64), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def pause(typingctx: Any) -> Any:
     """Tell the core that this is a waiting loop."""
 
@@ -93,7 +93,7 @@ def pause(typingctx: Any) -> Any:
     return types.none(), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def sched_yield(typingctx: Any) -> Any:
     """Let another process run on this core."""
 
@@ -105,7 +105,7 @@ def sched_yield(typingctx: Any) -> Any:
     return types.none(), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def futex_wait(typingctx: Any, address: Any, value: Any) -> Any:
     """Sleep while the low 32 bits at an address equal `value`, until woken (or for no reason)."""
 
@@ -116,7 +116,7 @@ def futex_wait(typingctx: Any, address: Any, value: Any) -> Any:
     return types.none(types.int64, types.int64), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def futex_wake(typingctx: Any, address: Any, count: Any) -> Any:
     """Wake up to `count` threads that sleep at an address."""
 
@@ -127,7 +127,7 @@ def futex_wake(typingctx: Any, address: Any, count: Any) -> Any:
     return types.none(types.int64, types.int64), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def call_at(typingctx: Any, function: Any, block: Any, thread: Any, threads: Any) -> Any:
     """Call the machine code at an address with three integers."""
 

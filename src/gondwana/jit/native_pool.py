@@ -36,7 +36,7 @@ _ALL = 1 << 30
 _SPINS_BEFORE_YIELD = 2000
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def flush_subnormals(typingctx: Any) -> Any:
     """Make this thread treat subnormal numbers as zero; return the control word to restore."""
 
@@ -49,7 +49,7 @@ def flush_subnormals(typingctx: Any) -> Any:
     return types.int64(), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def restore_control_word(typingctx: Any, word: Any) -> Any:
     """Undo `flush_subnormals`."""
 

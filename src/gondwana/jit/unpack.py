@@ -154,7 +154,7 @@ def loader(specs: tuple[Spec, ...], kinds: tuple[Any, ...], offset: int, alike: 
     """
     packed = types.Tuple(kinds)
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def load(typingctx: Any, block: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             reader = _Reader(context, builder, args[0], offset, alike)

@@ -1,0 +1,297 @@
+"""Machine code on disk: compiled once, found by every later process, and never out of date."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from gondwana.jit import cache
+from gondwana.jit.cache import ObjectCode
+from support import jobs
+
+HELPER = """
+import gondwana as gw
+
+RATE = 2.0
+
+@gw.jit
+def grow(x):
+    return RATE * x
+"""
+
+KERNEL = """
+import json, sys
+import numpy as np
+import gondwana as gw
+import helper
+from gondwana.jit import statistics
+
+K = 1.0
+
+def make(bias):
+    @gw.foreach
+    def kernel(p, a):
+        a[p] = helper.grow(a[p]) + K + bias
+    return kernel
+
+a = gw.Array.full(gw.RectDomain(0, 4), 3.0)
+make(0.5)(a.domain, a)
+loaded = sorted({name.partition(".")[0] for name in sys.modules} & {"numba", "mpi4py", "llvmlite"})
+print(json.dumps({"value": a[2], "compiled": statistics.compiled, "loaded": statistics.loaded, "modules": loaded}))
+"""
+
+
+class Program:
+    """A program of two modules in a folder, with a cache of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cache = folder / "cache"
+        self.variables = {"GONDWANA_CACHE_DIR": str(self.cache), "GONDWANA_THREADS": "1"}
+        self.write("helper.py", HELPER)
+        self.write("program.py", KERNEL)
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = (self.folder / name).read_text()
+        assert old in text
+        self.write(name, text.replace(old, new))
+
+    def run(self) -> dict[str, object]:
+        outcome = jobs.run_command([sys.executable, "program.py"], cwd=self.folder, variables=self.variables)
+        assert outcome.status == 0, str(outcome)
+        return json.loads(outcome.stdout)
+
+    @property
+    def objects(self) -> list[Path]:
+        return sorted(self.cache.rglob("*.o"))
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    return Program(tmp_path)
+
+
+def test_a_second_process_compiles_nothing_and_loads_no_numba(program: Program) -> None:
+    first, second = program.run(), program.run()
+    assert first["value"] == second["value"] == 7.5
+    assert first["compiled"] == len(program.objects) > 0
+    assert second["compiled"] == 0
+    assert second["loaded"] == first["compiled"]
+    assert second["modules"] == ["llvmlite"]
+    assert all(file.suffix == ".o" for file in program.cache.rglob("*") if file.is_file())
+
+
+def test_every_edit_that_changes_the_meaning_is_noticed(program: Program) -> None:
+    program.run()
+    for file, old, new, value in [
+        ("program.py", "a[p] = helper.grow(a[p]) + K + bias", "a[p] = helper.grow(a[p]) + K - bias", 6.5),
+        ("program.py", "K = 1.0", "K = 2.0", 7.5),
+        ("program.py", "make(0.5)", "make(1.5)", 6.5),
+        ("helper.py", "return RATE * x", "return RATE * x + 10", 16.5),
+        ("helper.py", "RATE = 2.0", "RATE = 3.0", 19.5),
+    ]:
+        program.edit(file, old, new)
+        found = program.run()
+        assert found["value"] == value, new
+        assert found["compiled"] == 1, new
+    program.edit("program.py", "K = 2.0", "K = 2.0  # a comment and a new line\nUNUSED = 1")
+    found = program.run()
+    assert (found["value"], found["compiled"]) == (19.5, 0)
+
+
+OTHERS = """
+import enum, json
+from typing import NamedTuple
+import numpy as np
+import gondwana as gw
+from gondwana.jit import statistics
+
+class Colour(enum.IntEnum):
+    RED = 1
+
+class Model(NamedTuple):
+    rate: float
+
+TABLE = np.array([1.0, 2.0])
+PAIR = (1.0, 2.0)
+MODEL = Model(5.0)
+STEP = gw.X
+
+@gw.foreach
+def kernel(p, a, b):
+    a[p] = Colour.RED.value + TABLE[1] + PAIR[0] + MODEL.rate + b[p + STEP]
+
+b = gw.Array(np.arange(10.0, 16.0))
+a = gw.Array.zeros(b.domain)
+kernel(gw.RectDomain(1, 4), a, b)
+print(json.dumps({"value": a[1], "compiled": statistics.compiled}))
+"""
+
+
+def test_constants_of_all_kinds_belong_to_the_name(program: Program) -> None:
+    program.write("program.py", OTHERS)
+    assert program.run()["value"] == 1 + 2 + 1 + 5 + 12
+    for old, new, value in [
+        ("RED = 1", "RED = 7", 27.0),
+        ("np.array([1.0, 2.0])", "np.array([1.0, 3.0])", 28.0),
+        ("PAIR = (1.0,", "PAIR = (2.0,", 29.0),
+        ("Model(5.0)", "Model(6.0)", 30.0),
+        ("STEP = gw.X", "STEP = -gw.X", 28.0),
+    ]:
+        program.edit("program.py", old, new)
+        assert program.run() == {"value": value, "compiled": 1}, new
+    assert program.run()["compiled"] == 0
+
+
+LARGE = """
+import numpy as np
+import gondwana as gw
+
+TABLE = np.arange(300_000.0)
+
+@gw.foreach
+def kernel(p, a):
+    a[p] = TABLE[p[0] + 299_000]
+
+a = gw.Array.zeros(gw.RectDomain(0, 4))
+kernel(a.domain, a)
+"""
+
+POINTER = """
+import ctypes
+import gondwana as gw
+
+sine = ctypes.CDLL("libm.so.6").sin
+sine.restype, sine.argtypes = ctypes.c_double, [ctypes.c_double]
+
+@gw.foreach
+def kernel(p, a):
+    a[p] = sine(a[p])
+
+a = gw.Array.zeros(gw.RectDomain(0, 4))
+kernel(a.domain, a)
+"""
+
+
+@pytest.mark.parametrize(("source", "said"), [(LARGE, "TABLE"), (POINTER, "address of this process")])
+def test_addresses_of_this_process_are_not_kept(program: Program, source: str, said: str) -> None:
+    program.write("program.py", source)
+    outcome = jobs.run_command([sys.executable, "program.py"], cwd=program.folder, variables=program.variables)
+    assert outcome.status == 1
+    assert f"{said}" in outcome.stderr
+    assert "pass" in outcome.stderr.splitlines()[-1]
+    assert not program.objects
+
+
+RUNTIME = """
+import json, sys
+import numpy as np
+import gondwana as gw
+from gondwana.jit import statistics
+
+@gw.jit
+def sorted_sum(a):
+    work = np.sort(a)
+    if work[0] < 0:
+        raise ValueError("negative")
+    return work.sum() + np.sin(work[0]) + work[1] ** 0.3
+
+value = sorted_sum(np.array([0.0, 3.0, 1.0]))
+try:
+    sorted_sum(np.array([-1.0, 2.0]))
+    error = ""
+except ValueError as problem:
+    error = str(problem)
+print(json.dumps({"value": value, "compiled": statistics.compiled, "error": error}))
+"""
+
+
+def test_code_that_needs_the_run_time_of_the_compiler(program: Program) -> None:
+    program.write("program.py", RUNTIME)
+    first, second = program.run(), program.run()
+    assert first == {"value": 5.0, "compiled": 1, "error": "negative (raised in sorted_sum)"}
+    assert second == first | {"compiled": 0}
+
+
+def test_processes_that_start_together_compile_once(program: Program) -> None:
+    command = [sys.executable, "program.py"]
+    variables = {**jobs.clean_environment(), **program.variables}
+    together = [
+        subprocess.Popen(command, cwd=program.folder, env=variables, stdout=subprocess.PIPE, text=True)
+        for _ in range(8)
+    ]
+    found = [json.loads(process.communicate(timeout=120)[0]) for process in together]
+    assert all(one["value"] == 7.5 for one in found)
+    assert sum(one["compiled"] for one in found) == len(program.objects)
+
+
+DAMAGES = [
+    lambda data: b"nonsense",
+    lambda data: data[: len(cache.MAGIC) + 5],
+    lambda data: data[:-1],
+    lambda data: data[:-400] + bytes(400),
+]
+
+
+def test_a_damaged_entry_is_compiled_again(program: Program) -> None:
+    first = program.run()
+    for damage in DAMAGES:
+        for file in program.objects:
+            file.write_bytes(damage(file.read_bytes()))
+        assert program.run() == first
+    assert program.run()["compiled"] == 0
+
+
+@pytest.mark.parametrize("kind", ["missing", "file", "unwritable"])
+def test_a_folder_that_cannot_be_used_means_no_cache(program: Program, kind: str) -> None:
+    if kind == "missing":
+        program.variables["GONDWANA_CACHE_DIR"] = "/proc/no/such/folder"
+    elif kind == "file":
+        program.cache.write_text("")
+    else:
+        program.cache.mkdir()
+        (program.cache / "objects").mkdir(mode=0o500)
+        if os.access(program.cache / "objects", os.W_OK):
+            pytest.skip("this user may write everywhere")
+    assert program.run()["value"] == 7.5
+    assert program.run()["compiled"] != 0
+
+
+def test_the_folder_is_private_and_named_by_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.folder.cache_clear()
+    monkeypatch.setenv("GONDWANA_CACHE_DIR", str(tmp_path / "here"))
+    try:
+        assert cache.folder() == tmp_path / "here" / "objects"
+        assert stat.S_IMODE((tmp_path / "here" / "objects").stat().st_mode) == 0o700
+    finally:
+        cache.folder.cache_clear()
+
+
+def test_entries_survive_the_way_to_disk() -> None:
+    code = ObjectCode(b"\x7fELF\n\n\x00binary", "name", True, {"footprints": {"0": {"lo": [-1]}}, "result": ""})
+    assert ObjectCode.from_bytes(code.to_bytes()) == code
+    for data in (b"", b"x", cache.MAGIC, cache.MAGIC + b"{}\n", code.to_bytes()[:-1]):
+        assert ObjectCode.from_bytes(data) is None
+
+
+def test_importing_gondwana_starts_nothing() -> None:
+    source = textwrap.dedent("""
+        import sys, threading
+        import gondwana
+        heavy = {"numba", "llvmlite", "mpi4py", "matplotlib", "typer", "rich", "adios2", "xarray", "cuda", "msgspec"}
+        assert not heavy & {name.partition(".")[0] for name in sys.modules}, heavy & set(sys.modules)
+        assert threading.active_count() == 1
+        assert gondwana.world is gondwana.world and "comm" not in vars(gondwana.world)
+    """)
+    outcome = jobs.run_command([sys.executable, "-c", source])
+    assert outcome.status == 0, str(outcome)
