@@ -1,0 +1,170 @@
+"""The division of a domain and the origin of every ghost, against sets of points."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gondwana.arrays.layout import Layout, best_grid
+from gondwana.domains.point import Point
+from gondwana.domains.rect import RectDomain
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    """Small domains of any base on any grid: empty blocks, ghosts wider than blocks, several turns around."""
+    ndim = draw(st.integers(1, 3))
+    shape = [draw(st.integers(1, (12, 7, 4)[ndim - 1])) for _ in range(ndim)]
+    base = [draw(st.integers(-5, 5)) for _ in range(ndim)]
+    grid = tuple(draw(st.integers(1, (6, 4, 3)[ndim - 1])) for _ in range(ndim))
+    ghost = tuple(draw(st.integers(0, (9, 4, 2)[ndim - 1])) for _ in range(ndim))
+    periodic = tuple(draw(st.booleans()) for _ in range(ndim))
+    domain = RectDomain(base, [a + n for a, n in zip(base, shape, strict=True)])
+    return Layout(domain, grid, ghost, periodic, draw(st.sampled_from(["C", "F"])))
+
+
+def ranks(layout: Layout) -> range:
+    return range(math.prod(layout.grid))
+
+
+def home(layout: Layout, p: Point) -> Point | None:
+    """The cell that a ghost cell copies: around the periodic axes, None where there is none."""
+    cell = []
+    for axis, x in enumerate(p):
+        low, n = layout.domain.lo[axis], layout.domain.shape[axis]
+        if layout.periodic[axis]:
+            cell.append((x - low) % n + low)
+        elif low <= x < low + n:
+            cell.append(x)
+        else:
+            return None
+    return Point(cell)
+
+
+def owner(layout: Layout, p: Point) -> int:
+    (rank,) = [rank for rank in ranks(layout) if p in layout.owned(rank)]
+    return rank
+
+
+def outside(layout: Layout, rank: int, p: Point) -> int:
+    """Along how many axes a point lies outside of a rank's block."""
+    block = layout.owned(rank)
+    return sum(not low <= x < high for low, x, high in zip(block.lo, p, block.hi, strict=True))
+
+
+@given(layouts())
+def test_blocks_partition_the_domain(layout: Layout) -> None:
+    blocks = [layout.owned(rank) for rank in ranks(layout)]
+    assert sum(block.size for block in blocks) == layout.domain.size
+    assert all(block <= layout.domain for block in blocks)
+    assert all(a.isdisjoint(b) for a, b in itertools.combinations(blocks, 2))
+    for rank in ranks(layout):
+        assert layout.rank(layout.place(rank)) == rank
+        held = layout.held(rank)
+        assert held == (layout.owned(rank) if layout.owned(rank).is_empty else layout.owned(rank).accrete(layout.ghost))
+    sizes = {n for block in blocks for n in block.shape[:1]} if layout.domain.ndim == 1 else set()
+    assert not sizes or max(sizes) - min(sizes) <= 1
+
+
+@given(layouts(), st.booleans())
+def test_every_ghost_is_filled_once_from_the_cell_it_copies(layout: Layout, corners: bool) -> None:
+    for rank in ranks(layout):
+        held, owned = layout.held(rank), layout.owned(rank)
+        expected = {}
+        for p in held:
+            distance = outside(layout, rank, p) if not owned.is_empty else 0
+            if distance == 0 or (distance > 1 and not corners):
+                continue
+            cell = home(layout, p)
+            if cell is not None:
+                expected[p] = (owner(layout, cell), cell)
+        found: dict[Any, Any] = {}
+        for piece in layout.pieces(rank, corners=corners):
+            assert not piece.target.is_empty
+            assert piece.target + piece.shift <= layout.owned(piece.owner)
+            for p in piece.target:
+                assert p not in found
+                found[p] = (piece.owner, p + piece.shift)
+        assert found == expected
+
+
+@given(layouts(), st.booleans())
+def test_neighbours_are_mutual(layout: Layout, corners: bool) -> None:
+    """Who has ghosts of a rank lends it some: handshakes rely on it."""
+    lenders = {rank: {piece.owner for piece in layout.pieces(rank, corners=corners)} for rank in ranks(layout)}
+    assert all(rank in lenders[other] for rank in lenders for other in lenders[rank])
+
+
+@given(layouts())
+def test_inner_cells_need_no_ghost_of_another_rank(layout: Layout) -> None:
+    for rank in ranks(layout):
+        owned, inner, rim = layout.owned(rank), layout.inner(rank), layout.rim(rank)
+        assert inner <= owned
+        assert (inner | rim) == owned
+        assert inner.isdisjoint(rim)
+        foreign = {p for piece in layout.pieces(rank, corners=True) if piece.owner != rank for p in piece.target}
+        reach = [range(-width, width + 1) for width in layout.ghost]
+        for p in inner:
+            assert not any(p + step in foreign for step in itertools.product(*reach))
+
+
+@given(layouts())
+def test_the_rim_is_no_larger_than_needed(layout: Layout) -> None:
+    """A cell is in the rim only if a whole layer of it needs another rank's ghosts."""
+    for rank in ranks(layout):
+        owned, inner = layout.owned(rank), layout.inner(rank)
+        if owned.is_empty:
+            assert inner.is_empty
+            continue
+        axes = [
+            {
+                sign
+                for piece in layout.pieces(rank, corners=False)
+                if piece.owner != rank
+                for sign in side(piece, owned, axis)
+            }
+            for axis in range(owned.ndim)
+        ]
+        low = [layout.ghost[axis] if -1 in axes[axis] else 0 for axis in range(owned.ndim)]
+        high = [layout.ghost[axis] if 1 in axes[axis] else 0 for axis in range(owned.ndim)]
+        kept = zip(owned.lo, owned.hi, low, high, strict=True)
+        assert inner == RectDomain(*zip(*[(a + lower, b - upper) for a, b, lower, upper in kept], strict=True))
+
+
+def side(piece: Any, owned: RectDomain, axis: int) -> set[int]:
+    low, high = piece.target.lo[axis], piece.target.hi[axis]
+    return ({-1} if high <= owned.lo[axis] else set()) | ({1} if low >= owned.hi[axis] else set())
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=4), st.integers(1, 24), st.integers(0, 2), st.sampled_from("CF")
+)
+def test_the_best_grid_uses_all_ranks_and_leaves_few_idle(shape: list[int], count: int, ghost: int, order: Any) -> None:
+    grid = best_grid(tuple(shape), count, (ghost,) * len(shape), order)
+    assert math.prod(grid) == count
+    busy = math.prod(min(parts, n) for parts, n in zip(grid, shape, strict=True))
+    others = [g for g in itertools.product(range(1, count + 1), repeat=len(shape)) if math.prod(g) == count]
+    assert busy == max(math.prod(min(parts, n) for parts, n in zip(g, shape, strict=True)) for g in others)
+
+
+@pytest.mark.parametrize(
+    ("shape", "count", "order", "expected"),
+    [
+        ((64, 64, 64), 1, "C", (1, 1, 1)),
+        ((64, 64, 64), 2, "C", (2, 1, 1)),
+        ((64, 64, 64), 2, "F", (1, 1, 2)),
+        ((64, 64, 64), 4, "C", (4, 1, 1)),
+        ((64, 64, 64), 8, "C", (4, 2, 1)),
+        ((64, 64, 64), 8, "F", (1, 2, 4)),
+        ((1000, 10), 4, "C", (4, 1)),
+        ((3, 4, 200), 6, "C", (1, 1, 6)),
+        ((100,), 7, "C", (7,)),
+    ],
+)
+def test_grids_that_one_would_choose(shape: Any, count: int, order: Any, expected: Any) -> None:
+    assert best_grid(shape, count, (1,) * len(shape), order) == expected
