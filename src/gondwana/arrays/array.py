@@ -23,8 +23,7 @@ class Array:
 
     Elements are indexed by points in the coordinates of the domain: `a[p]`, `a[3, -1]`; slices are half-open in those
     coordinates; `a[domain]` is the view restricted to it. Views (`restrict`, `shrink`, `translate`, `slice`, `permute`,
-    `inject`,
-    `project`) share memory. `numpy()` is the same memory as an ndarray.
+    `inject`, `project`) share memory. `numpy()` is the same memory as an ndarray.
 
     Args:
         data: the elements; its axes are those of the domain. Shared, not copied.
@@ -77,7 +76,7 @@ class Array:
     def full(
         cls, domain: RectDomain, value: Any, dtype: npt.DTypeLike | None = None, *, order: MemoryOrder = "C"
     ) -> Array:
-        """Return an array of one value everywhere. Local. Arguments as for `empty`; default dtype: that of the value."""
+        """Return an array of one value everywhere. Local. Arguments as for `empty`; default dtype: the value's."""
         return cls(np.full(domain.shape, value, dtype, order), domain)
 
     @property
@@ -204,8 +203,7 @@ class Array:
         """Copy the elements at the points that both arrays have. Local.
 
         This is Titanium's array copy: the intersection of the two index domains decides what moves, values are cast to
-        the
-        dtype of this array.
+        the dtype of this array.
 
         Args:
             other: an array of the same number of axes; may share memory with this one.

@@ -12,7 +12,7 @@ LOOPS = 5
 """Strided loops of a copy besides its contiguous run: enough for arrays of six axes."""
 
 ROW = 3 + 3 * LOOPS
-"""Integers of a row: source, destination, element (0: a run of `counts[-1]` bytes), then counts and strides, in bytes."""
+"""Integers of a row: source, destination, element (0: runs of `counts[-1]` bytes), then counts and strides in bytes."""
 
 Row = list[int]
 

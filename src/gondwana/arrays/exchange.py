@@ -1,11 +1,9 @@
 """Filling ghosts: what one call of `exchange` moves, by which path, and the handshakes that make it safe.
 
 A rank writes its cells straight into the ghosts of its neighbours on the node. For each pair and direction there are
-two
-counters of rounds, one writer each, on their own cache lines: `entered` ("my ghosts may be overwritten and my cells are
-final in round n")
-and `ready` ("your ghosts of round n are there"). There is no other synchronisation on a node. To ranks of other nodes
-one message each goes by persistent MPI requests, packed and unpacked by compiled code.
+two counters of rounds, one writer each, on their own cache lines: `entered` ("my ghosts may be overwritten and my cells
+are final in round n") and `ready` ("your ghosts of round n are there"). There is no other synchronisation on a node. To
+ranks of other nodes one message each goes by persistent MPI requests, packed and unpacked by compiled code.
 """
 
 from __future__ import annotations
@@ -97,7 +95,7 @@ class Exchange:
         if not self._pending:
             return True
         there = _finish.call(self._plan_address, 1) == 1
-        if there and all([request.test() for message in self._messages for request in message.requests]):
+        if there and all(request.test() for message in self._messages for request in message.requests):
             self._unpack()
         return not self._pending
 
@@ -190,17 +188,15 @@ def exchange(*arrays: GlobalArray, corners: bool = False) -> Exchange:
     """Start to fill the ghosts of arrays from the cells of the neighbours. Collective over their team; does not wait.
 
     The first call for these arrays makes a plan (blocking); later calls cost microseconds. Between the call and
-    `wait()` of what
-    it returns, this rank may read and write everything but the ghosts and may not change its own cells; `.inner` is
-    what can be computed
-    meanwhile. After `wait()` the ghosts are there and the cells may change. Several arrays in one call share
-    handshakes and messages. Ghosts outside of a domain that is not periodic keep what they have.
+    `wait()` of what it returns, this rank may read and write everything but the ghosts and may not change its own
+    cells; `.inner` is what can be computed meanwhile. After `wait()` the ghosts are there and the cells may change.
+    Several arrays in one call share handshakes and messages. Ghosts outside of a domain that is not periodic keep what
+    they have.
 
     Args:
         *arrays: global arrays of one team, of any shapes, dtypes and ghost widths.
         corners: fill also the ghosts that lie outside along several axes, from all diagonal neighbours at once;
-            stencils with
-            neighbours along the axes only do not need them.
+            stencils with neighbours along the axes only do not need them.
 
     Returns:
         What is under way: `wait()` for it before the next exchange of the same arrays.

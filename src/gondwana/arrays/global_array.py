@@ -25,10 +25,8 @@ class GlobalArray:
     """An array on a domain that is divided over a team: each rank holds one block and ghost cells around it.
 
     Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` (collective over team); everything but `exchange` and
-    `to_numpy` is
-    local. Coordinates are global on every rank: `T.local[p]` and `T.block(rank)[p]` mean the same cell p where both
-    hold it. Blocks live in
-    memory that the ranks of a node share.
+    `to_numpy` is local. Coordinates are global on every rank: `T.local[p]` and `T.block(rank)[p]` mean the same cell p
+    where both hold it. Blocks live in memory that the ranks of a node share.
 
     Kernels take a global array for its local part.
 
@@ -86,7 +84,7 @@ class GlobalArray:
 
     @functools.cached_property
     def inner(self) -> RectDomain:
-        """The owned cells that can be computed while `exchange` is under way: farther than the ghost width from other ranks."""
+        """The owned cells that can be computed during `exchange`: farther than the ghost width from other ranks."""
         return self.layout.inner(self.team.rank)
 
     @functools.cached_property

@@ -85,8 +85,7 @@ class Layout:
         """Where the ghost cells of a rank come from.
 
         Blocks thinner than the ghosts have several owners along an axis, and a small periodic domain may come around
-        more than
-        once; ghosts outside of a domain that is not periodic come from nowhere.
+        more than once; ghosts outside of a domain that is not periodic come from nowhere.
 
         Args:
             rank: whose ghosts.

@@ -22,11 +22,11 @@ LINK = 7
 ROUND, LINKS, LINKS_AT, ROWS_AT, OWN = range(5)
 _SPINS_BEFORE_YIELD = 500
 _AHEAD = 32
-"""Elements between a prefetch and its use: 1.5 times faster across the contiguous axis of a 128^3 block than without."""
+"""Elements between a prefetch and its use: faces of 128^2 across the contiguous axis go 1.5 times as fast with it."""
 _KEEP_IN_CACHE, _DATA = 3, 1
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
     """Copy a run of bytes."""
 
@@ -44,7 +44,7 @@ def _move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
 
 
 def _prefetcher(write: int) -> Any:
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def prefetch(typingctx: Any, address: Any) -> Any:
         """Ask for the cache line at an address, which need not exist."""
 
@@ -72,7 +72,7 @@ def _line_mover(bits: int) -> Any:
     Each element has a cache line of its own on both sides, too far apart for the processor to foresee.
     """
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def move(typingctx: Any, target: Any, source: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = ir.IntType(bits).as_pointer()
@@ -122,7 +122,7 @@ def _at(row: int, word: int) -> int:
 @inlined
 def _alike(row: int, other: int) -> bool:
     """Whether two rows have the same element and the same counts."""
-    for word in range(2, SOURCES):
+    for word in range(2, SOURCES):  # noqa: SIM110  (compiled: no generators)
         if _at(row, word) != _at(other, word):
             return False
     return True

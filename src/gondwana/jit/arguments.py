@@ -1,8 +1,7 @@
 """How Python values become arguments of compiled code: a hashable description and the bytes that carry the value.
 
 The description (a spec) selects the compiled version, the bytes are copied into the argument block of the call. Objects
-of
-upper layers take part by a method `__gondwana_argument__()` that returns the pair. Nothing here needs Numba, so a
+of upper layers take part by a method `__gondwana_argument__()` that returns the pair. Nothing here needs Numba, so a
 call whose machine code is in the cache never loads it.
 """
 
@@ -158,7 +157,7 @@ def holds_array(spec: Spec) -> bool:
 
 
 def array_specs(specs: tuple[Spec, ...]) -> list[ArraySpec]:
-    """Return the specs of the Gondwana arrays among arguments, those inside tuples too, in order of their slots. Local."""
+    """Return the specs of the Gondwana arrays among arguments, inside tuples too, in order of their slots. Local."""
     found: list[ArraySpec] = []
     for spec in specs:
         if isinstance(spec, ArraySpec):

@@ -1,8 +1,7 @@
 """From Python functions to relocatable machine code: the one file that drives Numba's compiler.
 
 An entry is a C function of 64-bit integers. Inside it, errors of compiled code do not unwind: `guarded` turns them into
-a
-status word in the argument block, which the caller turns back into the Python exception.
+a status word in the argument block, which the caller turns back into the Python exception.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 
 
 def device_function(function: pytypes.FunctionType, *, contract: bool = False) -> Any:
-    """A function for use inside compiled code: inlined into its caller, NumPy's arithmetic (no exceptions of floats)."""
+    """A function for use inside compiled code: inlined into its caller, with NumPy's arithmetic (1/0 is inf)."""
     fastmath = {"contract"} if contract else False
     return numba.njit(forceinline=True, error_model="numpy", fastmath=fastmath, pipeline_class=literals.Compiler)(
         function
@@ -40,12 +39,12 @@ def device_function(function: pytypes.FunctionType, *, contract: bool = False) -
 
 
 @typeof_impl.register(Compilable)
-def _typeof_jit_function(value: JitFunction, context: Any) -> Any:
+def _typeof_jit_function(value: JitFunction[..., Any], context: Any) -> Any:
     """Let compiled code call what `@gw.jit` decorates."""
     return types.Dispatcher(_device_twin(value))
 
 
-def _device_twin(value: JitFunction) -> Any:
+def _device_twin(value: JitFunction[..., Any]) -> Any:
     if value.device_twin is None:
         value.device_twin = device_function(value.py_func)
     return value.device_twin

@@ -22,7 +22,7 @@ def raise_from_block(block: Any, name: str) -> None:
 
 
 def _exception(address: int, name: str) -> BaseException:
-    """Decode Numba's description of an exception: a pointer to a pickle, its size, and more for arguments known late."""
+    """Decode Numba's description of an exception: a pointer to a pickle, its size, and more that is known late."""
     pointer, size = ctypes.c_void_p.from_address(address).value, ctypes.c_int32.from_address(address + 8).value
     if pointer is None or size <= 0:
         return RuntimeError(f"{name} raised an exception in compiled code")

@@ -1,9 +1,8 @@
 """A name for what a function would compile to: equal names mean equal machine code.
 
 The name covers the byte code of the function, of every function that it reaches, the constants that it takes from
-globals
-and closures, and the versions of everything that turns them into machine code. An edit in another file therefore
-invalidates the cache, which Numba's own cache misses.
+globals and closures, and the versions of everything that turns them into machine code. An edit in another file
+therefore invalidates the cache, which Numba's own cache misses.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: s
             )
         digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
     elif isinstance(value, enum.EnumMeta):
-        digest.update(f"{value.__qualname__}{[(member.name, member.value) for member in value]}".encode())
+        digest.update(f"{value.__qualname__}{list(value.__members__.items())}".encode())
     elif isinstance(value, tuple):
         digest.update(f"{type(value).__qualname__}{getattr(value, '_fields', '')}".encode())
         for item in value:

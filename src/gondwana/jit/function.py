@@ -7,7 +7,7 @@ import functools
 import hashlib
 import types as pytypes
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class JitFunction(Compilable, Generic[P, R]):
         parameters(function)
         self.py_func = function
         self.device_twin: Any = None
+        self._name = function.__qualname__
         self._entries: dict[tuple[Spec, ...], tuple[Any, tuple[str, ...] | str]] = {}
         functools.update_wrapper(self, function)
 
@@ -56,8 +57,8 @@ class JitFunction(Compilable, Generic[P, R]):
         head = (ctypes.c_int64 * HEADER_WORDS)(0, 0, ctypes.addressof(out))
         block = ctypes.create_string_buffer(bytes(head) + b"".join(data for _, data in described))
         entry(ctypes.addressof(block))
-        raise_from_block(block, self.__qualname__)
-        return _unpack_result(bytes(out), results)
+        raise_from_block(block, self._name)
+        return cast(R, _unpack_result(bytes(out), results))
 
     def _compile(self, specs: tuple[Spec, ...]) -> tuple[Any, tuple[str, ...] | str]:
         def build() -> cache.ObjectCode:
@@ -66,8 +67,8 @@ class JitFunction(Compilable, Generic[P, R]):
             return compile_call(self.py_func, specs, working_precision(specs))
 
         code = obtain(("call", fingerprint(self.py_func), repr(specs)), build)
-        results = code.about["results"]
-        names = results if isinstance(results, str) else tuple(results)  # type: ignore[arg-type]
+        results = cast("str | list[str]", code.about["results"])
+        names = results if isinstance(results, str) else tuple(results)
         self._entries[specs] = machine.callable_at(machine.link(code), 1), names
         return self._entries[specs]
 

@@ -2,8 +2,8 @@
 
 Numba types the literal 6.0 as float64, and an integer times a float32 as float64, so that `6 * u[p]` on float32 arrays
 would be calculated in float64: slower, and not what the user wrote. In functions to which nothing wider than float32
-comes
-in, this pass makes literals and constants float32 and replaces the operators by ones that keep float32 beside integers.
+comes in, this pass makes literals and constants float32 and replaces the operators by ones that keep float32 beside
+integers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gondwana's own compiled helpers: named by module and function, so that their source is imported only to compile it."""
+"""Gondwana's own compiled helpers: named by module and function, so that a source is imported only to compile it."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """How compiled code sees `Point` and `Offset`.
 
 A point that was reached from the index point of a kernel by constant offsets carries the sum of them in its type.
-Neighbour
-accesses therefore become one base address with immediate displacements, and the compiler knows the exact footprint
-of a stencil on each array (see `views`), so that a launch can be checked before it touches memory.
+Neighbour accesses therefore become one base address with immediate displacements, and the compiler knows the exact
+footprint of a stencil on each array (see `views`), so that a launch can be checked before it touches memory.
 """
 
 from __future__ import annotations

@@ -60,8 +60,7 @@ def threads() -> int:
     """Return how many threads of this rank run kernels. Local.
 
     Set by `set_threads`, else by `GONDWANA_THREADS` (which `gondwana run -t` sets), else the cores that this process
-    may
-    use divided by the ranks that share them.
+    may use divided by the ranks that share them.
     """
     if _wanted is not None:
         return _wanted

@@ -2,8 +2,7 @@
 
 The element at point p lies at `origin + sum(p[i] * stride[i])`: `origin` is where the point zero is or would be, so
 negative coordinates need no special treatment and no wrap. Each array of a kernel has its own slot; its loads and
-stores are
-marked as not touching the other slots (LLVM's scoped no-alias), which is what `restrict` gives a C compiler.
+stores are marked as not touching the other slots (LLVM's scoped no-alias), which is what `restrict` gives a C compiler.
 """
 
 from __future__ import annotations

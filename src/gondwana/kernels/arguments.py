@@ -97,6 +97,6 @@ def check_reach(
         if not held.is_dense and all(rect + corner <= held for rect in domain.rects for corner in corners):
             continue
         raise UsageError(
-            f"{name} on {domain} touches {parameters[slot]} on {touched}, but {parameters[slot]} has elements on {held} "
-            "only: use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
+            f"{name} on {domain} touches {parameters[slot]} on {touched}, "
+            f"but {parameters[slot]} has elements on {held} only: use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
         )

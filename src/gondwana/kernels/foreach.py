@@ -38,6 +38,7 @@ class Kernel:
         if not names:
             raise TypeError(f"the kernel {function.__qualname__} needs the point as its first parameter")
         self.py_func = function
+        self._name = function.__qualname__
         self._parameters = names[1:]
         self._operation = operation
         self._contract = contract
@@ -45,13 +46,13 @@ class Kernel:
         self._versions: dict[Variant, Loaded] = {}
         self._remembered: dict[tuple[Any, ...], tuple[Loaded, Boxes, IndexSet]] = {}
         self._interpreted = os.environ.get("GONDWANA_INTERPRET", "0") not in ("", "0")
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(self, function)  # type: ignore[arg-type]
 
     def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Boxes, bytes]:
         """Describe and check the arguments; find or compile the version for them.
 
-        A launch is remembered by the identity of the domain and of the specs, and by the descriptors of the arrays, which
-        say all of where they lie: a launch like an earlier one costs a few microseconds.
+        A launch is remembered by the identity of the domain and of the specs, and by the descriptors of the arrays,
+        which say all of where they lie: a launch like an earlier one costs a few microseconds.
         """
         key: list[Any] = [id(domain)]
         data = []
@@ -72,11 +73,11 @@ class Kernel:
     ) -> tuple[Loaded, Boxes, IndexSet]:
         if not isinstance(domain, IndexSet):
             raise UsageError(
-                f"{self.__qualname__} runs over a RectDomain or a Domain, not over {domain!r}: "
+                f"{self._name} runs over a RectDomain or a Domain, not over {domain!r}: "
                 "call it as kernel(domain, arguments...), for instance with array.domain or global_array.owned"
             )
         if not 1 <= domain.ndim <= 4:
-            raise UsageError(f"{self.__qualname__} runs over domains of 1 to 4 axes, not {domain.ndim}")
+            raise UsageError(f"{self._name} runs over domains of 1 to 4 axes, not {domain.ndim}")
         order = self._order(specs, domain.ndim)
         rows, count, dense = boxes.table(domain, order)
         layouts = [_strides(array) for array in arrays]
@@ -86,7 +87,7 @@ class Kernel:
         if overlapping(arrays, loaded.footprints):
             loaded = self._version(replace(variant, disjoint=False))
         names = array_names(self._parameters, specs)
-        check_reach(self.__qualname__, names, domain, arrays, loaded.footprints)
+        check_reach(self._name, names, domain, arrays, loaded.footprints)
         if len(self._remembered) >= _MEMO:
             self._remembered.clear()
         # The domain is kept so that its identity, which the key holds, stays its own; specs live for ever.
@@ -138,7 +139,7 @@ class Foreach(Kernel):
         loaded, table, data = self._prepare(domain, arguments)
         if table.points:
             count = thread_count(table.points)
-            launch(loaded, table, data, self.__qualname__, count=count, flags=self._flags)
+            launch(loaded, table, data, self._name, count=count, flags=self._flags)
 
 
 @overload
@@ -160,8 +161,7 @@ def foreach(
         function: `f(p, *arguments)`; `p` is the point, arrays are indexed by points in the coordinates of their
             domains.
         contract: allow the compiler to fuse `a * b + c` into one rounding. Faster on small data; results then may
-            differ in
-            the last bits between blocks of different shapes.
+            differ in the last bits between blocks of different shapes.
         flush_subnormals: treat subnormal numbers as zero on all threads while the kernel runs (they cost up to 30 times
             the time of normal ones); changes values below 1.2e-38 in float32 and 2.2e-308 in float64 only.
 

@@ -1,8 +1,8 @@
 """Counter-based random numbers: a function of (seed, point, step), so independent of ranks, threads and tiles.
 
-Philox4x32-10 of J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11.
-The same source runs interpreted and compiled: sums and products are masked to 32 bits, so wrapped 64-bit arithmetic
-gives the bits that Python's long integers give.
+Philox4x32-10 of J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11. The same
+source runs interpreted and compiled: sums and products are masked to 32 bits, so wrapped 64-bit arithmetic gives the
+bits that Python's long integers give.
 """
 
 from __future__ import annotations
@@ -25,8 +25,12 @@ def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, i
     """Return the four 32-bit words of Philox4x32-10 for a counter and a key. Local.
 
     Args:
-        c0, c1, c2, c3: the counter, 32 bits each.
-        k0, k1: the key, 32 bits each.
+        c0: first word of the counter, 32 bits.
+        c1: second word of the counter.
+        c2: third word of the counter.
+        c3: fourth word of the counter.
+        k0: first word of the key, 32 bits.
+        k1: second word of the key.
 
     Returns:
         Four integers in [0, 2**32).

@@ -59,9 +59,7 @@ class Reduce(Kernel):
         loaded, table, data = self._prepare(domain, arguments)
         count = max(1, thread_count(table.points))
         results = (ctypes.c_char * (count * exact.STRIDE))()
-        launch(
-            loaded, table, data, self.__qualname__, count=count, flags=self._flags, results=ctypes.addressof(results)
-        )
+        launch(loaded, table, data, self._name, count=count, flags=self._flags, results=ctypes.addressof(results))
         if self.op == "fsum":
             words = np.frombuffer(memoryview(results), np.int64).reshape(count, -1)[:, : exact.WORDS]
             return [exact.normalise(row) for row in words]
@@ -94,8 +92,7 @@ def reduce(
     Args:
         function: `f(p, *arguments)` returns a real number or a bool; see `foreach` for the rest.
         op: "sum" adds in float64 (or int64) in an order that depends on threads and blocks; "fsum" adds float64 exactly
-            and
-            rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere gives NaN).
+            and rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere gives NaN).
         flush_subnormals: as for `foreach`.
 
     Returns:
@@ -110,7 +107,6 @@ def reduce(
         >>> total(a.domain, a)
         1.0
     """
-
     if op not in _OPERATIONS:
         raise UsageError(f"@gw.reduce(op={op!r}): the operations are {', '.join(_OPERATIONS)}")
 

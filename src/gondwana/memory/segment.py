@@ -2,8 +2,7 @@
 
 A segment is an anonymous file in memory (Linux `memfd`): it has no name in any folder, so a job that is killed leaves
 nothing behind. A rank publishes the file once; a peer maps it when it first looks at it. Freeing is local: the memory
-lives as long as
-anybody maps it.
+lives as long as anybody maps it.
 """
 
 from __future__ import annotations
@@ -83,8 +82,7 @@ class Segment:
         """Return the memory of a rank of this node as bytes, writable, without a copy. Local.
 
         Stores of one rank become visible to the others in order on x86; ordering across ranks is the caller's, by flags
-        or a
-        barrier.
+        or a barrier.
 
         Raises:
             UsageError: `rank` is on another node, or not in the team.

@@ -1,11 +1,10 @@
 """The Gray-Scott model: two reacting, diffusing species on a grid of unit spacing.
 
-    dU/dt = Du lap(U) - U V^2 + F (1 - U) + n r
-    dV/dt = Dv lap(V) + U V^2 - (F + k) V
+    dU/dt = Du lap(U) - U V^2 + F (1 - U) + n r dV/dt = Dv lap(V) + U V^2 - (F + k) V
 
-r is uniform in [-1, 1), drawn anew for each cell and step; lap is the normalised seven-point Laplacian
-(sum of six neighbours - 6 centre)/6. Explicit Euler: all terms at the old time. J. Pearson, Science 261, 189 (1993);
-in the form of the ADIOS2 example and of W. Godoy et al., SC-W 2023, doi 10.1145/3624062.3624278.
+r is uniform in [-1, 1), drawn anew for each cell and step; lap is the normalised seven-point Laplacian (sum of six
+neighbours - 6 centre)/6. Explicit Euler: all terms at the old time. J. Pearson, Science 261, 189 (1993); in the form of
+the ADIOS2 example and of W. Godoy et al., SC-W 2023, doi 10.1145/3624062.3624278.
 """
 
 from __future__ import annotations

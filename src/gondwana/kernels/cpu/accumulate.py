@@ -23,18 +23,18 @@ from gondwana.kernels.exact import SPECIAL, STRIDE
 _RESULTS = 16
 
 
-@numba.njit(forceinline=True)  # type: ignore[misc]
+@numba.njit(forceinline=True)
 def no_start(block: int, thread: int) -> int:
     """Start of a sweep that folds nothing."""
     return 0
 
 
-@numba.njit(forceinline=True)  # type: ignore[misc]
+@numba.njit(forceinline=True)
 def no_store(block: int, thread: int, total: int) -> None:
     """End of a sweep that folds nothing."""
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _put(typingctx: Any, address: Any, value: Any) -> Any:
     """Store a 64-bit number at an address."""
 
@@ -45,7 +45,7 @@ def _put(typingctx: Any, address: Any, value: Any) -> Any:
     return types.none(types.int64, value), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _add_in_any_order(typingctx: Any, a: Any, b: Any) -> Any:
     """A sum that LLVM may reassociate, so that it can use vectors."""
 
@@ -55,7 +55,7 @@ def _add_in_any_order(typingctx: Any, a: Any, b: Any) -> Any:
     return types.float64(types.float64, types.float64), codegen
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _bits(typingctx: Any, value: Any) -> Any:
     """The bits of a float64."""
 
@@ -65,27 +65,27 @@ def _bits(typingctx: Any, value: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-@numba.njit(forceinline=True)  # type: ignore[misc]
+@numba.njit(forceinline=True)
 def _smaller(a: Any, b: Any) -> Any:
     return a if a < b or a != a else b
 
 
-@numba.njit(forceinline=True)  # type: ignore[misc]
+@numba.njit(forceinline=True)
 def _larger(a: Any, b: Any) -> Any:
     return a if a > b or a != a else b
 
 
-@numba.njit(forceinline=True)  # type: ignore[misc]
+@numba.njit(forceinline=True)
 def _sum(a: Any, b: Any) -> Any:
     return a + b
 
 
-@numba.njit(forceinline=True)  # type: ignore[misc]
+@numba.njit(forceinline=True)
 def _product(a: Any, b: Any) -> Any:
     return a * b
 
 
-@numba.njit  # type: ignore[misc]
+@numba.njit
 def _add_exactly(digits: int, value: float) -> int:
     """Add a float64 to the fixed-point number at an address."""
     bits = _bits(value)
@@ -146,15 +146,15 @@ def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
     }[operation]
     identity = int(first) if integer else float(first)
 
-    @numba.njit(forceinline=True, error_model="numpy")  # type: ignore[misc]
+    @numba.njit(forceinline=True, error_model="numpy")
     def step(total: Any, p: Any, args: Any) -> Any:
         return combine(total, kind(kernel(p, *args)))
 
-    @numba.njit(forceinline=True)  # type: ignore[misc]
+    @numba.njit(forceinline=True)
     def start(block: int, thread: int) -> Any:
         return kind(identity)
 
-    @numba.njit(forceinline=True)  # type: ignore[misc]
+    @numba.njit(forceinline=True)
     def store(block: int, thread: int, total: Any) -> None:
         _put(load_word(block + _RESULTS) + thread * STRIDE, total)
 
@@ -162,11 +162,11 @@ def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
 
 
 def _exact_folding(kernel: Any) -> Folding:
-    @numba.njit(forceinline=True, error_model="numpy")  # type: ignore[misc]
+    @numba.njit(forceinline=True, error_model="numpy")
     def step(total: Any, p: Any, args: Any) -> Any:
         return _add_exactly(total, types.float64(kernel(p, *args)))
 
-    @numba.njit(forceinline=True)  # type: ignore[misc]
+    @numba.njit(forceinline=True)
     def start(block: int, thread: int) -> Any:
         return load_word(block + _RESULTS) + thread * STRIDE
 

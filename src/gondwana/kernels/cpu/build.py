@@ -61,7 +61,7 @@ def _scopes(variant: Variant) -> int:
 def _folding(function: pytypes.FunctionType, kernel: Any, variant: Variant) -> Folding:
     if variant.operation is None:
 
-        @numba.njit(forceinline=True, error_model="numpy")  # type: ignore[misc]
+        @numba.njit(forceinline=True, error_model="numpy")
         def step(total: Any, p: Any, args: Any) -> Any:
             kernel(p, *args)
             return total

@@ -1,8 +1,7 @@
 """The loops around a kernel, as the compiler sees them: plain nests over dense rows. Imports Numba.
 
 A sweep gives each thread a contiguous range of rows (a row is a run along the innermost loop), the same for every
-launch on
-the same domain. `step(total, p, args)` runs the kernel at one point and folds its value into `total`.
+launch on the same domain. `step(total, p, args)` runs the kernel at one point and folds its value into `total`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def box_reader(ndim: int) -> Any:
     count = 3 * ndim
     result = types.UniTuple(types.int64, count)
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def read_box(typingctx: Any, block: Any, number: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             word = ir.IntType(64)
@@ -44,7 +43,7 @@ def point_maker(ndim: int, order: Order) -> Any:
     """A compiled function: the index point at loop coordinates, which run from the outermost loop inwards."""
     kind = PointType(ndim, (0,) * ndim)
 
-    @intrinsic  # type: ignore[misc]
+    @intrinsic
     def make_point(typingctx: Any, loops: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             values = [builder.extract_value(args[0], i) for i in range(ndim)]
@@ -76,7 +75,7 @@ def sweep(ndim: int, order: Order, dense: bool, step: Any, load: Any, start: Any
 def _dense_row(ndim: int, point: Any, step: Any) -> Any:
     import numba
 
-    @numba.njit(forceinline=True, error_model="numpy")  # type: ignore[misc]
+    @numba.njit(forceinline=True, error_model="numpy")
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
         for i in range(begin, end):
             total = step(total, point((*head, first + i)), args)
@@ -88,7 +87,7 @@ def _dense_row(ndim: int, point: Any, step: Any) -> Any:
 def _strided_row(ndim: int, point: Any, step: Any) -> Any:
     import numba
 
-    @numba.njit(forceinline=True, error_model="numpy")  # type: ignore[misc]
+    @numba.njit(forceinline=True, error_model="numpy")
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
         for i in range(begin, end):
             total = step(total, point((*head, first + stride * i)), args)
