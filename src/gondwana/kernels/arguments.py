@@ -98,5 +98,6 @@ def check_reach(
             continue
         raise UsageError(
             f"{name} on {domain} touches {parameters[slot]} on {touched}, "
-            f"but {parameters[slot]} has elements on {held} only: use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
+            f"but {parameters[slot]} has elements on {held} only: "
+            "use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
         )
