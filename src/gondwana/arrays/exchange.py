@@ -8,6 +8,7 @@ ranks of other nodes one message each goes by persistent MPI requests, packed an
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,11 @@ class Exchange:
         self._build_links(near)
         self._messages = [self._message(rank) for rank in neighbours if rank not in node]
         self.moved = self._bytes(neighbours)
+        # From here on the memory is needed, not the arrays: they may go, and this with them, without a cycle.
+        self._memory = [array.block(rank) for array in arrays for rank in (self._team.rank, *near)]
+        del self._arrays
+        requests = [request for message in self._messages for request in message.requests]
+        weakref.finalize(self, _give_back, requests).atexit = False
 
     def start(self) -> Exchange:
         """Begin a round. Collective over team; does not wait for other ranks."""
@@ -184,6 +190,20 @@ class Exchange:
         return buffer, parts
 
 
+def _give_back(requests: list[PersistentRequest]) -> None:
+    """Free requests, but not those that MPI still works on."""
+    for request in requests:
+        if request.test():
+            request.free()
+
+
+def _forget(first: weakref.ref[GlobalArray], key: tuple[int | bool, ...]) -> None:
+    """Drop the plan of a call when one of its arrays is gone."""
+    array = first()
+    if array is not None:
+        array.exchanges.pop(key, None)
+
+
 def exchange(*arrays: GlobalArray, corners: bool = False) -> Exchange:
     """Start to fill the ghosts of arrays from the cells of the neighbours. Collective over their team; does not wait.
 
@@ -222,4 +242,6 @@ def exchange(*arrays: GlobalArray, corners: bool = False) -> Exchange:
     plan = arrays[0].exchanges.get(key)
     if plan is None:
         plan = arrays[0].exchanges[key] = Exchange(arrays, corners)
+        for array in arrays[1:]:
+            weakref.finalize(array, _forget, weakref.ref(arrays[0]), key).atexit = False
     return plan.start()

@@ -10,6 +10,7 @@ import numpy as np
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.layout import Layout
 from gondwana.domains import IndexSet, RectDomain
+from gondwana.errors import UsageError
 from gondwana.jit.arguments import Described
 from gondwana.memory.segment import Segment
 from gondwana.world import Team, wait_all
@@ -145,7 +146,14 @@ class GlobalArray:
 
         Returns:
             The array, of shape `domain.shape`; None on ranks other than `root`.
+
+        Raises:
+            UsageError: there is no such rank.
         """
+        if root is not None and root not in range(self.team.size):
+            raise UsageError(
+                f"root={root!r}: the ranks of {self.team.name} are 0 to {self.team.size - 1}, or None for all"
+            )
         receivers = range(self.team.size) if root is None else (root,)
         mine = np.ascontiguousarray(self.local.restrict(self.owned).numpy())
         sends = [self.team.Isend(mine, rank, _GATHER_TAG) for rank in receivers if mine.size]
