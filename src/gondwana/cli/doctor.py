@@ -111,7 +111,7 @@ def versions() -> Iterator[Finding]:
         reason = done.stderr.strip().splitlines()[-1]
         yield Finding("adios2", Verdict.FAIL, f"{version} cannot be imported: {reason}", "reinstall adios2")
     else:
-        kind = "with MPI" if done.stdout.strip() == "True" else "without MPI: one writer per node"
+        kind = "with MPI" if done.stdout.strip() == "True" else "without MPI: one process writes a dataset for all ranks"
         yield Finding("adios2", Verdict.OK, f"{version}, {kind}")
 
 

@@ -17,7 +17,7 @@ PASSES_THE_REST_ON = {"allow_interspersed_args": False}
 
 app = typer.Typer(
     name="gondwana",
-    help="Parallel Python at the speed of C with MPI: run programs on many ranks, look at their data, measure them.",
+    help="Run parallel Python programs on many ranks, look at their data, and measure them beside C.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

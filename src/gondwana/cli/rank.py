@@ -31,6 +31,7 @@ def main(target: str, arguments: list[str]) -> int:
 
 def run_app(name: str, arguments: list[str]) -> int:
     """Run the application ``name``; rank 0 checks its settings first. Collective over all ranks."""
+    sys.argv = [f"gondwana run {name}", *arguments]  # what datasets tell of their origin
     app = importlib.import_module(registry[name])
     if is_first():
         launch = launcher.detect()

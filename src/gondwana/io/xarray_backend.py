@@ -34,7 +34,6 @@ class BPBackend(BackendEntrypoint):
     """
 
     description = "ADIOS2 BP datasets, by Gondwana"
-    url = "https://gondwana.readthedocs.io"
     open_dataset_parameters: ClassVar[tuple[str, ...]] = ("filename_or_obj", "drop_variables")
 
     def open_dataset(self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None) -> xr.Dataset:
