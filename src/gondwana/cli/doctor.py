@@ -111,7 +111,8 @@ def versions() -> Iterator[Finding]:
         reason = done.stderr.strip().splitlines()[-1]
         yield Finding("adios2", Verdict.FAIL, f"{version} cannot be imported: {reason}", "reinstall adios2")
     else:
-        kind = "with MPI" if done.stdout.strip() == "True" else "without MPI: one process writes a dataset for all ranks"
+        has_mpi = done.stdout.strip() == "True"
+        kind = "with MPI" if has_mpi else "without MPI: one process writes a dataset for all ranks"
         yield Finding("adios2", Verdict.OK, f"{version}, {kind}")
 
 
