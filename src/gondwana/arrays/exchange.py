@@ -8,6 +8,7 @@ ranks of other nodes one message each goes by persistent MPI requests, packed an
 
 from __future__ import annotations
 
+import os
 import weakref
 from dataclasses import dataclass
 
@@ -32,6 +33,8 @@ _LINE = 128
 _ENTER, _READY = 0, _LINE
 _SPINS = 100_000
 """Looks before a waiting rank returns to Python, where signals are seen."""
+_FEW_SPINS = 20
+"""Looks where there is more to look at."""
 _TAG = 30_000
 
 
@@ -80,6 +83,7 @@ class Exchange:
                 "this exchange is still under way: call wait() on what exchange() returned before the next exchange"
             )
         self._pending = True
+        _under_way.append(self)
         for message in self._messages:
             message.requests[1].start()
             _copy_rows.call(message.pack.ctypes.data, 0, len(message.pack))
@@ -91,6 +95,10 @@ class Exchange:
         """Return when the ghosts are filled and this rank's cells may be changed again. Blocks; drives progress."""
         if not self._pending:
             return
+        if len(_under_way) > 1:  # a neighbour may wait for the others first
+            while not self.test():
+                os.sched_yield()
+            return
         while not _finish.call(self._plan_address, _SPINS):
             pass
         wait_all([request for message in self._messages for request in message.requests])
@@ -100,15 +108,24 @@ class Exchange:
         """Return whether `wait` would return at once. Local; drives progress."""
         if not self._pending:
             return True
-        there = _finish.call(self._plan_address, 1) == 1
-        if there and all(request.test() for message in self._messages for request in message.requests):
+        for other in _under_way:
+            if other is not self:
+                other._advance()
+        if self._advance():
             self._unpack()
         return not self._pending
+
+    def _advance(self) -> bool:
+        """Do what can be done now, and return whether all of this rank's part is done but the unpacking."""
+        requests = [request for message in self._messages for request in message.requests]
+        arrived = [request.test() for request in requests]
+        return _finish.call(self._plan_address, _FEW_SPINS) == 1 and all(arrived)
 
     def _unpack(self) -> None:
         for message in self._messages:
             _copy_rows.call(message.unpack.ctypes.data, 0, len(message.unpack))
         self._pending = False
+        _under_way.remove(self)
 
     def _pieces(self, rank: int) -> list[tuple[int, Piece]]:
         """The ghost cells of a rank: number of the array and piece, in an order that all ranks agree on."""
@@ -190,6 +207,10 @@ class Exchange:
         return buffer, parts
 
 
+_under_way: list[Exchange] = []
+"""What this rank has started and not finished: all of it goes on while this rank waits for any."""
+
+
 def _give_back(requests: list[PersistentRequest]) -> None:
     """Free requests, but not those that MPI still works on."""
     for request in requests:
@@ -210,6 +231,8 @@ def exchange(*arrays: GlobalArray, corners: bool = False) -> Exchange:
     The first call for these arrays makes a plan (blocking); later calls cost microseconds. Between the call and
     `wait()` of what it returns, this rank may read and write everything but the ghosts and may not change its own
     cells; `.inner` is what can be computed meanwhile. After `wait()` the ghosts are there and the cells may change.
+    Neighbours may need this rank's `wait()` to finish theirs: call it before anything else that waits for them.
+
     Several arrays in one call share handshakes and messages. Ghosts outside of a domain that is not periodic keep what
     they have.
 

@@ -1,0 +1,360 @@
+"""What global arrays must do, each check by all ranks against NumPy on one rank. Prints one JSON line per check."""
+
+# ruff: noqa: N803, N806 - fields are called T and U, as in physics
+
+from __future__ import annotations
+
+import gc
+import itertools
+import json
+import math
+import os
+import pickle
+import sys
+import time
+import traceback
+from typing import Any
+
+import numpy as np
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana.world import world
+
+DTYPES = ("float64", "float32", "int16", "bool", "complex128", "uint8")
+STALE = 77
+
+
+def raises(kind, function, *arguments, **options):
+    """Return the message of the error that a call must raise on this rank."""
+    try:
+        function(*arguments, **options)
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"{function} did not raise {kind}")
+
+
+def grids(ranks: int, ndim: int) -> list[tuple[int, ...]]:
+    return [grid for grid in itertools.product(range(1, ranks + 1), repeat=ndim) if math.prod(grid) == ranks]
+
+
+def random_array(rng: np.random.Generator, ndim: int | None = None) -> gw.GlobalArray:
+    """An array whose layout is the same on all ranks, by the same random numbers."""
+    ndim = int(rng.integers(1, 4)) if ndim is None else ndim
+    base = rng.integers(-6, 7, ndim)
+    shape = rng.integers(1, (20, 11, 8)[ndim - 1], ndim)
+    box = gw.RectDomain(tuple(base), tuple(base + shape))
+    choices = grids(world.size, ndim)
+    return gw.zeros(
+        box,
+        str(rng.choice(DTYPES)),
+        ghost=rng.integers(0, 4, ndim).tolist(),
+        periodic=[bool(flag) for flag in rng.integers(0, 2, ndim)],
+        grid=choices[int(rng.integers(len(choices)))],
+        order="CF"[int(rng.integers(2))],
+    )
+
+
+def whole_data(T: gw.GlobalArray, key: int) -> np.ndarray:
+    """All cells of an array in one round, known to every rank."""
+    return np.random.default_rng(key).integers(0, 2 if T.dtype == bool else 70, T.domain.shape).astype(T.dtype)
+
+
+def set_cells(T: gw.GlobalArray, whole: np.ndarray) -> None:
+    T.local.restrict(T.owned).numpy()[...] = whole[window(T, T.owned)]
+
+
+def window(T: gw.GlobalArray, part: gw.RectDomain) -> tuple[slice, ...]:
+    return tuple(slice(a - c, b - c) for a, b, c in zip(part.lo, part.hi, T.domain.lo, strict=True))
+
+
+def expected(T: gw.GlobalArray, whole: np.ndarray, before: np.ndarray, corners: bool) -> np.ndarray:
+    """This rank's cells and ghosts after an exchange: `before` where nothing may arrive."""
+    index, there, outside = [], np.array(True), np.array(0)
+    for axis, coordinates in enumerate(T.local.domain.axes):
+        x = np.array(coordinates, int)
+        low, n = T.domain.lo[axis], T.domain.shape[axis]
+        shape = [-1 if a == axis else 1 for a in range(T.ndim)]
+        index.append((x - low) % n)
+        there = there & (np.ones(len(x), bool) if T.periodic[axis] else (x >= low) & (x < low + n)).reshape(shape)
+        outside = outside + ((x < T.owned.lo[axis]) | (x >= T.owned.hi[axis])).reshape(shape)
+    filled = there & ((outside <= 1) | corners)
+    return np.where(filled, whole[np.ix_(*index)], before)
+
+
+def check_random_layouts():
+    rng = np.random.default_rng(world.size)
+    for key in range(30):
+        T = random_array(rng)
+        assert math.prod(T.grid) == world.size
+        assert sum(T.owned_of(rank).size for rank in range(world.size)) == T.domain.size
+        for corners in (False, True):
+            for number in range(2):
+                T.fill(STALE)
+                before = T.local.numpy().copy()
+                whole = whole_data(T, 10 * key + number)
+                set_cells(T, whole)
+                T.exchange(corners=corners).wait()
+                assert np.array_equal(T.local.numpy(), expected(T, whole, before, corners)), (T, corners)
+                # A neighbour fills these ghosts again as soon as this rank starts the next round.
+
+
+def check_many_rounds_with_delays():
+    rng = np.random.default_rng(100 + world.size)
+    delays = np.random.default_rng(1000 * world.rank)
+    for ndim, corners in ((1, False), (2, True), (3, False)):
+        shape = (23, 9, 6)[:ndim]
+        T = gw.zeros(shape, ghost=1, periodic=bool(ndim % 2), order="CF"[ndim % 2])
+        T.fill(STALE)
+        before = T.local.numpy().copy()
+        for _ in range(50):
+            whole = whole_data(T, int(rng.integers(2**30)))
+            set_cells(T, whole)
+            ghosts = T.exchange(corners=corners)
+            if delays.random() < 0.2:
+                time.sleep(delays.random() * 2e-3)
+            ghosts.wait()
+            assert np.array_equal(T.local.numpy(), expected(T, whole, before, corners)), (T, corners)
+            if delays.random() < 0.2:
+                time.sleep(delays.random() * 2e-3)
+
+
+def check_several_arrays_in_one_call():
+    rng = np.random.default_rng(200 + world.size)
+    for key in range(4):
+        arrays = [random_array(rng) for _ in range(3)]
+        for number in range(4):
+            data, before = [], []
+            for place, T in enumerate(arrays):
+                T.fill(STALE)
+                before.append(T.local.numpy().copy())
+                data.append(whole_data(T, 100 * key + 10 * number + place))
+                set_cells(T, data[-1])
+            gw.exchange(*arrays, corners=True).wait()
+            for T, whole, stale in zip(arrays, data, before, strict=True):
+                assert np.array_equal(T.local.numpy(), expected(T, whole, stale, True)), T
+
+
+def check_two_exchanges_under_way():
+    T, U = (gw.zeros((11, 7), ghost=1, periodic=True, dtype=dtype) for dtype in ("float64", "int16"))
+    for key in range(10):
+        whole_t, whole_u = whole_data(T, key), whole_data(U, 50 + key)
+        set_cells(T, whole_t)
+        set_cells(U, whole_u)
+        under_way = [T.exchange(corners=True), U.exchange(corners=True)]
+        if world.rank % 2:
+            under_way.reverse()
+        for one in under_way:
+            one.wait()
+        assert np.array_equal(T.local.numpy(), expected(T, whole_t, T.local.numpy(), True))
+        assert np.array_equal(U.local.numpy(), expected(U, whole_u, U.local.numpy(), True))
+
+
+def check_asking_instead_of_waiting():
+    T = gw.zeros((9, 10), ghost=2, periodic=True)
+    for key in range(10):
+        whole = whole_data(T, key)
+        set_cells(T, whole)
+        ghosts = T.exchange(corners=True)
+        while not ghosts.test():
+            time.sleep(1e-5)
+        assert ghosts.test()
+        ghosts.wait()
+        assert np.array_equal(T.local.numpy(), expected(T, whole, T.local.numpy(), True))
+
+
+def check_kernels_while_ghosts_travel():
+    @gw.foreach
+    def average(p, new, old):
+        new[p] = old[p - gw.X] + old[p + gw.X] + old[p - 2 * gw.Y] + old[p + 2 * gw.Y]
+
+    T = gw.zeros((13, 10), ghost=(1, 2), periodic=(True, False), order="F")
+    new = gw.zeros_like(T)
+    for key in range(10):
+        whole = whole_data(T, key)
+        set_cells(T, whole)
+        ghosts = T.exchange()
+        average(T.inner, new, T)
+        ghosts.wait()
+        average(T.rim, new, T)
+        padded = np.pad(whole, ((0, 0), (2, 2)))
+        result = np.roll(whole, 1, 0) + np.roll(whole, -1, 0) + padded[:, :-4] + padded[:, 4:]
+        assert np.array_equal(new.local.restrict(T.owned).numpy(), result[window(T, T.owned)])
+
+
+def check_blocks_of_peers():
+    T = gw.zeros((12, 5), ghost=1)
+    T.fill(float(world.rank))
+    world.barrier()
+    near = set(T.team.node.allgather(T.team.rank))
+    for rank in range(world.size):
+        if rank in near:
+            assert T.block(rank).domain == T.layout.held(rank)
+            assert (T.block(rank).numpy() == rank).all()
+        else:
+            assert "shares no memory" in raises(UsageError, T.block, rank)
+    raises(UsageError, T.block, world.size)
+    world.barrier()
+    if len(near) > 1 and not T.owned.is_empty:
+        # Titanium's ghost update, one-sided: the intersection of the domains decides what is copied.
+        for rank in near - {world.rank}:
+            T.block(rank).restrict(T.owned).copy_from(T.local.restrict(T.owned))
+    world.barrier()
+    for p in T.local.domain & T.domain:
+        owner = next(rank for rank in range(world.size) if p in T.owned_of(rank))
+        assert T.local[p] == (owner if owner in near else world.rank)
+
+
+def check_whole_arrays():
+    rng = np.random.default_rng(300 + world.size)
+    for key in range(6):
+        T = random_array(rng)
+        whole = whole_data(T, key)
+        set_cells(T, whole)
+        assert np.array_equal(T.to_numpy(), whole)
+        root = key % world.size
+        gathered = T.to_numpy(root)
+        assert (gathered is None) == (world.rank != root)
+        assert gathered is None or np.array_equal(gathered, whole)
+        U = gw.from_numpy(whole, T.domain, ghost=T.ghost, grid=T.grid, order=T.order, periodic=T.periodic)
+        assert U.dtype == T.dtype
+        assert np.array_equal(U.local.restrict(U.owned).numpy(), whole[window(U, U.owned)])
+        like = gw.zeros_like(U, "float32")
+        assert (like.grid, like.ghost, like.periodic, like.order, like.dtype) == (*attributes(U), np.float32)
+        assert not like.local.numpy().any()
+    assert (gw.full((5, 5), 2, ghost=1).local.numpy() == 2).all()
+    assert "root=9" in raises(UsageError, T.to_numpy, 9)
+
+
+def attributes(T: gw.GlobalArray) -> tuple[Any, ...]:
+    return T.grid, T.ghost, T.periodic, T.order
+
+
+def check_reductions():
+    @gw.reduce(op="fsum")
+    def total(p, a):
+        return a[p]
+
+    @gw.reduce(op="max")
+    def largest(p, a):
+        return a[p]
+
+    @gw.foreach
+    def draw(p, a):
+        a[p] = gw.random(5, p, 3) * 10.0 ** (p[0] % 30)
+
+    sums = set()
+    for grid in grids(world.size, 3):
+        T = gw.zeros((9, 5, 2), grid=grid)
+        draw(T.owned, T)
+        sums.add(total.all(T.team, T.owned, T))
+        whole = T.to_numpy()
+        assert sums == {math.fsum(whole.ravel())}
+        assert largest.all(T.team, T.owned, T) == whole.max()
+        sample = gw.Point(8, 4, 1)
+        assert whole[sample] == gw.random(5, sample, 3) * 10.0**8
+
+
+def check_teams():
+    half = world.split(world.rank % 2)
+    T = gw.zeros((8, 6), ghost=1, periodic=True, team=half)
+    assert T.team is half
+    for key in range(3):
+        whole = whole_data(T, key + 10 * (world.rank % 2))
+        set_cells(T, whole)
+        T.exchange(corners=True).wait()
+        assert np.array_equal(T.local.numpy(), expected(T, whole, T.local.numpy(), True))
+        assert np.array_equal(T.to_numpy(), whole)
+    everywhere = gw.zeros((8, 6), ghost=1)
+    if half.size != world.size:
+        assert "one team" in raises(UsageError, gw.exchange, T, everywhere)
+
+
+def check_misuse():
+    T = gw.zeros((8, 6), ghost=1, periodic=True)
+    ghosts = T.exchange()
+    assert "wait()" in raises(RuntimeError, T.exchange)
+    ghosts.wait()
+    T.exchange().wait()
+    assert "each once" in raises(UsageError, gw.exchange, T, T)
+    assert "at least one" in raises(UsageError, gw.exchange)
+    assert "global arrays" in raises(UsageError, gw.exchange, np.zeros(3))
+    assert "pickled" in raises(TypeError, pickle.dumps, T)
+    for options, said in [
+        ({"ghost": -1}, "ghost=-1"),
+        ({"ghost": (1, 2, 3)}, "ghost=(1, 2, 3)"),
+        ({"ghost": 1.5}, "ghost=1.5"),
+        ({"ghost": True}, "ghost=True"),
+        ({"periodic": (True,)}, "periodic="),
+        ({"periodic": "yes"}, "periodic="),
+        ({"grid": (world.size, 2)}, "ranks"),
+        ({"grid": (0, world.size)}, "grid"),
+        ({"order": "A"}, "order"),
+        ({"dtype": "float16"}, "float16"),
+        ({"dtype": object}, "object"),
+        ({"dtype": np.longdouble}, "float128"),
+        ({"dtype": ">f8"}, ">f8"),
+    ]:
+        assert said in raises(UsageError, gw.zeros, (8, 6), **options), options
+    assert "dense" in raises(UsageError, gw.zeros, gw.RectDomain(0, 9, 2))
+    assert "at least one cell" in raises(UsageError, gw.zeros, gw.RectDomain(0, 0))
+    assert "dense" in raises(UsageError, gw.from_numpy, np.zeros(3), gw.RectDomain(0, 6, 2))
+    assert "RectDomain" in repr(T)
+
+
+def check_memory_is_given_back():
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    def mappings() -> int:
+        with open("/proc/self/maps") as maps:
+            return sum("memfd:gondwana" in line for line in maps)
+
+    def use(close: bool) -> None:
+        T = gw.zeros((6, 6), ghost=1, periodic=True)
+        U = gw.zeros_like(T)
+        T.fill(1.0)
+        gw.exchange(T, U).wait()
+        T.exchange().wait()
+        assert (T.local.numpy()[1:-1] == 1.0).all()
+        if close:
+            T.close()
+            U.close()
+
+    use(True)
+    gc.collect()
+    gc.disable()  # what goes away must go away at once, not when garbage is collected
+    try:
+        for close in (True, False):
+            first = descriptors(), mappings()
+            for _ in range(100):
+                use(close)
+            assert (descriptors(), mappings()) == first, (close, first, descriptors(), mappings())
+    finally:
+        gc.enable()
+    T = gw.zeros((6, 6), ghost=1)
+    view = T.local.restrict(T.owned)
+    T.close()
+    view.fill(3.0)
+    assert (view.numpy() == 3.0).all()
+    left = [name for name in os.listdir("/dev/shm") if "gondwana" in name]
+    assert not left, left
+
+
+def main() -> None:
+    for name, check in list(globals().items()):
+        if not name.startswith("check_"):
+            continue
+        problem = None
+        try:
+            check()
+        except Exception:
+            problem = f"rank {world.rank}: {traceback.format_exc()}"
+        problems = [text for text in world.allgather(problem) if text]
+        if world.rank == 0:
+            print(json.dumps({"check": name, "problems": problems}), flush=True)
+    assert world.size == int(sys.argv[sys.argv.index("--ranks") + 1])
+
+
+if __name__ == "__main__":
+    main()
