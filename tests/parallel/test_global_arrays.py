@@ -17,7 +17,7 @@ from support import jobs
 pytestmark = pytest.mark.parallel
 
 PROGRAM = Path(__file__).parent / "programs" / "exchange_checks.py"
-JOBS = [(1, 0), (2, 0), (3, 0), (4, 0), (6, 0), (2, 1), (3, 2), (4, 1), (4, 2)]
+JOBS = [(1, 0), (2, 0), (3, 0), (4, 0), (6, 0), (2, 1), (3, 2), (4, 2)]
 
 
 def check_names() -> list[str]:
