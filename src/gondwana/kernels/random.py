@@ -83,6 +83,9 @@ def random(seed: int, p: Sequence[int], step: int, dtype: Any = np.float64) -> f
     y = p[1] if len(p) > 1 else 0
     z = p[2] if len(p) > 2 else 0
     words = philox((p[0] >> 2) & _MASK, y & _MASK, z & _MASK, step & _MASK, seed & _MASK, (seed >> 32) & _MASK)
-    lane = p[0] & 3
-    word = words[0] if lane == 0 else words[1] if lane == 1 else words[2] if lane == 2 else words[3]
+    # Word number x & 3, chosen by its two bits: selects, where a chain of comparisons would keep loops scalar.
+    odd, high = p[0] & 1, p[0] & 2
+    first = words[1] if odd else words[0]
+    second = words[3] if odd else words[2]
+    word = second if high else first
     return signed_unit(word, dtype)  # type: ignore[no-any-return]
