@@ -8,7 +8,15 @@ import pkgutil
 
 import pytest
 
-PACKAGES = ("gondwana.domains", "gondwana.io", "gondwana.analysis")
+PACKAGES = (
+    "gondwana.domains",
+    "gondwana.jit",
+    "gondwana.memory",
+    "gondwana.arrays",
+    "gondwana.kernels",
+    "gondwana.io",
+    "gondwana.analysis",
+)
 OPTIONAL = ("mpi4py", "adios2", "cuda", "numba_cuda", "matplotlib", "xarray", "hypothesis", "nbclient", "jupytext")
 
 

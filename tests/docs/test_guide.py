@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
-PAGES = ("domains.md", "output.md", "teams.md")
+PAGES = ("arrays.md", "domains.md", "kernels.md", "output.md", "teams.md")
 
 
 @pytest.mark.parametrize("page", PAGES)

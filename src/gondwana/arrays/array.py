@@ -36,7 +36,7 @@ class Array:
         >>> import gondwana as gw
         >>> a = gw.Array.zeros(gw.RectDomain((-1, -1), (3, 3)))
         >>> a.shrink(1).fill(7.0)
-        >>> a[-1, -1], a[0, 2], a.shrink(1).domain
+        >>> a[-1, -1], a[0, 1], a.shrink(1).domain
         (0.0, 7.0, RectDomain((0, 0), (2, 2)))
     """
 

@@ -127,7 +127,7 @@ def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: s
     digest.update(name.encode())
     inner = getattr(value, "py_func", value)
     if isinstance(inner, types.FunctionType):
-        if not _is_fixed(inner.__module__):
+        if not _is_fixed(inner.__module__ or ""):
             _add_function(digest, inner, seen)
         digest.update(f"{inner.__module__}.{inner.__qualname__}".encode())
     elif isinstance(value, types.ModuleType):
