@@ -651,17 +651,31 @@ def test_kernels_from_several_python_threads_at_once() -> None:
     assert all(np.all(a.numpy() == 50.0) for a in arrays)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # threads that do not survive are what is tested
 def test_kernels_in_a_child_of_fork() -> None:
     gw.set_threads(2)
     domain = gw.RectDomain(0, 5000)
-    a, ones = gw.Array.zeros(domain), gw.Array.full(domain, 1.0)
+    a, b, ones = gw.Array.zeros(domain), gw.Array.zeros(domain), gw.Array.full(domain, 1.0)
     add(domain, a, ones, 1.0)
-    child = os.fork()
-    if child == 0:
-        add(domain, a, ones, 1.0)
-        os._exit(0 if np.all(a.numpy() == 2.0) else 1)
-    _, status = os.waitpid(child, 0)
-    assert status == 0
+    over = threading.Event()
+
+    def keep_busy() -> None:
+        while not over.is_set():
+            add(domain, b, ones, 1.0)
+
+    busy = threading.Thread(target=keep_busy)
+    busy.start()
+    try:
+        for _ in range(5):
+            child = os.fork()
+            if child == 0:
+                add(domain, a, ones, 1.0)
+                os._exit(0 if np.all(a.numpy() == 2.0) else 1)
+            _, status = os.waitpid(child, 0)
+            assert status == 0
+    finally:
+        over.set()
+        busy.join()
     add(domain, a, ones, 1.0)
     assert np.all(a.numpy() == 2.0)
 

@@ -87,9 +87,9 @@ def test_nan_and_infinity() -> None:
         ([1.0, math.inf], {"sum": math.inf, "fsum": math.inf, "min": 1.0, "max": math.inf}),
         ([-math.inf, 1.0], {"sum": -math.inf, "fsum": -math.inf, "min": -math.inf, "max": 1.0}),
         ([math.inf, -math.inf], {"sum": math.nan, "fsum": math.nan, "min": -math.inf, "max": math.inf}),
-        ([1.0, math.nan, 2.0], {op: math.nan for op in REDUCTIONS}),
-        ([math.nan, 1.0, -1.0], {op: math.nan for op in REDUCTIONS}),
-        ([1.0, -1.0, math.nan], {op: math.nan for op in REDUCTIONS}),
+        ([1.0, math.nan, 2.0], dict.fromkeys(REDUCTIONS, math.nan)),
+        ([math.nan, 1.0, -1.0], dict.fromkeys(REDUCTIONS, math.nan)),
+        ([1.0, -1.0, math.nan], dict.fromkeys(REDUCTIONS, math.nan)),
     ]:
         a = gw.Array(np.array(data))
         found = {op: REDUCTIONS[op](a.domain, a) for op in expected}
@@ -146,7 +146,7 @@ def test_arguments_and_checks_are_those_of_kernels() -> None:
 
 
 def test_the_operation_must_exist() -> None:
-    with pytest.raises(UsageError, match="'mean'.*sum, fsum, prod, min, max"):
+    with pytest.raises(UsageError, match=r"'mean'.*sum, fsum, prod, min, max"):
         gw.reduce(op="mean")  # type: ignore[arg-type]
 
 

@@ -119,7 +119,14 @@ def _stop() -> None:
         _pool.stop()
 
 
+def _after_fork() -> None:
+    """In a child the threads are gone, and the lock may be one that a thread of the parent held."""
+    global _lock
+    _lock = threading.Lock()
+
+
 atexit.register(_stop)
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def _local_ranks() -> int:
