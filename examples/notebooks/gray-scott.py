@@ -51,7 +51,7 @@ settings = {
     "write_initial": True,
     "output": str(folder / "gray-scott.bp"),
 }
-(folder / "settings.json").write_text(json.dumps(settings, indent=2));
+_ = (folder / "settings.json").write_text(json.dumps(settings, indent=2))
 
 # %% [markdown]
 # ## The run
@@ -59,7 +59,7 @@ settings = {
 # The launcher checks the settings before any rank starts: a wrong key gives one line that says what to change.
 
 # %%
-command = ["gondwana", "run", "-n", "2", "gray-scott", str(folder / "settings.json"), "--json", str(folder / "run.json")]
+command = ["gondwana", "run", "-n", "2", "gray-scott", f"{folder}/settings.json", "--json", f"{folder}/run.json"]
 done = subprocess.run(command, capture_output=True, text=True)
 print(done.stdout, done.stderr)
 done.check_returncode()

@@ -13,7 +13,7 @@ from support import jobs
 
 pytestmark = pytest.mark.parallel
 
-HELLO = "from gondwana.world import world; print(world.rank, world.size)"
+HELLO = "from gondwana.world import world; print(f'{world.rank} {world.size}\\n', end='')"
 
 
 def gondwana(*arguments: str, **settings) -> jobs.Outcome:
@@ -187,7 +187,7 @@ def test_srun_without_pmi_is_found_out() -> None:
 
 
 def test_a_plain_program_imports_no_mpi() -> None:
-    code = "import sys, gondwana.world; gondwana.world.world.size; print([m for m in sys.modules if 'mpi4py' in m])"
+    code = "import sys, gondwana as gw; gw.world.size; print([m for m in sys.modules if 'mpi4py' in m])"
     assert jobs.run_command([sys.executable, "-c", code]).stdout == "[]\n"
 
 

@@ -36,7 +36,7 @@ class Team(Collectives, Messages):
 
     def __init__(self, connect: Callable[[], mpi.Communicator], name: str) -> None:
         self._connect = connect
-        self._subteams: dict[tuple[int, ...], Team] = {}
+        self._subteams: dict[tuple[str, tuple[int, ...]], Team] = {}
         self._forget: Callable[[], object] | None = None
         self._owned = False
         self.name = name
@@ -79,7 +79,7 @@ class Team(Collectives, Messages):
         if pretended and (not pretended.isdigit() or int(pretended) < 1):
             raise UsageError(f"GONDWANA_RANKS_PER_NODE={pretended!r}: legal is a number of ranks from 1")
         mark = self.rank // int(pretended) if pretended else 0
-        return self._required(self.split((mark, *self._memory()), name=f"node of {self.name}"))
+        return self._required(self._divide((mark, *self._memory()), None, f"node of {self.name}", "node"))
 
     @functools.cached_property
     def _node_marks(self) -> list[int]:
@@ -103,7 +103,7 @@ class Team(Collectives, Messages):
     @functools.cached_property
     def leaders(self) -> Team | None:
         """The team of the first rank of every node; None on the others. Collective over team at first use."""
-        return self.split(0 if self.node.rank == 0 else None, name=f"node leaders of {self.name}")
+        return self._divide(0 if self.node.rank == 0 else None, None, f"node leaders of {self.name}", "leaders")
 
     # -- making and freeing --------------------------------------------------------------------------------------
 
@@ -127,18 +127,23 @@ class Team(Collectives, Messages):
             >>> (evens is None) == (world.rank % 2 == 1)
             True
         """
+        return self._divide(color, key, name, "")
+
+    def _divide(self, color: Any, key: int | None, name: str | None, purpose: str) -> Team | None:
+        """Split for a purpose: a user who frees a team must not free the library's team of the same ranks."""
         given = self.allgather((color, self.rank if key is None else key))
         if color is None:
             return None
         places = sorted((k, rank) for rank, (other, k) in enumerate(given) if other == color)
         members = tuple(rank for _, rank in places)
+        kept = purpose, members
         # A cached team is known to all of its members or to none: they make and free it together.
-        if members not in self._subteams:
+        if kept not in self._subteams:
             team = Team.from_comm(mpi.subset(self.comm, members), name or f"{len(members)} of {self.name}")
             team._owned = True
-            team._forget = functools.partial(self._subteams.pop, members, None)
-            self._subteams[members] = team
-        return self._subteams[members]
+            team._forget = functools.partial(self._subteams.pop, kept, None)
+            self._subteams[kept] = team
+        return self._subteams[kept]
 
     def free(self) -> None:
         """Give the communicators of this team and of all teams split from it back to MPI. Collective over team.

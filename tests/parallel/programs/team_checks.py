@@ -274,6 +274,14 @@ def check_split():
     assert again.allgather(r) == members
 
 
+def check_freeing_a_team_leaves_the_node():
+    node = world.node
+    with world.split(0) as everybody:
+        assert everybody.size == world.size
+    assert world.node is node
+    assert node.allreduce(1) == world.size
+
+
 def check_many_teams():
     for step in range(300):
         assert world.split(0).size == world.size
