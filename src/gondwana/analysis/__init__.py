@@ -1,1 +1,1 @@
-"""TODO."""
+"""Looking at datasets: slices, pictures, histograms."""

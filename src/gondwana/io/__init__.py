@@ -1,1 +1,1 @@
-"""TODO."""
+"""Datasets, checkpoints and what must be known to read them again."""
