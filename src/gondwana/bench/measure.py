@@ -40,6 +40,7 @@ def interleave(
     *,
     repeat: int = 20,
     batch_seconds: float = 0.02,
+    rest_seconds: float = 0.0,
     team: Team | None = None,
     compilations: Callable[[], int] = lambda: 0,
 ) -> dict[str, list[float]]:
@@ -47,12 +48,14 @@ def interleave(
 
     A variant is called a few times first, which compiles what there is to compile. Each sample is then a batch of calls
     that lasts about `batch_seconds`, so that neither the clock nor a sleeping thread counts; a tenth of a batch runs
-    untimed before it, while the previous variant's threads go to rest. The order rotates from round to round.
+    untimed before it. The order rotates from round to round.
 
     Args:
         variants: what to measure, by name.
         repeat: rounds, at least 1.
         batch_seconds: length of a batch [s].
+        rest_seconds: pause before each batch [s], for variants with threads: those of the one before go on spinning
+            for a while, OpenMP's for tens of milliseconds, and would take the cores of the next.
         team: ranks that call the variants together: they start each batch at a barrier, make the same number of calls,
             and the slowest rank's time counts.
         compilations: number of functions that this process has compiled so far.
@@ -79,6 +82,7 @@ def interleave(
         for number in range(repeat):
             for position in range(len(names)):
                 name = names[(number + position) % len(names)]
+                time.sleep(rest_seconds)
                 _batch(variants[name], math.ceil(calls[name] / 10), team)
                 samples[name].append(_batch(variants[name], calls[name], team) / calls[name])
     if compilations() != compiled:

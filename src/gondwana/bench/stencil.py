@@ -20,7 +20,7 @@ from gondwana.kernels import Foreach, foreach
 
 SIZES = (64, 128, 256)
 DTYPES = ("float64", "float32")
-GOAL = 0.95
+REST_SECONDS = 0.1
 
 # Relative to the largest value: the two compilers may order and fuse the operations of a cell differently.
 TOLERANCE = {"float64": 1e-13, "float32": 1e-5}
@@ -186,6 +186,7 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
         },
         repeat=repeat,
         batch_seconds=batch_seconds,
+        rest_seconds=REST_SECONDS if count > 1 else 0.0,
         compilations=lambda: statistics.compiled,
     )
     verified = all(
