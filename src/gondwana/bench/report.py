@@ -68,15 +68,7 @@ class Report:
         Raises:
             UsageError: the file cannot be written.
         """
-        target = Path(path)
-        draft = target.with_name(f".{uuid.uuid4().hex}")
-        try:
-            draft.write_text(json.dumps(asdict(self), indent=2, allow_nan=False) + "\n")
-            draft.replace(target)
-        except OSError as error:
-            raise UsageError(f"--json {target}: cannot be written ({error.strerror}); name another file") from None
-        finally:
-            draft.unlink(missing_ok=True)
+        write_json(path, asdict(self))
 
     def show(self, columns: Mapping[str, str]) -> None:
         """Print the rows as a table. Local.
@@ -99,6 +91,23 @@ class Report:
         # Figures are never cut: a narrow terminal wraps the lines.
         console.width = max(console.width, Measurement.get(console, console.options.update(width=200), table).maximum)
         console.print(table)
+
+
+def write_json(path: str | Path, content: Mapping[str, Any]) -> None:
+    """Write a result as JSON, complete or not at all. Local.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    target = Path(path)
+    draft = target.with_name(f".{uuid.uuid4().hex}")
+    try:
+        draft.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+        draft.replace(target)
+    except OSError as error:
+        raise UsageError(f"--json {target}: cannot be written ({error.strerror}); name another file") from None
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def check_writable(path: str | Path) -> None:

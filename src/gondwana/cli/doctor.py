@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from gondwana.bench.report import check_writable, write_json
 from gondwana.cli import launch
 from gondwana.errors import LaunchError
 
@@ -83,13 +84,12 @@ def doctor(
 
     The exit status is 1 if anything fails.
     """
+    if json_file is not None:
+        check_writable(json_file)
     findings = [finding for examine in EXAMINATIONS for finding in examine()]
     _show(findings)
     if json_file is not None:
-        text = json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2)
-        aside = json_file.with_name(f".{json_file.name}.{os.getpid()}")
-        aside.write_text(text + "\n")
-        aside.replace(json_file)
+        write_json(json_file, {"findings": [asdict(finding) for finding in findings]})
     if any(finding.verdict is Verdict.FAIL for finding in findings):
         raise typer.Exit(1)
 

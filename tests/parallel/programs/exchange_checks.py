@@ -6,13 +6,10 @@ from __future__ import annotations
 
 import gc
 import itertools
-import json
 import math
 import os
 import pickle
-import sys
 import time
-import traceback
 from typing import Any
 
 import numpy as np
@@ -341,20 +338,7 @@ def check_memory_is_given_back():
     assert not left, left
 
 
-def main() -> None:
-    for name, check in list(globals().items()):
-        if not name.startswith("check_"):
-            continue
-        problem = None
-        try:
-            check()
-        except Exception:
-            problem = f"rank {world.rank}: {traceback.format_exc()}"
-        problems = [text for text in world.allgather(problem) if text]
-        if world.rank == 0:
-            print(json.dumps({"check": name, "problems": problems}), flush=True)
-    assert world.size == int(sys.argv[sys.argv.index("--ranks") + 1])
-
-
 if __name__ == "__main__":
-    main()
+    from checks import run_checks
+
+    run_checks(globals())

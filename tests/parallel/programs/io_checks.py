@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
-import traceback
 from pathlib import Path
 
 import numpy as np
@@ -145,19 +143,7 @@ def check_one_rank_stops_all():
     assert stop.agreed() == "the time limit"
 
 
-def main() -> None:
-    for name, check in list(globals().items()):
-        if not name.startswith("check_"):
-            continue
-        problem = None
-        try:
-            check()
-        except Exception:
-            problem = f"rank {world.rank}: {traceback.format_exc()}"
-        problems = [text for text in world.allgather(problem) if text]
-        if world.rank == 0:
-            print(json.dumps({"check": name, "problems": problems}), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    from checks import run_checks
+
+    run_checks(globals())

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
-import json
 import operator
 import pickle
-import sys
 import time
-import traceback
 
 import numpy as np
 
@@ -385,21 +382,7 @@ def check_identity():
     assert "not connected" in repr(Team(lambda: None, "lazy"))
 
 
-def main() -> None:
-    for name, check in list(globals().items()):
-        if not name.startswith("check_"):
-            continue
-        problem = None
-        try:
-            check()
-        except Exception:
-            problem = f"rank {world.rank}: {traceback.format_exc()}"
-        problems = [text for text in world.allgather(problem) if text]
-        if world.rank == 0:
-            print(json.dumps({"check": name, "problems": problems}), flush=True)
-    if "--ranks" in sys.argv:
-        assert world.size == int(sys.argv[sys.argv.index("--ranks") + 1])
-
-
 if __name__ == "__main__":
-    main()
+    from checks import run_checks
+
+    run_checks(globals())

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
 import time
-import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NoReturn
 
 import gondwana as gw
@@ -18,7 +14,7 @@ from gondwana.apps.grayscott.progress import Progress
 from gondwana.apps.grayscott.settings import Settings, load, notices
 from gondwana.apps.grayscott.simulation import Simulation, Summary
 from gondwana.apps.grayscott.verify import Verdict, verify
-from gondwana.bench.report import check_writable, environment
+from gondwana.bench.report import check_writable, environment, write_json
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.io.provenance import fides, provenance, vtk_image
 from gondwana.io.stop import StopRequest
@@ -112,7 +108,7 @@ def main(argv: list[str]) -> int:
         result = _result(simulation, timing, summary, verdict)
         _print_result(result, verdict, stopped)
         if options.json:
-            _write_json(options.json, result)
+            write_json(options.json, result)
     return 1 if verdict.verified is False else 0
 
 
@@ -255,15 +251,3 @@ def _print_result(result: dict[str, Any], verdict: Verdict, stopped: str | None)
         f"{result['cells_per_s'] / 1e6:.1f} Mcells/s, T_eff {result['t_eff_gb_s']:.2f} GB/s"
     )
     print(verdict.reason, flush=True)
-
-
-def _write_json(path: str, result: dict[str, Any]) -> None:
-    """Write the result, whole or not at all."""
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        aside.write_text(json.dumps(result, indent=2) + "\n")
-        os.replace(aside, target)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise UsageError(f"--json {path}: {error.strerror}; choose a file in a folder that exists") from None

@@ -1,0 +1,30 @@
+"""Run the checks of a program on all ranks and print what each found, one JSON line a check."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from typing import Any
+
+from gondwana.world import world
+
+
+def run_checks(names: dict[str, Any]) -> None:
+    """Call every `check_*` of a module; rank 0 reports those that fail on any rank. Collective over the world.
+
+    With `--ranks N` on the command line the job must have N ranks: otherwise N copies of one rank could pass.
+    """
+    for name, check in list(names.items()):
+        if not name.startswith("check_"):
+            continue
+        problem = None
+        try:
+            check()
+        except Exception:
+            problem = f"rank {world.rank}: {traceback.format_exc()}"
+        problems = [text for text in world.allgather(problem) if text]
+        if world.rank == 0:
+            print(json.dumps({"check": name, "problems": problems}), flush=True)
+    if "--ranks" in sys.argv:
+        assert world.size == int(sys.argv[sys.argv.index("--ranks") + 1])
