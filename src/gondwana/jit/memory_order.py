@@ -60,17 +60,6 @@ def fetch_add(typingctx: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
-def fence(typingctx: Any) -> Any:
-    """Order all earlier accesses before all later ones."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.none(), codegen
-
-
-@intrinsic
 def load_word(typingctx: Any, address: Any) -> Any:
     """Read the 64-bit integer at an address, in no particular order."""
 

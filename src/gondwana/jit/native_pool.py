@@ -26,10 +26,9 @@ from gondwana.jit.memory_order import (
     sched_yield,
     store_release,
 )
+from gondwana.jit.threads import FLUSH_SUBNORMALS, LINE
 
-LINE = 128
 JOB, SLEEPERS, SPINS, DONE = 1 * LINE, 2 * LINE, 3 * LINE, 4 * LINE
-FLUSH_SUBNORMALS = 1
 _FTZ_DAZ = 0x8040
 _FPCR_FZ = 1 << 24
 _ALL = 1 << 30

@@ -17,6 +17,9 @@ from gondwana.errors import UsageError
 from gondwana.jit.native import Native
 
 LINE = 128
+"""Bytes between things that different threads write."""
+FLUSH_SUBNORMALS = 1
+"""Flag of `run`: treat subnormal numbers as zero on all threads."""
 _SPINS = 2000
 _worker = Native("gondwana.jit.native_pool", "worker", 2)
 _run = Native("gondwana.jit.native_pool", "run", 6)

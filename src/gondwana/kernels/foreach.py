@@ -13,6 +13,7 @@ from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import WORD, Spec, array_specs, describe, holds_array
 from gondwana.jit.function import bind, parameters
+from gondwana.jit.threads import FLUSH_SUBNORMALS
 from gondwana.kernels import boxes
 from gondwana.kernels.arguments import (
     KernelArray,
@@ -24,7 +25,6 @@ from gondwana.kernels.arguments import (
 )
 from gondwana.kernels.cpu.launch import Boxes, Loaded, Variant, launch, load, thread_count
 
-FLUSH_SUBNORMALS = 1
 _MEMO = 256
 
 
