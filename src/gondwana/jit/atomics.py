@@ -127,9 +127,7 @@ def _read_modify_write(operation: str) -> Any:
             if instruction:
                 old = builder.atomic_rmw(instruction, where, _to_bits(builder, value, args[1]), ORDER)
             else:
-                old = _compare_and_swap_loop(
-                    builder, where, value, lambda old: _apply(builder, operation, old, args[1])
-                )
+                old = _compare_and_swap_loop(builder, where, value, partial(_apply, builder, operation, args[1]))
             return _from_bits(builder, value, old)
 
         return value(types.int64, value), codegen
