@@ -20,7 +20,18 @@ from gondwana.jit import threads as threads
 from gondwana.kernels import foreach as foreach
 from gondwana.kernels import random as random
 from gondwana.kernels import reduce as reduce
+from gondwana.memory import Future as Future
+from gondwana.memory import GlobalPtr as GlobalPtr
+from gondwana.memory import MemoryKind as MemoryKind
+from gondwana.memory import Promise as Promise
+from gondwana.memory import Segment as Segment
+from gondwana.memory import cuda as cuda
+from gondwana.memory import host as host
+from gondwana.memory import when_all as when_all
+from gondwana.world import ProgressError as ProgressError
 from gondwana.world import Team as Team
 from gondwana.world import world as world
+from gondwana.world.progress import in_callback as in_callback
+from gondwana.world.progress import progress as progress
 
 __version__ = "0.1.0"

@@ -64,7 +64,7 @@ class Exchange:
         node = set(self._team.node.allgather(self._team.rank))
         neighbours = sorted(self._neighbours() - {self._team.rank})
         near = [rank for rank in neighbours if rank in node]
-        self._flags = Segment(self._team, 2 * _LINE * len(near))
+        self._flags = Segment(self._team, 2 * _LINE * len(near), window=False)
         # A peer finds its flags in our segment by its place among our neighbours, which only we know: tell it.
         self._places = self._team.node.allgather((self._team.rank, {rank: i for i, rank in enumerate(near)}))
         self._build_links(near)

@@ -8,7 +8,7 @@ call whose machine code is in the cache never loads it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -71,7 +71,16 @@ class TupleSpec:
     arrays: bool = False
 
 
-Spec: TypeAlias = ScalarSpec | ArraySpec | NdarraySpec | PointSpec | ConstantSpec | TupleSpec
+@dataclass(frozen=True, slots=True)
+class HandleSpec:
+    """An object of an upper layer: see `gondwana.jit.handles`."""
+
+    family: str
+    parameters: tuple[Hashable, ...]
+    words: int
+
+
+Spec: TypeAlias = ScalarSpec | ArraySpec | NdarraySpec | PointSpec | ConstantSpec | TupleSpec | HandleSpec
 Described: TypeAlias = tuple[Spec, bytes]
 
 WORD = 8
@@ -134,6 +143,11 @@ def describe(value: Any) -> Described:
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return _describe_constant(np.dtype(value))
     raise KernelError(f"compiled code cannot take {value!r} of type {type(value).__name__}: pass {_ACCEPTED}")
+
+
+def register_describer(kind: type, describer: Callable[[Any], Described]) -> None:
+    """Let compiled code take values of a type that cannot describe itself. Local."""
+    _DESCRIBERS[kind] = describer
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:

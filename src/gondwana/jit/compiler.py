@@ -20,6 +20,7 @@ from gondwana.errors import KernelError
 from gondwana.jit import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.jit.cache import ObjectCode
 from gondwana.jit.function import Compilable, JitFunction
+from gondwana.jit.handles import import_extensions
 from gondwana.jit.points import INT
 
 binding.initialize_native_asmparser()  # for the inline assembly of `memory_order.pause`
@@ -32,6 +33,7 @@ _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 
 def device_function(function: pytypes.FunctionType, *, contract: bool = False) -> Any:
     """A function for use inside compiled code: inlined into its caller, with NumPy's arithmetic (1/0 is inf)."""
+    import_extensions()
     fastmath = {"contract"} if contract else False
     return numba.njit(forceinline=True, error_model="numpy", fastmath=fastmath, pipeline_class=literals.Compiler)(
         function

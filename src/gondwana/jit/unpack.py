@@ -16,12 +16,14 @@ from gondwana.jit.arguments import (
     WORD,
     ArraySpec,
     ConstantSpec,
+    HandleSpec,
     NdarraySpec,
     PointSpec,
     ScalarSpec,
     Spec,
     TupleSpec,
 )
+from gondwana.jit.handle_types import HandleType, build
 from gondwana.jit.points import INT, PointType, make
 from gondwana.jit.views import FIELDS, ViewType
 
@@ -61,6 +63,8 @@ class Typing:
                 return PointType(ndim, None)
             case ConstantSpec(value):
                 return typeof(value)
+            case HandleSpec():
+                return HandleType(spec)
             case TupleSpec(items, cls):
                 members = [self.type_of(item) for item in items]
                 if cls is not None:
@@ -104,6 +108,8 @@ class _Reader:
                 return make(self.context, self.builder, kind, self.integers(ndim))
             case ConstantSpec(value):
                 return self.context.get_constant_generic(self.builder, kind, value)
+            case HandleSpec(words=words):
+                return build(self.context, self.builder, kind, self.integers(words))
             case TupleSpec(items):
                 values = [self.value(item, member) for item, member in zip(items, kind.types, strict=True)]
                 return self.context.make_tuple(self.builder, kind, values)

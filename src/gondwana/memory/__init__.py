@@ -1,3 +1,10 @@
-"""Memory that ranks share."""
+"""One address space: memory kinds, segments, global pointers, and what moves data between them."""
 
+from gondwana.memory.futures import Future as Future
+from gondwana.memory.futures import Promise as Promise
+from gondwana.memory.futures import when_all as when_all
+from gondwana.memory.kinds import MemoryKind as MemoryKind
+from gondwana.memory.kinds import cuda as cuda
+from gondwana.memory.kinds import host as host
+from gondwana.memory.pointer import GlobalPtr as GlobalPtr
 from gondwana.memory.segment import Segment as Segment

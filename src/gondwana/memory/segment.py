@@ -1,8 +1,8 @@
-"""Segments: memory of each rank that the ranks of its node map as well.
+"""Segments: memory opened for communication, of any kind, published to a team.
 
-A segment is an anonymous file in memory (Linux `memfd`): it has no name in any folder, so a job that is killed leaves
-nothing behind. A rank publishes the file once; a peer maps it when it first looks at it. Freeing is local: the memory
-lives as long as anybody maps it.
+Host memory of a rank that shares its node is an anonymous file in memory (Linux `memfd`): it has no name in any folder,
+so a job that is killed leaves nothing behind. A rank publishes the file once; a peer maps it when it first looks at it.
+Between nodes an MPI window lies over the same memory. Device memory is its owner's alone.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ import mmap
 import os
 import weakref
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import LaunchError, UsageError
+from gondwana.memory.kinds import DeviceKind, MemoryKind, host
+from gondwana.memory.pointer import GlobalPtr
 from gondwana.world import Team
 
 _HUGE = 2 * 1024 * 1024
@@ -28,10 +32,25 @@ processor would take a load from one for the store to another with the same 12 l
 
 _starts = itertools.cycle(range(0, _STAGGER * _PAGE // math.gcd(_STAGGER, _PAGE), _STAGGER))
 
+_numbers = itertools.count(1)
+_open: weakref.WeakValueDictionary[int, Segment] = weakref.WeakValueDictionary()
+
+TABLE_HEAD = 4
+"""Words of a segment's table before the base addresses: ranks, handle of the MPI window or 0, this rank, unused."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a team knows of the part of one rank."""
+
+    proposal: int
+    kind: MemoryKind
+    nbytes: int
+
 
 @dataclass(frozen=True)
 class _Published:
-    """Where the peers find the file of one rank."""
+    """Where the peers of the node find the file of one rank."""
 
     rank: int
     process: int
@@ -42,74 +61,151 @@ class _Published:
 
 
 class Segment:
-    """Memory of this rank, mapped by the ranks of its node on demand.
+    """Memory of each rank of a team, opened for one-sided communication.
 
-    Collective over team to make; `view` and `close` are local.
+    Collective over team to make (blocking): allocates, binds and publishes in one step. Everything else is local. The
+    memory is zero at first and starts on a cache line. It lives until the segment is collected or closed.
 
     Args:
         team: the ranks that make the segment together.
-        nbytes: bytes of this rank; may differ from rank to rank and may be 0. The memory is zero and starts on a cache
-            line.
+        nbytes: bytes of this rank; may differ from rank to rank, 0 for a rank without memory.
+        kind: where this rank's part lies; may differ from rank to rank.
+        window: whether ranks of other nodes may reach it. Without, it costs no MPI window.
 
     Raises:
         UsageError: `nbytes` is negative.
-        LaunchError: this system gives no shared memory (raised by every rank).
+        LaunchError: there is not that much shared memory (raised by every rank).
+
+    Attributes:
+        team: the ranks that made it.
+        nbytes: bytes of this rank.
+        kind: where this rank's part lies.
+        key: number of the segment, the same on all ranks and unique in the job.
+        window: the MPI window between nodes, None on one node.
+        address: where this rank's part starts, in this process or on its device.
 
     Example:
         >>> import gondwana as gw
-        >>> segment = Segment(gw.world, 16)
-        >>> segment.view(gw.world.rank).size
-        16
+        >>> segment = gw.Segment(gw.world, 16)
+        >>> gw.put(2.5, segment.pointer(dtype=float) + 1).wait()
+        >>> segment.view(gw.world.rank).view(float).tolist()
+        [0.0, 2.5]
     """
 
-    def __init__(self, team: Team, nbytes: int) -> None:
+    def __init__(self, team: Team, nbytes: int, kind: MemoryKind = host, *, window: bool = True) -> None:
         if nbytes < 0:
             raise UsageError(f"a segment of {nbytes} bytes: give 0 or more")
         self.team = team
         self.nbytes = nbytes
+        self.kind = kind
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
-        self._close: weakref.finalize[..., Segment] | None = None
+        self._typed: dict[tuple[int, np.dtype[Any]], npt.NDArray[Any]] = {}
+        self._release: weakref.finalize[..., Segment] | None = None
         own, problem = None, None
         try:
-            own = self._create()
-        except OSError as error:
-            problem = LaunchError(f"no shared memory of {nbytes} bytes: {error}")
+            own = self._allocate()
+        except (OSError, MemoryError) as error:
+            problem = LaunchError(f"no memory of {nbytes} bytes of kind {kind.name}: {error}")
         team.agree(problem)
+        self._parts = team.allgather(_Part(next(_numbers) | team.world_ranks[team.rank] << 32, kind, nbytes))
+        self.key = self._parts[0].proposal
         self._published = {entry.rank: entry for entry in team.node.allgather(own) if entry is not None}
+        self.window = self._between_nodes() if window and team.node_count > 1 else None
+        _open[self.key] = self
 
-    def _create(self) -> _Published:
+    def _allocate(self) -> _Published | None:
+        """Make the memory of this rank; return where peers find it if loads and stores can reach it."""
+        if isinstance(self.kind, DeviceKind):
+            self.address = self.kind.allocate(self.nbytes)
+            self._release = weakref.finalize(self, self.kind.free, self.address)
+            self._maps[self.team.rank] = np.empty(0, np.uint8)
+            return None
         offset = next(_starts) % _PAGE
         descriptor = inode = -1  # alone on the node: private memory, for which huge pages are more often to be had
         if self.team.node.size > 1:
             descriptor = os.memfd_create("gondwana", os.MFD_CLOEXEC)
-            self._close = weakref.finalize(self, os.close, descriptor)
+            self._release = weakref.finalize(self, os.close, descriptor)
             inode = os.fstat(descriptor).st_ino
             os.ftruncate(descriptor, offset + max(self.nbytes, 1))
-        self._maps[self.team.rank] = _map(descriptor, offset, self.nbytes)
+        self._maps[self.team.rank] = memory = _map(descriptor, offset, self.nbytes)
+        self.address = memory.ctypes.data
         return _Published(self.team.rank, os.getpid(), descriptor, inode, offset, self.nbytes)
+
+    def _between_nodes(self) -> Any:
+        from gondwana.world.windows import Window
+
+        return Window(self.team, self._maps[self.team.rank])
 
     @property
     def peers(self) -> tuple[int, ...]:
-        """The ranks of the team whose memory can be viewed: those of this node."""
+        """The ranks of the team whose memory can be viewed: those of this node with host memory."""
         return tuple(self._published)
 
-    def view(self, rank: int) -> npt.NDArray[np.uint8]:
-        """Return the memory of a rank of this node as bytes, writable, without a copy. Local.
+    def kind_of(self, rank: int) -> MemoryKind:
+        """Return where the part of a rank lies. Local."""
+        kind: MemoryKind = self._parts[rank].kind
+        return kind
 
-        Stores of one rank become visible to the others in order on x86; ordering across ranks is the caller's, by flags
-        or a barrier.
+    def nbytes_of(self, rank: int) -> int:
+        """Return the bytes of a rank. Local."""
+        nbytes: int = self._parts[rank].nbytes
+        return nbytes
+
+    def pointer(self, rank: int | None = None, dtype: npt.DTypeLike = np.uint8, offset: int = 0) -> GlobalPtr:
+        """Return a pointer into the memory of any rank. Local.
+
+        Args:
+            rank: of the team; None: this rank.
+            dtype: type of an element.
+            offset: bytes from the start of that rank's part.
 
         Raises:
-            UsageError: `rank` is on another node, or not in the team.
+            UsageError: there is no such rank, or `offset` lies outside of its part.
         """
+        rank = self.team.rank if rank is None else rank
+        if not 0 <= rank < self.team.size:
+            raise UsageError(f"rank {rank}: the ranks of {self.team.name} are 0 to {self.team.size - 1}")
+        if not 0 <= offset <= self.nbytes_of(rank):
+            raise UsageError(f"offset {offset}: rank {rank} has {self.nbytes_of(rank)} bytes in this segment")
+        return GlobalPtr(self, rank, offset, np.dtype(dtype))
+
+    def view(self, rank: int) -> npt.NDArray[np.uint8]:
+        """Return the host memory of a rank of this node as bytes, writable, without a copy. Local.
+
+        Stores of one rank become visible to the others in order on x86; ordering across ranks is the caller's, by
+        signals or a barrier.
+
+        Raises:
+            UsageError: `rank` is on another node, has no host memory, or is not in the team.
+        """
+        if rank not in self._published:
+            raise UsageError(
+                f"rank {rank} of {self.team!r} shares no memory with rank {self.team.rank}: "
+                f"only the ranks {sorted(self._published)} do; copy to and from the others"
+            )
         if rank not in self._maps:
-            if rank not in self._published:
-                raise UsageError(
-                    f"rank {rank} of {self.team!r} shares no memory with rank {self.team.rank}: "
-                    f"only the ranks {sorted(self._published)} do"
-                )
             self._maps[rank] = self._open(self._published[rank])
         return self._maps[rank]
+
+    def typed(self, rank: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Return what `view` does as elements of a dtype, as many as there are whole ones. Local."""
+        found = self._typed.get((rank, dtype))
+        if found is None:
+            memory = self.view(rank)
+            found = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
+            self._typed[rank, dtype] = found
+        return found
+
+    def base(self, rank: int) -> int:
+        """Return where the host memory of a rank starts in this process, 0 if loads and stores do not reach it."""
+        return self.view(rank).ctypes.data if rank in self._published else 0
+
+    @cached_property
+    def table(self) -> npt.NDArray[np.int64]:
+        """What compiled code reads: `TABLE_HEAD` words, then the base address of every rank or 0. Local."""
+        handle = 0 if self.window is None else self.window.handle
+        bases = [self.base(rank) for rank in range(self.team.size)]
+        return np.array([self.team.size, handle, self.team.rank, 0, *bases], np.int64)
 
     def _open(self, entry: _Published) -> npt.NDArray[np.uint8]:
         path = f"/proc/{entry.process}/fd/{entry.descriptor}"
@@ -131,8 +227,33 @@ class Segment:
     def close(self) -> None:
         """Give up the memory. Local; views that exist stay valid, peers that have not looked yet can no longer."""
         self._maps.clear()
-        if self._close is not None:
-            self._close()
+        self._typed.clear()
+        self.__dict__.pop("table", None)
+        if self.window is not None:
+            self.window.release()
+        if self._release is not None:
+            self._release()
+
+    def __repr__(self) -> str:
+        return f"Segment({self.nbytes} bytes of {self.kind.name}, {self.team.name})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a segment cannot be pickled: send pointers into it")
+
+
+def find(key: int) -> Segment:
+    """Return the open segment of this rank that has a key. Local.
+
+    Raises:
+        UsageError: this rank has none.
+    """
+    try:
+        return _open[key]
+    except KeyError:
+        raise UsageError(
+            "a global pointer has arrived whose segment is not open on this rank: the rank is not in the team of the "
+            "segment, or has closed it"
+        ) from None
 
 
 def _map(descriptor: int, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:

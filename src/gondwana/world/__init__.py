@@ -16,11 +16,12 @@ from gondwana.world.ops import MINLOC as MINLOC
 from gondwana.world.ops import PROD as PROD
 from gondwana.world.ops import SUM as SUM
 from gondwana.world.ops import Op as Op
+from gondwana.world.progress import ProgressError as ProgressError
 from gondwana.world.request import PersistentRequest as PersistentRequest
 from gondwana.world.request import Request as Request
 from gondwana.world.request import start_all as start_all
 from gondwana.world.request import wait_all as wait_all
 from gondwana.world.team import Team as Team
 
-world = Team(_start.connect, "world")
+world = Team(_start.connect, "world", connected=_start.connected)
 """The team of all ranks. It connects at first use; importing it starts nothing."""

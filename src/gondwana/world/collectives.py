@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.world import mpi
+from gondwana.world import mpi, progress
 from gondwana.world.buffers import Buffer, VectorBuffer, as_buffer, as_contribution, as_message
 from gondwana.world.ops import SUM, InPlace, Op
 from gondwana.world.request import Request
@@ -32,8 +32,15 @@ class Collectives:
     # -- Python objects ------------------------------------------------------------------------------------------
 
     def barrier(self) -> None:
-        """Wait until every rank has come to this barrier. Collective over team. Blocking."""
-        self.comm.Barrier()
+        """Wait until every rank has come to this barrier. Collective over team. Blocking; user-level progress.
+
+        Remote calls from other ranks run here meanwhile.
+
+        Raises:
+            ProgressError: called inside a callback.
+        """
+        progress.refuse_in_callback("a barrier")
+        progress.wait_until(self.comm.Ibarrier().Test, "a barrier")
 
     def bcast(self, obj: Any = None, root: int = 0) -> Any:
         """Return the object that rank ``root`` gave, on every rank. Collective over team. Blocking."""

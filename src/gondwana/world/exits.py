@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
-from gondwana.world import launcher, mpi
+from gondwana.world import launcher, mpi, progress
 
 GRACE = 0.5
 """Seconds that a rank other than 0 gives rank 0 to print the same error first."""
@@ -142,12 +142,15 @@ def _describe(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 
 def _leave() -> None:
-    """Wait at exit until all ranks are there; a rank with a non-zero status does not wait for ever."""
+    """Wait at exit until all ranks are there, serving them; a rank with a non-zero status does not wait for ever."""
     status = _state.status if _ended_by_exception(_state.main_frame) else 0
     arrived = _state.comm.Ibarrier()
     started = time.monotonic()
     pause = 1e-4
     while not arrived.Test():
+        if _serve():
+            pause = 1e-4
+            continue
         if status and time.monotonic() - started > PATIENCE:
             _write(
                 f"[rank {_rank()} on {socket.gethostname()}] exits with status {status}, but other ranks go on: "
@@ -156,6 +159,15 @@ def _leave() -> None:
             abort(status)
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
+
+
+def _serve() -> bool:
+    """Make progress for ranks that are not at their end yet; an error in what they call ends the job as ever."""
+    try:
+        return progress.progress()
+    except Exception as error:
+        _on_exception(type(error), error, error.__traceback__)
+        raise
 
 
 def _ended_by_exception(frame: FrameType | None) -> bool:

@@ -167,6 +167,18 @@ def subset(comm: Communicator, ranks: tuple[int, ...]) -> Communicator:
         group.Free()
 
 
+def world_ranks(comm: Communicator) -> tuple[int, ...]:
+    """Return the rank in the world of every rank of ``comm``. Local."""
+    if is_serial(comm):
+        return (0,)
+    own, everybody = comm.group, module().COMM_WORLD.group
+    try:
+        return tuple(own.Translate_ranks(None, everybody))
+    finally:
+        own.Free()
+        everybody.Free()
+
+
 def _no_mpi(error: Exception, launch: launcher.Launch | None) -> LaunchError:
     reason = str(error).strip().splitlines()[0]
     if launch is None:

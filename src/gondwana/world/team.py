@@ -27,6 +27,7 @@ class Team(Collectives, Messages):
     Args:
         connect: returns the communicator; called once, at the first use of anything that needs it.
         name: how messages call it.
+        connected: called with the team once it has its communicator.
 
     Example:
         >>> from gondwana.world import world
@@ -34,8 +35,14 @@ class Team(Collectives, Messages):
         True
     """
 
-    def __init__(self, connect: Callable[[], mpi.Communicator], name: str) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], mpi.Communicator],
+        name: str,
+        connected: Callable[[Team], None] = lambda team: None,
+    ) -> None:
         self._connect = connect
+        self._connected = connected
         self._subteams: dict[tuple[str, tuple[int, ...]], Team] = {}
         self._forget: Callable[[], object] | None = None
         self._owned = False
@@ -56,7 +63,9 @@ class Team(Collectives, Messages):
     @functools.cached_property
     def comm(self) -> mpi.Communicator:
         """The mpi4py communicator of this team (without MPI, a stand-in with the same methods). Local."""
-        return self._connect()
+        comm = self.__dict__["comm"] = self._connect()  # known before the hooks, which communicate
+        self._connected(self)
+        return comm
 
     @functools.cached_property
     def rank(self) -> int:  # type: ignore[override]
@@ -67,6 +76,11 @@ class Team(Collectives, Messages):
     def size(self) -> int:  # type: ignore[override]
         """How many ranks the team has. Local."""
         return int(self.comm.size)
+
+    @functools.cached_property
+    def world_ranks(self) -> tuple[int, ...]:
+        """The rank in the world of every rank of the team. Local."""
+        return mpi.world_ranks(self.comm)
 
     @functools.cached_property
     def node(self) -> Team:

@@ -1,0 +1,83 @@
+"""Memory kinds: where a segment lies, and how its owner moves bytes between it and the host."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.errors import UsageError
+from gondwana.memory.futures import Future
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class MemoryKind(ABC):
+    """A kind of memory. Kinds are equal if they have the same name; they can be pickled and sent.
+
+    Attributes:
+        name: what messages and counters call it.
+        host: whether the processor's loads and stores reach it.
+    """
+
+    name: str
+    host: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemoryKind) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"gw.{self.name}"
+
+
+class DeviceKind(MemoryKind):
+    """A kind that only its owner reaches, by copies to and from host memory."""
+
+    @abstractmethod
+    def allocate(self, nbytes: int) -> int:
+        """Return the device address of new zeroed memory. Local.
+
+        Raises:
+            MemoryError: the device has no more.
+        """
+
+    @abstractmethod
+    def free(self, address: int) -> None:
+        """Give memory back. Local."""
+
+    @abstractmethod
+    def write(self, source: Bytes, address: int) -> Future[None]:
+        """Start to copy host bytes to the device. Local; the source must not change before the future is ready."""
+
+    @abstractmethod
+    def read(self, address: int, target: Bytes) -> Future[None]:
+        """Start to copy bytes of the device to the host. Local; the target is there when the future is ready."""
+
+    @abstractmethod
+    def move(self, source: int, target: int, nbytes: int) -> Future[None]:
+        """Start to copy bytes between two addresses of the device. Local."""
+
+
+class _Host(MemoryKind):
+    name = "host"
+    host = True
+
+
+host: MemoryKind = _Host()
+"""The main memory of a node. What ranks of one node hold of it they share by loads and stores."""
+
+
+def cuda(device: int = 0) -> MemoryKind:
+    """Return the memory kind of a CUDA device. Local.
+
+    Args:
+        device: number of the device among those that this rank sees.
+
+    Raises:
+        UsageError: this version has no CUDA back end.
+    """
+    raise UsageError(f"gw.cuda({device}): this version of Gondwana knows no CUDA memory; use gw.host")

@@ -1,0 +1,152 @@
+"""Global pointers: one element anywhere in the memory of a team."""
+
+from __future__ import annotations
+
+from functools import total_ordering
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.errors import UsageError
+from gondwana.jit.arguments import Described, dtype_name
+from gondwana.jit.handles import describe_handle
+from gondwana.memory.kinds import MemoryKind
+
+if TYPE_CHECKING:
+    from gondwana.memory.segment import Segment
+    from gondwana.world import Team
+
+
+@total_ordering
+class GlobalPtr:
+    """Points to an element of a segment on any rank, in any kind of memory. Local; never dereferenced by itself.
+
+    Made by `Segment.pointer` and from other pointers. `+` and `-` count elements; pointers of one rank and segment can
+    be subtracted and compared. They can be pickled and sent to any rank of the segment's team, and be arguments of
+    compiled code.
+
+    Attributes:
+        segment: what it points into.
+        rank: whose part, a rank of the segment's team.
+        offset: bytes from the start of that part.
+        dtype: type of an element.
+
+    Example:
+        >>> import gondwana as gw
+        >>> segment = gw.Segment(gw.world, 64)
+        >>> p = segment.pointer(dtype=float)
+        >>> (p + 3) - p, (p + 3).offset, p.is_local
+        (3, 24, True)
+        >>> p.local(2).tolist()
+        [0.0, 0.0]
+    """
+
+    __slots__ = ("dtype", "offset", "rank", "segment")
+
+    def __init__(self, segment: Segment, rank: int, offset: int, dtype: np.dtype[Any]) -> None:
+        self.segment = segment
+        self.rank = rank
+        self.offset = offset
+        self.dtype = dtype
+
+    @property
+    def team(self) -> Team:
+        """The team that `rank` belongs to."""
+        return self.segment.team
+
+    @property
+    def kind(self) -> MemoryKind:
+        """Where the element lies."""
+        return self.segment.kind_of(self.rank)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether loads and stores of this rank reach the element: host memory of this node."""
+        return self.rank in self.segment.peers
+
+    @property
+    def room(self) -> int:
+        """How many elements follow, this one included, up to the end of the rank's part."""
+        return (self.segment.nbytes_of(self.rank) - self.offset) // self.dtype.itemsize
+
+    def local(self, count: int = 1) -> npt.NDArray[Any]:
+        """Return `count` elements as an ndarray, without a copy. Local.
+
+        Raises:
+            UsageError: loads and stores do not reach them, or they are not inside the segment.
+        """
+        self.check(count)
+        start, item = self.offset, self.dtype.itemsize
+        return self.segment.view(self.rank)[start : start + count * item].view(self.dtype)
+
+    def cast(self, dtype: npt.DTypeLike) -> GlobalPtr:
+        """Return a pointer to the same byte with elements of another type. Local."""
+        return GlobalPtr(self.segment, self.rank, self.offset, np.dtype(dtype))
+
+    def check(self, count: int) -> None:
+        """Raise if `count` elements from here are not inside the segment. Local.
+
+        Raises:
+            UsageError: they are not.
+        """
+        end = self.offset + count * self.dtype.itemsize
+        if count < 0 or self.offset < 0 or end > self.segment.nbytes_of(self.rank):
+            raise UsageError(
+                f"{count} elements of {self.dtype} at byte {self.offset} of rank {self.rank}: its part of the segment "
+                f"has {self.segment.nbytes_of(self.rank)} bytes"
+            )
+
+    def __add__(self, count: int) -> GlobalPtr:
+        return GlobalPtr(self.segment, self.rank, self.offset + int(count) * self.dtype.itemsize, self.dtype)
+
+    __radd__ = __add__
+
+    @overload
+    def __sub__(self, other: GlobalPtr) -> int: ...
+    @overload
+    def __sub__(self, other: int) -> GlobalPtr: ...
+    def __sub__(self, other: GlobalPtr | int) -> GlobalPtr | int:
+        if not isinstance(other, GlobalPtr):
+            return self + -other
+        distance, rest = divmod(self.offset - self._alike(other).offset, self.dtype.itemsize)
+        if rest:
+            raise UsageError(f"{self!r} - {other!r}: the distance is no whole number of elements")
+        return distance
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GlobalPtr):
+            return NotImplemented
+        return self._place() == other._place()
+
+    def __lt__(self, other: GlobalPtr) -> bool:
+        return self.offset < self._alike(other).offset
+
+    def __hash__(self) -> int:
+        return hash(self._place())
+
+    def _place(self) -> tuple[int, int, int, np.dtype[Any]]:
+        return self.segment.key, self.rank, self.offset, self.dtype
+
+    def _alike(self, other: GlobalPtr) -> GlobalPtr:
+        if (other.segment.key, other.rank, other.dtype) != (self.segment.key, self.rank, self.dtype):
+            raise UsageError(f"{self!r} and {other!r}: only pointers into one rank's part with one dtype have an order")
+        return other
+
+    def __repr__(self) -> str:
+        return f"GlobalPtr(rank {self.rank}, {self.kind.name}, byte {self.offset}, {self.dtype})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrive, (self.segment.key, self.rank, self.offset, self.dtype.str)
+
+    def __gondwana_argument__(self) -> Described:
+        """Spec and words for compiled code: address of the segment's table, rank, offset."""
+        words = (self.segment.table.ctypes.data, self.rank, self.offset)
+        return describe_handle("global_ptr", (dtype_name(self.dtype),), words)
+
+
+def _arrive(key: int, rank: int, offset: int, dtype: str) -> GlobalPtr:
+    """Rebuild a pointer that another rank has sent."""
+    from gondwana.memory.segment import find
+
+    return GlobalPtr(find(key), rank, offset, np.dtype(dtype))
