@@ -21,7 +21,7 @@ from pathlib import Path
 
 import platformdirs
 
-MAGIC = b"gondwana object 2\n"
+MAGIC = b"gondwana object 3\n"
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,14 @@ class ObjectCode:
         code: the object file.
         symbol: name of the entry in it.
         needs_numba: whether it refers to functions of Numba's run-time library.
+        needs_mpi: whether it refers to the table of MPI's functions (`mpi_table`).
         about: facts that the compiler found, as JSON values (for instance the footprints of a kernel).
     """
 
     code: bytes
     symbol: str
     needs_numba: bool
+    needs_mpi: bool
     about: dict[str, object]
 
     def to_bytes(self) -> bytes:

@@ -21,6 +21,7 @@ from gondwana.jit import literals, points, views  # noqa: F401  (their types mus
 from gondwana.jit.cache import ObjectCode
 from gondwana.jit.function import Compilable, JitFunction
 from gondwana.jit.handles import import_extensions
+from gondwana.jit.mpi_table import SYMBOL as MPI_TABLE
 from gondwana.jit.points import INT
 
 binding.initialize_native_asmparser()  # for the inline assembly of `memory_order.pause`
@@ -69,7 +70,8 @@ def compile_entry(entry: Callable[..., int], arguments: int, about: dict[str, ob
     _, _, (code, _) = library.serialize_using_object_code()
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside)
-    return ObjectCode(code, compiled._wrapper_name, needs_numba, about or {})
+    needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
+    return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, about or {})
 
 
 @intrinsic

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from gondwana.jit import mpi_table
 from gondwana.jit.cache import ObjectCode
 
 
@@ -62,6 +63,8 @@ def link(entry: ObjectCode) -> int:
         from numba.core.registry import cpu_target
 
         cpu_target.target_context.refresh()
+    if entry.needs_mpi:
+        mpi_table.register()
     engine = _new_engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(entry.code))
     engine.finalize_object()

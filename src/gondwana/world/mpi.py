@@ -96,6 +96,12 @@ def library() -> dict[str, str]:
     return {"vendor": vendor, "version": ".".join(map(str, version)), "path": path}
 
 
+def is_running() -> bool:
+    """Tell whether MPI has been started in this process and has not ended. Local."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi is not None and bool(mpi.Is_initialized()) and not mpi.Is_finalized()
+
+
 def is_serial(comm: Communicator) -> bool:
     """Tell whether ``comm`` works without MPI. Local."""
     return isinstance(comm, SerialComm)
