@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import types as pytypes
 from typing import Any
 
 from numba.core import cgutils, types
@@ -11,7 +13,7 @@ from gondwana.jit.arguments import HandleSpec
 
 
 class HandleType(types.Type):  # type: ignore[misc]
-    """A handle of a family.
+    """A handle of a family; its instances are those of `family_type(family)`.
 
     Args:
         spec: its family, parameters and number of words.
@@ -24,10 +26,21 @@ class HandleType(types.Type):  # type: ignore[misc]
         super().__init__(f"{spec.family}{spec.parameters}[{spec.words}]")
 
 
-@register_model(HandleType)
 class _HandleModel(models.StructModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: HandleType) -> None:
         super().__init__(manager, kind, [(f"word{index}", types.int64) for index in range(kind.words)])
+
+
+@functools.cache
+def family_type(family: str) -> type[HandleType]:
+    """Return the class of the types of one family. Local.
+
+    `overload_attribute` and `overload_method` take it, so that handles of other families may have attributes and
+    methods of the same name.
+    """
+    created = pytypes.new_class(f"{family}_handle", (HandleType,))
+    register_model(created)(_HandleModel)
+    return created
 
 
 def is_handle(kind: Any, family: str) -> bool:

@@ -23,7 +23,7 @@ from gondwana.jit.arguments import (
     Spec,
     TupleSpec,
 )
-from gondwana.jit.handle_types import HandleType, build
+from gondwana.jit.handle_types import build, family_type
 from gondwana.jit.points import INT, PointType, make
 from gondwana.jit.views import FIELDS, ViewType
 
@@ -64,7 +64,7 @@ class Typing:
             case ConstantSpec(value):
                 return typeof(value)
             case HandleSpec():
-                return HandleType(spec)
+                return family_type(spec.family)(spec)
             case TupleSpec(items, cls):
                 members = [self.type_of(item) for item in items]
                 if cls is not None:
