@@ -6,8 +6,9 @@ import functools
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -19,12 +20,16 @@ from gondwana.world.serial import SerialComm
 Communicator: TypeAlias = Any
 """An mpi4py intracommunicator or a SerialComm: the same methods."""
 
+T = TypeVar("T")
+
 LARGE_BLOCK = 2**30
 """The elements in one of the pieces of a message that has more than that."""
 
 SETTINGS = {
     # One-sided operations through UCX fail or crawl on machines without its networks; the other components work on all.
     "OMPI_MCA_osc": "^ucx",
+    # Its atomics of network devices lose BAND, BOR and BXOR of 64 bits and do not exclude its other atomic operations.
+    "OMPI_MCA_osc_rdma_acc_use_amo": "0",
 }
 """Environment variables that are set before MPI starts, unless the user has set them."""
 
@@ -147,6 +152,11 @@ def _large_type(dtype: str, size: int) -> Any:
     return block.Create_struct([blocks, rest], [0, end], [block, element]).Commit()
 
 
+def message_size(status: Any) -> int:
+    """Return the bytes of the message that ``status`` describes. Local."""
+    return int(status.Get_elements(module().BYTE))
+
+
 def any_source(comm: Communicator, source: int | None) -> int | None:
     """Return the rank to receive from on ``comm``, where None means any. Local."""
     return module().ANY_SOURCE if source is None and not is_serial(comm) else source
@@ -155,6 +165,42 @@ def any_source(comm: Communicator, source: int | None) -> int | None:
 def any_tag(comm: Communicator, tag: int | None) -> int | None:
     """Return the tag to receive with on ``comm``, where None means any. Local."""
     return module().ANY_TAG if tag is None and not is_serial(comm) else tag
+
+
+def create_window(comm: Communicator, memory: np.ndarray[Any, Any]) -> Any:
+    """Return an MPI window over ``memory`` of every rank, in an access epoch for good. Collective over comm."""
+    mpi = module()
+    window = mpi.Win.Create(memory if memory.size else None, 1, mpi.INFO_NULL, comm)
+    window.Lock_all(mpi.MODE_NOCHECK)
+    return window
+
+
+def is_unified(window: Any) -> bool:
+    """Tell whether one-sided operations and loads and stores see the same memory of ``window``. Local."""
+    return bool(window.Get_attr(module().WIN_MODEL) == module().WIN_UNIFIED)
+
+
+@functools.cache
+def accumulate_op(op: Op | str) -> Any:
+    """Return the MPI operation of an atomic access: for an ``Op``, or for "REPLACE" or "NO_OP". Local."""
+    return getattr(module(), op.value if isinstance(op, Op) else op)
+
+
+def attachment(comm: Communicator, make: Callable[[], T]) -> T:
+    """Return the object of this kind that belongs to ``comm``; ``make`` makes it at first use. Local.
+
+    It lives and dies with the communicator, whatever teams there are over it.
+    """
+    key = _attachment_key(make)
+    if (found := comm.Get_attr(key)) is None:
+        found = make()
+        comm.Set_attr(key, found)
+    return cast(T, found)
+
+
+@functools.cache
+def _attachment_key(make: Callable[[], Any]) -> Any:
+    return module().Comm.Create_keyval()
 
 
 def shared_memory_comm(comm: Communicator) -> Communicator:

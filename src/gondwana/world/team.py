@@ -79,8 +79,22 @@ class Team(Collectives, Messages):
 
     @functools.cached_property
     def world_ranks(self) -> tuple[int, ...]:
-        """The rank in the world of every rank of the team. Local."""
+        """The rank in ``gondwana.world`` of every rank of this team. Local."""
         return mpi.world_ranks(self.comm)
+
+    def rank_of_world(self, world_rank: int) -> int | None:
+        """Return the rank here of a rank of ``gondwana.world``, None if it is not in this team. Local.
+
+        Example:
+            >>> from gondwana.world import world
+            >>> world.rank_of_world(world.rank) == world.rank
+            True
+        """
+        return self._places.get(world_rank)
+
+    @functools.cached_property
+    def _places(self) -> dict[int, int]:
+        return {world_rank: rank for rank, world_rank in enumerate(self.world_ranks)}
 
     @functools.cached_property
     def node(self) -> Team:

@@ -1,0 +1,47 @@
+"""Windows and parcels on ranks that take each other for other nodes: one job per rank count."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+PROGRAM = Path(__file__).parent / "programs" / "window_checks.py"
+NAMES = re.findall(r"^def (check_\w+)", PROGRAM.read_text(), re.MULTILINE)
+
+
+@functools.cache
+def reports(ranks: int, python: str) -> dict[str, list[str]]:
+    """Run all checks once on so many ranks; windows live and have work under way when the job ends."""
+    variables = {"GONDWANA_MPI": "1", "GONDWANA_RANKS_PER_NODE": "1"}
+    outcome = jobs.run_ranks(
+        ranks, PROGRAM, "--ranks", str(ranks), "--live", python=python, timeout=100, variables=variables
+    )
+    assert outcome.status == 0, str(outcome)
+    assert outcome.stderr == ""
+    lines = outcome.stdout.splitlines()
+    return {
+        line["check"]: line["problems"]
+        for line in map(json.loads, (text for text in lines if text.startswith('{"check"')))
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+def test_windows(ranks: int, name: str) -> None:
+    problems = reports(ranks, sys.executable)[name]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_windows_with_mpich(name: str, mpich_python: Path) -> None:
+    problems = reports(2, str(mpich_python))[name]
+    assert not problems, "\n".join(problems)
