@@ -25,8 +25,11 @@ from gondwana.memory import GlobalPtr as GlobalPtr
 from gondwana.memory import MemoryKind as MemoryKind
 from gondwana.memory import Promise as Promise
 from gondwana.memory import Segment as Segment
+from gondwana.memory import Signal as Signal
 from gondwana.memory import cuda as cuda
 from gondwana.memory import host as host
+from gondwana.memory import signal as signal
+from gondwana.memory import wait as wait
 from gondwana.memory import when_all as when_all
 from gondwana.world import ProgressError as ProgressError
 from gondwana.world import Team as Team

@@ -56,7 +56,7 @@ def build(context: Any, builder: Any, kind: HandleType, words: list[Any]) -> Any
     return value
 
 
-@intrinsic
+@intrinsic(prefer_literal=True)
 def handle_word(typingctx: Any, handle: Any, index: Any) -> Any:
     """Return one word of a handle; `index` is a literal."""
     place = index.literal_value
@@ -67,7 +67,7 @@ def handle_word(typingctx: Any, handle: Any, index: Any) -> Any:
     return types.int64(handle, index), codegen
 
 
-@intrinsic
+@intrinsic(prefer_literal=True)
 def with_word(typingctx: Any, handle: Any, index: Any, word: Any) -> Any:
     """Return a handle with another value of one word; `index` is a literal."""
     place = index.literal_value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any
 
@@ -22,15 +23,12 @@ class Native:
         self.module = module
         self.name = name
         self.arguments = arguments
-        self._call: Any = None
 
-    @property
+    @functools.cached_property
     def call(self) -> Any:
         """The C function, compiled or loaded at the first use."""
-        if self._call is None:
-            code = obtain(("native", self.module, self.name), self._build)
-            self._call = machine.callable_at(machine.link(code), self.arguments)
-        return self._call
+        code = obtain(("native", self.module, self.name), self._build)
+        return machine.callable_at(machine.link(code), self.arguments)
 
     def _build(self) -> cache.ObjectCode:
         from gondwana.jit.compiler import compile_entry

@@ -37,8 +37,7 @@ class _Pool:
     def __post_init__(self) -> None:
         self._memory = ctypes.create_string_buffer(LINE * (self.size + 5))
         self.address = -(-ctypes.addressof(self._memory) // LINE) * LINE
-        crowded = self.size * _local_ranks() > len(os.sched_getaffinity(0)) and _local_ranks() > 1
-        ctypes.c_int64.from_address(self.address + 3 * LINE).value = 0 if crowded else _SPINS
+        ctypes.c_int64.from_address(self.address + 3 * LINE).value = 0 if crowded(self.size) else _SPINS
         self.run = _run.call
         work = _worker.call if self.size > 1 else None
         for thread in range(1, self.size):
@@ -96,6 +95,11 @@ def set_threads(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise UsageError(f"set_threads({count!r}): give a whole number of threads, 1 or more")
     _wanted = count
+
+
+def crowded(count: int = 1) -> bool:
+    """Tell whether several ranks of `count` threads each outnumber the cores: who waits should yield at once. Local."""
+    return count * _local_ranks() > len(os.sched_getaffinity(0)) and _local_ranks() > 1
 
 
 def run(function: int, block: int, count: int, flags: int) -> None:

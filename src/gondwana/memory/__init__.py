@@ -8,3 +8,6 @@ from gondwana.memory.kinds import cuda as cuda
 from gondwana.memory.kinds import host as host
 from gondwana.memory.pointer import GlobalPtr as GlobalPtr
 from gondwana.memory.segment import Segment as Segment
+from gondwana.memory.signals import Signal as Signal
+from gondwana.memory.signals import signal as signal
+from gondwana.memory.signals import wait as wait
