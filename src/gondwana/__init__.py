@@ -1,11 +1,15 @@
 """Gondwana: one global address space over many memories."""
 
 from gondwana.arrays import Array as Array
+from gondwana.arrays import ArrayReference as ArrayReference
 from gondwana.arrays import GlobalArray as GlobalArray
+from gondwana.arrays import RemoteArray as RemoteArray
+from gondwana.arrays import array_at as array_at
 from gondwana.arrays import empty as empty
 from gondwana.arrays import exchange as exchange
 from gondwana.arrays import from_numpy as from_numpy
 from gondwana.arrays import full as full
+from gondwana.arrays import share as share
 from gondwana.arrays import zeros as zeros
 from gondwana.arrays import zeros_like as zeros_like
 from gondwana.domains import Domain as Domain
@@ -26,13 +30,8 @@ from gondwana.memory import MemoryKind as MemoryKind
 from gondwana.memory import Promise as Promise
 from gondwana.memory import Segment as Segment
 from gondwana.memory import Signal as Signal
-from gondwana.memory import allreduce as allreduce
-from gondwana.memory import barrier as barrier
 from gondwana.memory import cuda as cuda
 from gondwana.memory import host as host
-from gondwana.memory import recv as recv
-from gondwana.memory import send as send
-from gondwana.memory import sendrecv as sendrecv
 from gondwana.memory import signal as signal
 from gondwana.memory import wait as wait
 from gondwana.memory import when_all as when_all

@@ -9,3 +9,7 @@ from gondwana.arrays.create import zeros_like as zeros_like
 from gondwana.arrays.exchange import Exchange as Exchange
 from gondwana.arrays.exchange import exchange as exchange
 from gondwana.arrays.global_array import GlobalArray as GlobalArray
+from gondwana.arrays.reference import ArrayReference as ArrayReference
+from gondwana.arrays.reference import array_at as array_at
+from gondwana.arrays.reference import share as share
+from gondwana.arrays.remote import RemoteArray as RemoteArray

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any, Literal, SupportsIndex, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.domains import Offset, PointLike, RectDomain, as_point
-from gondwana.domains.point import as_integer
+from gondwana.arrays.base import DomainArray, Position
+from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import ArraySpec, Described, dtype_name, intern
+from gondwana.memory.pointer import GlobalPtr
 
 MemoryOrder: TypeAlias = Literal["C", "F"]
-Slice: TypeAlias = slice
 
 
-class Array:
+class Array(DomainArray):
     """Data on a RectDomain in host memory, C or Fortran order or any strided view of such. Local.
 
     Elements are indexed by points in the coordinates of the domain: `a[p]`, `a[3, -1]`; slices are half-open in those
     coordinates; `a[domain]` is the view restricted to it. Views (`restrict`, `shrink`, `translate`, `slice`, `permute`,
     `inject`, `project`) share memory. `numpy()` is the same memory as an ndarray.
+
+    The memory is this rank's own, or lies in a segment, also that of another rank of the node (`GlobalArray.block`,
+    `gw.array_at`): then `pointer` says where, and other ranks can be given a `reference()`. Arrays are pickled by
+    value.
 
     Args:
         data: the elements; its axes are those of the domain. Shared, not copied.
@@ -40,21 +43,36 @@ class Array:
         (0.0, 7.0, RectDomain((0, 0), (2, 2)))
     """
 
-    __slots__ = ("_data", "_described", "_domain", "_extent")
+    __slots__ = ("_anchor", "_described", "_extent")
     __array_priority__ = 20
+    _data: np.ndarray[Any, Any]
 
     def __init__(self, data: npt.ArrayLike, domain: RectDomain | None = None) -> None:
-        self._data: np.ndarray[Any, Any] = np.asarray(data)
-        if self._data.size == 0:  # the empty domain has no extent along any axis
-            self._data = self._data[(slice(0, 0),) * self._data.ndim]
-        self._domain = RectDomain.from_shape(self._data.shape) if domain is None else domain
+        self._lie_on(np.asarray(data), domain)
+        self._anchor: tuple[GlobalPtr, int] | None = None
         self._described: Described | None = None
         self._extent: tuple[int, int] | None = None
-        if self._data.shape != self._domain.shape:
+
+    def _like(self, data: Any, domain: RectDomain) -> Array:
+        view = Array(data, domain)
+        view._anchor = self._anchor
+        return view
+
+    @property
+    def pointer(self) -> GlobalPtr:
+        """Where the first element lies: rank, kind of memory, offset.
+
+        Raises:
+            UsageError: in private memory of this rank.
+        """
+        if self._anchor is None:
             raise UsageError(
-                f"data of shape {self._data.shape} cannot lie on {self._domain!r} of shape {self._domain.shape}: "
-                "make them equal"
+                f"{self!r} lies in private memory that other ranks cannot reach: use a block of a global array, or "
+                "place it in a segment by gw.array_at"
             )
+        pointer, address = self._anchor
+        offset = pointer.offset + self._data.ctypes.data - address
+        return GlobalPtr(pointer.segment, pointer.rank, offset, self.dtype)
 
     @classmethod
     def empty(cls, domain: RectDomain, dtype: npt.DTypeLike = float, *, order: MemoryOrder = "C") -> Array:
@@ -78,37 +96,6 @@ class Array:
     ) -> Array:
         """Return an array of one value everywhere. Local. Arguments as for `empty`; default dtype: the value's."""
         return cls(np.full(domain.shape, value, dtype, order), domain)
-
-    @property
-    def domain(self) -> RectDomain:
-        """Where the array has elements."""
-        return self._domain
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of an element."""
-        dtype: np.dtype[Any] = self._data.dtype
-        return dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of elements along each axis."""
-        return self._domain.shape
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self._data.ndim
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self._data.size
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all elements, gaps of a view not counted."""
-        return self._data.nbytes
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -144,57 +131,6 @@ class Array:
         """Return an array on the host memory of any object that speaks DLPack. Local, no copy."""
         return cls(np.from_dlpack(other), domain)
 
-    def restrict(self, domain: RectDomain) -> Array:
-        """Return the view of the elements whose points are also in `domain`. Local.
-
-        The result may be empty; a strided domain gives every so-many-th element.
-        """
-        kept = self._domain & domain
-        if kept.is_empty:
-            return Array(self._data[(slice(0, 0),) * self.ndim], RectDomain.from_shape((0,) * self.ndim))
-        return Array(self._data[tuple(map(_positions, self._domain.axes, kept.axes))], kept)
-
-    def shrink(self, width: PointLike, direction: int | None = None) -> Array:
-        """Return the view without a border. Local. Arguments as for `RectDomain.shrink`."""
-        return self.restrict(self._domain.shrink(width, direction))
-
-    def translate(self, offset: PointLike) -> Array:
-        """Return the view whose element at `p + offset` is this array's at `p`. Local."""
-        return Array(self._data, self._domain.translate(offset))
-
-    def permute(self, axes: Sequence[SupportsIndex]) -> Array:
-        """Return the view whose axis `i` is this array's axis `axes[i]`. Local."""
-        domain = self._domain.permute(axes)
-        return Array(self._data.transpose([int(axis) for axis in axes]), domain)
-
-    def slice(self, axis: SupportsIndex, at: SupportsIndex) -> Array:
-        """Return the view of one axis less: the elements whose coordinate along `axis` is `at`. Local.
-
-        Raises:
-            IndexError: there is no such coordinate.
-        """
-        coordinates = self._domain.axes[int(axis)]
-        if int(at) not in coordinates:
-            raise IndexError(f"axis {int(axis)} of an array on {self._domain!r} has no coordinate {int(at)}")
-        index: list[Any] = [slice(None)] * self.ndim
-        index[int(axis)] = coordinates.index(int(at))
-        return Array(self._data[tuple(index)], self._domain.slice(axis))
-
-    def inject(self, factor: PointLike) -> Array:
-        """Return the view whose element at `p * factor` is this array's at `p`. Local."""
-        return Array(self._data, self._domain * factor)
-
-    def project(self, divisor: PointLike) -> Array:
-        """Return the view whose element at `p // divisor` is this array's at `p`: undoes `inject`. Local.
-
-        Raises:
-            UsageError: two elements would fall on one point.
-        """
-        domain = self._domain // divisor
-        if domain.shape != self.shape:
-            raise UsageError(f"project({divisor!r}) would put several elements of {self._domain!r} on one point")
-        return Array(self._data, domain)
-
     def copy(self) -> Array:
         """Return a contiguous array of its own with the same elements and memory order. Local."""
         return Array(self._data.copy("K"), self._domain)
@@ -223,54 +159,18 @@ class Array:
         """Set all elements to one value. Local."""
         self._data.fill(value)
 
-    def __getitem__(self, index: Any) -> Any:
-        found = self._at(index)
-        return found.item() if isinstance(found, np.generic) and type(found) is not np.float32 else found
+    def _element(self, position: Position) -> Any:
+        return plain(self._data[position])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         position = self._position(index)
         self._data[position] = value.numpy() if isinstance(value, Array) else value
 
-    def _at(self, index: Any) -> Any:
-        position = self._position(index)
-        if isinstance(index, RectDomain):
-            return self.restrict(index)
-        return self._data[position] if all(isinstance(part, int) for part in position) else self._view(position)
-
-    def _view(self, position: tuple[int | Slice, ...]) -> Array:
-        axes = self._domain.axes
-        kept = [axis[part] for axis, part in zip(axes, position, strict=True) if isinstance(part, slice)]
-        return Array(self._data[position], RectDomain.from_axes(kept))
-
-    def _position(self, index: Any) -> Any:
-        """NumPy's index for an index in the coordinates of the domain."""
-        if isinstance(index, RectDomain):
-            if not index <= self._domain:
-                raise IndexError(f"{index!r} is not inside {self._domain!r}: use restrict() for the common part")
-            return tuple(map(_positions, self._domain.axes, index.axes))
-        if isinstance(index, Offset):
-            index = as_point(index, self.ndim)
-        parts = index if isinstance(index, tuple) else (index,)
-        if len(parts) != self.ndim:
-            raise IndexError(f"an array of {self.ndim} axes is indexed by {self.ndim} coordinates, not {index!r}")
-        return tuple(self._coordinate(axis, part) for axis, part in enumerate(parts))
-
-    def _coordinate(self, axis: int, part: Any) -> int | Slice:
-        coordinates = self._domain.axes[axis]
-        if isinstance(part, slice):
-            if part.step is not None and part.step < 1:
-                raise IndexError(f"a slice of an array needs a positive step, not {part.step}")
-            low = coordinates.start if part.start is None else part.start
-            high = coordinates.stop if part.stop is None else part.stop
-            wanted = RectDomain(low, high, part.step or 1) & RectDomain.from_axes([coordinates])
-            return _positions(coordinates, wanted.axes[0])
-        coordinate = as_integer(part)
-        if coordinate not in coordinates:
-            raise IndexError(f"coordinate {coordinate} of axis {axis} is outside of {self._domain!r}")
-        return coordinates.index(coordinate)
-
     def __len__(self) -> int:
         return len(self._data)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Array, (self._data, self._domain)
 
     def __repr__(self) -> str:
         return f"Array({self.dtype}, {self._domain!r})"
@@ -286,12 +186,16 @@ class Array:
         return self._described
 
 
-def _positions(axis: range, kept: range) -> slice:
-    """Which positions along an axis hold the coordinates `kept`, a subset of its coordinates."""
-    if not kept:
-        return slice(0, 0)
-    first = axis.index(kept[0])
-    return slice(first, axis.index(kept[-1]) + 1, max(1, kept.step // axis.step))
+def in_segment(pointer: GlobalPtr, data: np.ndarray[Any, Any], domain: RectDomain) -> Array:
+    """Return an array on data that start where a pointer points to. Local, no copy."""
+    array = Array(data, domain)
+    array._anchor = pointer, data.ctypes.data  # views find their own place by the distance of the addresses
+    return array
+
+
+def plain(value: Any) -> Any:
+    """An element as Python's own number; float32 stays what it is, so that results keep its precision."""
+    return value.item() if isinstance(value, np.generic) and type(value) is not np.float32 else value
 
 
 def _describe(data: np.ndarray[Any, Any], domain: RectDomain) -> Described:

@@ -71,7 +71,7 @@ class Exchange:
         self._messages = [self._message(rank) for rank in neighbours if rank not in node]
         self.moved = self._bytes(neighbours)
         # From here on the memory is needed, not the arrays: they may go, and this with them, without a cycle.
-        self._memory = [array.block(rank) for array in arrays for rank in (self._team.rank, *near)]
+        self._memory = [_near_block(array, rank) for array in arrays for rank in (self._team.rank, *near)]
         del self._arrays
         requests = [request for message in self._messages for request in message.requests]
         weakref.finalize(self, _give_back, requests).atexit = False
@@ -157,7 +157,7 @@ class Exchange:
     def _direct_rows(self, rank: int) -> list[Row]:
         return alike_together(
             [
-                copy_row(self._source(number, piece), self._arrays[number].block(rank).restrict(piece.target))
+                copy_row(self._source(number, piece), _near_block(self._arrays[number], rank).restrict(piece.target))
                 for number, piece in self._to(rank)
             ]
         )
@@ -205,6 +205,13 @@ class Exchange:
             data = buffer[start : start + size].view(array.dtype)
             parts.append(Array(data.reshape(piece.target.shape, order=array.order), piece.target))
         return buffer, parts
+
+
+def _near_block(array: GlobalArray, rank: int) -> Array:
+    """The block of a rank of this node."""
+    block = array.block(rank)
+    assert isinstance(block, Array)
+    return block
 
 
 _under_way: list[Exchange] = []

@@ -9,6 +9,8 @@ import numpy as np
 
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.layout import Layout
+from gondwana.arrays.reference import array_at
+from gondwana.arrays.remote import RemoteArray
 from gondwana.domains import IndexSet, RectDomain
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import Described
@@ -45,7 +47,7 @@ class GlobalArray:
         self.dtype = dtype
         self.team = team
         self._segment = Segment(team, layout.held(team.rank).size * dtype.itemsize)
-        self._blocks: dict[int, Array] = {}
+        self._blocks: dict[int, Array | RemoteArray] = {}
         self.exchanges: dict[tuple[int | bool, ...], Exchange] = {}
 
     @property
@@ -100,18 +102,24 @@ class GlobalArray:
     @functools.cached_property
     def local(self) -> Array:
         """This rank's cells with the ghosts around them."""
-        return self.block(self.team.rank)
+        block = self.block(self.team.rank)
+        if not isinstance(block, Array):
+            raise UsageError(
+                f"the local block of {self!r}: the processor does not reach it; use block({self.team.rank})"
+            )
+        return block
 
-    def block(self, rank: int) -> Array:
-        """Return the cells and ghosts of a rank of this node, readable and writable. Local, no copy.
+    def block(self, rank: int) -> Array | RemoteArray:
+        """Return the cells and ghosts of any rank, readable and writable one-sidedly. Local, no copy.
 
-        The order of accesses by several ranks is the caller's: `exchange`, flags or `team.barrier()`.
+        An `Array` if loads and stores of this rank reach them (host memory of this node), else a `RemoteArray`. The
+        order of accesses by several ranks is the caller's: `exchange`, signals or `team.barrier()`.
 
         Args:
             rank: of the team.
 
         Raises:
-            UsageError: the rank is on another node.
+            UsageError: there is no such rank.
 
         Example:
             >>> import gondwana as gw
@@ -120,9 +128,8 @@ class GlobalArray:
             True
         """
         if rank not in self._blocks:
-            held = self.layout.held(rank)
-            elements = self._segment.view(rank).view(self.dtype)
-            self._blocks[rank] = Array(elements.reshape(held.shape, order=self.order), held)
+            pointer = self._segment.pointer(rank, self.dtype)
+            self._blocks[rank] = array_at(pointer, self.layout.held(rank), order=self.order)
         return self._blocks[rank]
 
     def fill(self, value: Any) -> None:

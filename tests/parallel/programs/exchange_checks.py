@@ -185,11 +185,10 @@ def check_blocks_of_peers():
     world.barrier()
     near = set(T.team.node.allgather(T.team.rank))
     for rank in range(world.size):
-        if rank in near:
-            assert T.block(rank).domain == T.layout.held(rank)
-            assert (T.block(rank).numpy() == rank).all()
-        else:
-            assert "shares no memory" in raises(UsageError, T.block, rank)
+        assert T.block(rank).domain == T.layout.held(rank)
+        assert isinstance(T.block(rank), gw.Array if rank in near else gw.RemoteArray)
+        assert (T.block(rank).pointer.rank, T.block(rank).pointer.kind) == (rank, gw.host)
+        assert rank not in near or (T.block(rank).numpy() == rank).all()
     raises(UsageError, T.block, world.size)
     world.barrier()
     if len(near) > 1 and not T.owned.is_empty:

@@ -1,0 +1,202 @@
+"""What arrays on this rank and elsewhere share: a domain, its views, and indices in its coordinates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from gondwana.domains import Offset, PointLike, RectDomain, as_point
+from gondwana.domains.point import as_integer
+from gondwana.errors import UsageError
+from gondwana.memory.pointer import GlobalPtr
+
+if TYPE_CHECKING:
+    from gondwana.arrays.reference import ArrayReference
+
+Slice: TypeAlias = slice
+Position: TypeAlias = tuple[int | Slice, ...]
+
+
+class DomainArray(ABC):
+    """Elements on a RectDomain, wherever they lie: `Array` and `RemoteArray`. Local.
+
+    A subclass says what its elements are: an object with `shape`, `dtype`, `size` and `nbytes` that takes slices and
+    integers as an index and has `transpose`, as an ndarray.
+    """
+
+    __slots__ = ("_data", "_domain")
+    _data: Any
+    _domain: RectDomain
+
+    def _lie_on(self, data: Any, domain: RectDomain | None) -> None:
+        """Take data of the shape of the domain; default: the domain of its shape from the origin."""
+        if data.size == 0:  # the empty domain has no extent along any axis
+            data = data[(slice(0, 0),) * data.ndim]
+        self._data = data
+        self._domain = RectDomain.from_shape(data.shape) if domain is None else domain
+        if data.shape != self._domain.shape:
+            raise UsageError(
+                f"data of shape {data.shape} cannot lie on {self._domain!r} of shape {self._domain.shape}: "
+                "make them equal"
+            )
+
+    @abstractmethod
+    def _like(self, data: Any, domain: RectDomain) -> Self:
+        """A view: other elements of the same memory."""
+
+    @property
+    @abstractmethod
+    def pointer(self) -> GlobalPtr:
+        """Where the first element lies: rank, kind of memory, offset."""
+
+    def reference(self) -> ArrayReference:
+        """Return the name of this array, which can be sent: `array()` of it is this array on any rank. Local.
+
+        Raises:
+            UsageError: the array lies in private memory.
+        """
+        from gondwana.arrays.reference import ArrayReference
+
+        return ArrayReference(self.pointer, self._domain, self.strides)
+
+    @property
+    def domain(self) -> RectDomain:
+        """Where the array has elements."""
+        return self._domain
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of an element."""
+        dtype: np.dtype[Any] = self._data.dtype
+        return dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of elements along each axis."""
+        return self._domain.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._domain.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(self._data.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, gaps of a view not counted."""
+        return int(self._data.nbytes)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from an element to the next along each axis."""
+        strides: tuple[int, ...] = self._data.strides
+        return strides
+
+    def restrict(self, domain: RectDomain) -> Self:
+        """Return the view of the elements whose points are also in `domain`. Local.
+
+        The result may be empty; a strided domain gives every so-many-th element.
+        """
+        kept = self._domain & domain
+        if kept.is_empty:
+            return self._like(self._data[(slice(0, 0),) * self.ndim], RectDomain.from_shape((0,) * self.ndim))
+        return self._like(self._data[tuple(map(_positions, self._domain.axes, kept.axes))], kept)
+
+    def shrink(self, width: PointLike, direction: int | None = None) -> Self:
+        """Return the view without a border. Local. Arguments as for `RectDomain.shrink`."""
+        return self.restrict(self._domain.shrink(width, direction))
+
+    def translate(self, offset: PointLike) -> Self:
+        """Return the view whose element at `p + offset` is this array's at `p`. Local."""
+        return self._like(self._data, self._domain.translate(offset))
+
+    def permute(self, axes: Sequence[SupportsIndex]) -> Self:
+        """Return the view whose axis `i` is this array's axis `axes[i]`. Local."""
+        domain = self._domain.permute(axes)
+        return self._like(self._data.transpose([int(axis) for axis in axes]), domain)
+
+    def slice(self, axis: SupportsIndex, at: SupportsIndex) -> Self:
+        """Return the view of one axis less: the elements whose coordinate along `axis` is `at`. Local.
+
+        Raises:
+            IndexError: there is no such coordinate.
+        """
+        coordinates = self._domain.axes[int(axis)]
+        if int(at) not in coordinates:
+            raise IndexError(f"axis {int(axis)} of an array on {self._domain!r} has no coordinate {int(at)}")
+        index: list[Any] = [slice(None)] * self.ndim
+        index[int(axis)] = coordinates.index(int(at))
+        return self._like(self._data[tuple(index)], self._domain.slice(axis))
+
+    def inject(self, factor: PointLike) -> Self:
+        """Return the view whose element at `p * factor` is this array's at `p`. Local."""
+        return self._like(self._data, self._domain * factor)
+
+    def project(self, divisor: PointLike) -> Self:
+        """Return the view whose element at `p // divisor` is this array's at `p`: undoes `inject`. Local.
+
+        Raises:
+            UsageError: two elements would fall on one point.
+        """
+        domain = self._domain // divisor
+        if domain.shape != self.shape:
+            raise UsageError(f"project({divisor!r}) would put several elements of {self._domain!r} on one point")
+        return self._like(self._data, domain)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, RectDomain):
+            self._position(index)
+            return self.restrict(index)
+        position = self._position(index)
+        return self._element(position) if all(isinstance(part, int) for part in position) else self._view(position)
+
+    @abstractmethod
+    def _element(self, position: Position) -> Any:
+        """The value of one element."""
+
+    def _view(self, position: Position) -> Self:
+        axes = self._domain.axes
+        kept = [axis[part] for axis, part in zip(axes, position, strict=True) if isinstance(part, slice)]
+        return self._like(self._data[position], RectDomain.from_axes(kept))
+
+    def _position(self, index: Any) -> Position:
+        """NumPy's index for an index in the coordinates of the domain."""
+        if isinstance(index, RectDomain):
+            if not index <= self._domain:
+                raise IndexError(f"{index!r} is not inside {self._domain!r}: use restrict() for the common part")
+            return tuple(map(_positions, self._domain.axes, index.axes))
+        if isinstance(index, Offset):
+            index = as_point(index, self.ndim)
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) != self.ndim:
+            raise IndexError(f"an array of {self.ndim} axes is indexed by {self.ndim} coordinates, not {index!r}")
+        return tuple(self._coordinate(axis, part) for axis, part in enumerate(parts))
+
+    def _coordinate(self, axis: int, part: Any) -> int | Slice:
+        coordinates = self._domain.axes[axis]
+        if isinstance(part, slice):
+            if part.step is not None and part.step < 1:
+                raise IndexError(f"a slice of an array needs a positive step, not {part.step}")
+            low = coordinates.start if part.start is None else part.start
+            high = coordinates.stop if part.stop is None else part.stop
+            wanted = RectDomain(low, high, part.step or 1) & RectDomain.from_axes([coordinates])
+            return _positions(coordinates, wanted.axes[0])
+        coordinate = as_integer(part)
+        if coordinate not in coordinates:
+            raise IndexError(f"coordinate {coordinate} of axis {axis} is outside of {self._domain!r}")
+        return coordinates.index(coordinate)
+
+
+def _positions(axis: range, kept: range) -> slice:
+    """Which positions along an axis hold the coordinates `kept`, a subset of its coordinates."""
+    if not kept:
+        return slice(0, 0)
+    first = axis.index(kept[0])
+    return slice(first, axis.index(kept[-1]) + 1, max(1, kept.step // axis.step))

@@ -1,0 +1,123 @@
+"""Arrays in segments: made from pointers, named by references, and published to a team."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+
+from gondwana.arrays.array import Array, MemoryOrder, in_segment
+from gondwana.arrays.base import DomainArray
+from gondwana.arrays.remote import RemoteArray
+from gondwana.arrays.strided import Strided, contiguous
+from gondwana.domains import PointLike, RectDomain
+from gondwana.errors import UsageError
+from gondwana.memory.pointer import GlobalPtr
+from gondwana.world import Team, world
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayReference:
+    """The name of an array in a segment: where its elements lie, and their domain. Local; can be pickled and sent.
+
+    Arrays themselves are pickled by value; a reference gives another rank access to the same elements.
+
+    Attributes:
+        pointer: to the first element.
+        domain: where the array has elements.
+        strides: bytes from an element to the next along each axis.
+
+    Example:
+        >>> import gondwana as gw, pickle
+        >>> T = gw.zeros(gw.RectDomain(0, 8))
+        >>> sent = pickle.dumps(T.local.shrink(1).reference())
+        >>> pickle.loads(sent).array().fill(2.0)
+        >>> T.to_numpy().tolist()
+        [0.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.0]
+    """
+
+    pointer: GlobalPtr
+    domain: RectDomain
+    strides: tuple[int, ...]
+
+    def array(self) -> Array | RemoteArray:
+        """Return the array: an `Array` if loads and stores of this rank reach it, else a `RemoteArray`. Local, no copy.
+
+        Raises:
+            UsageError: an element is not inside the segment, or there is not one stride for each axis.
+        """
+        if len(self.strides) != self.domain.ndim:
+            raise UsageError(f"{self!r}: give one stride for each of the {self.domain.ndim} axes")
+        elements = Strided(self.pointer, self.domain.shape, self.strides)
+        elements.check()
+        if not self.pointer.is_local:
+            return RemoteArray(elements, self.domain)
+        memory = self.pointer.segment.view(self.pointer.rank)
+        data = np.ndarray(elements.shape, elements.dtype, memory.data, self.pointer.offset, self.strides)
+        return in_segment(self.pointer, data, self.domain)
+
+
+def array_at(pointer: GlobalPtr, domain: RectDomain | PointLike, *, order: MemoryOrder = "C") -> Array | RemoteArray:
+    """Return the array whose elements lie in a segment from a pointer on, without gaps. Local, no copy.
+
+    Args:
+        pointer: to the first element, of any rank and kind of memory; its dtype is that of the array.
+        domain: where the array has elements, or its shape.
+        order: "C" (last axis contiguous) or "F" (first axis contiguous).
+
+    Returns:
+        An `Array` if loads and stores of this rank reach it, else a `RemoteArray`.
+
+    Raises:
+        UsageError: that rank's part of the segment is too small.
+
+    Example:
+        >>> import gondwana as gw
+        >>> segment = gw.Segment(gw.world, 12 * 8)
+        >>> a = gw.array_at(segment.pointer(dtype=float), gw.RectDomain((0, 0), (3, 4)))
+        >>> a.fill(1.0)
+        >>> (segment.pointer(dtype=float) + 11).local().tolist(), a[1:, 2:].pointer.offset
+        ([1.0], 48)
+    """
+    box = domain if isinstance(domain, RectDomain) else RectDomain.from_shape(domain)
+    return ArrayReference(pointer, box, contiguous(box.shape, pointer.dtype.itemsize, order)).array()
+
+
+def share(array: DomainArray | None, team: Team = world) -> list[Array | RemoteArray | None]:
+    """Return the arrays that the ranks of a team give, by rank: Titanium's `exchange`. Collective over team; blocks.
+
+    No element moves: every rank gets access to the arrays of the others, to read and write one-sidedly. Those of ranks
+    on this node are `Array`s, the others `RemoteArray`s.
+
+    Args:
+        array: of this rank, or a view, of any domain and dtype, in a segment (a block of a global array, or made by
+            `array_at`); None for a rank that has none to give.
+        team: the ranks that share; each must be in the teams of the segments of all arrays.
+
+    Raises:
+        UsageError: an array is in private memory, or in a segment that some rank of the team has no part in (raised by
+            every rank).
+
+    Example:
+        >>> import gondwana as gw
+        >>> segment = gw.Segment(gw.world, 80)
+        >>> mine = gw.array_at(segment.pointer(dtype=float), gw.RectDomain(0, 10) + 10 * gw.world.rank)
+        >>> blocks = gw.share(mine)
+        >>> [block.domain.lo[0] for block in blocks] == [10 * rank for rank in range(gw.world.size)]
+        True
+    """
+    mine, problem = None, None
+    try:
+        mine = None if array is None else pickle.dumps(array.reference())
+    except UsageError as error:
+        problem = error
+    team.agree(problem)
+    given = team.allgather(mine)
+    arrays: list[Array | RemoteArray | None] = []
+    try:
+        arrays = [None if reference is None else pickle.loads(reference).array() for reference in given]
+    except UsageError as error:
+        problem = error
+    team.agree(problem)
+    return arrays
