@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gondwana.cli import launch
 from support import jobs
 
 pytestmark = pytest.mark.parallel
@@ -154,6 +155,14 @@ def test_ctrl_c_ends_the_job_and_leaves_nothing() -> None:
         finally:
             jobs.kill_group(process)
     assert jobs.alive(family) == []
+
+
+def test_a_death_that_the_launcher_lets_pass_is_reported_once_and_ends_the_job() -> None:
+    argv = launch.command(3, [str(PROGRAM), "die"], threads=1)
+    tolerant = (argv.argv[0], "--runtime-options", "recoverable", *argv.argv[1:])
+    outcome = jobs.run_command(tolerant, variables=argv.variables, timeout=STUBBORN)
+    assert outcome.status != 0
+    assert count(outcome.stderr, "gondwana: rank 2 (process") == 1, str(outcome)
 
 
 def test_a_killed_rank_ends_the_job() -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
@@ -21,7 +22,7 @@ from gondwana.world import launcher, mpi, progress
 GRACE = 0.5
 """Seconds that a rank other than 0 gives rank 0 to print the same error first."""
 
-PATIENCE = 5.0
+PATIENCE = 3.0
 """Seconds that a rank which exits with a non-zero status gives the others to exit too."""
 
 INTERRUPTED = 130
@@ -37,6 +38,9 @@ class _State:
     main_frame: FrameType | None = None
     status: int = 0
     installed: bool = False
+    leaving: bool = False
+    left: bool = False
+    announce: Callable[[], None] = lambda: None
 
 
 _state = _State()
@@ -77,8 +81,24 @@ def set_status(status: int) -> None:
     _state.status = status
 
 
+def announce_by(announce: Callable[[], None]) -> None:
+    """Have `announce` called before this rank ends the job, so that others need not report its death. Local."""
+    _state.announce = announce
+
+
+def leaving() -> bool:
+    """Tell whether this rank has come to its end and waits for the others there. Local."""
+    return _state.leaving
+
+
+def left() -> bool:
+    """Tell whether all ranks have come to their end, so that processes may go. Local."""
+    return _state.left
+
+
 def abort(status: int) -> NoReturn:
     """End all ranks at once; the job exits with ``status``. Local."""
+    _state.announce()
     _flush()
     if _state.comm is not None:
         _state.comm.Abort(status)
@@ -99,6 +119,8 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
         # Each process finds the same and the first one says it; some launchers end it when another one exits.
         time.sleep(PATIENCE)
         raise SystemExit(status_of(error))
+    if _state.comm is not None:
+        _state.announce()
     _wait_for_others(error, rank)
     _flush()
     _write(_describe(kind, error, trace, rank))
@@ -143,6 +165,7 @@ def _describe(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 def _leave() -> None:
     """Wait at exit until all ranks are there, serving them; a rank with a non-zero status does not wait for ever."""
+    _state.leaving = True
     status = _state.status if _ended_by_exception(_state.main_frame) else 0
     arrived = _state.comm.Ibarrier()
     started = time.monotonic()
@@ -159,6 +182,7 @@ def _leave() -> None:
             abort(status)
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
+    _state.left = True
 
 
 def _serve() -> bool:

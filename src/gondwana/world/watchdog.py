@@ -1,5 +1,7 @@
 """Which rank stands where: a report on SIGUSR1, and at the end of a time limit, which also ends the job.
 
+It also says so when another rank of the host has died without a word.
+
 Every rank has a thread that sleeps until it is asked, over TCP, where the main thread stands. It answers while the main
 thread waits inside MPI. Rank 0 asks all of them and prints a roll call that names the odd one out.
 """
@@ -24,11 +26,14 @@ from dataclasses import dataclass
 from types import FrameType
 
 from gondwana.errors import UsageError
-from gondwana.world import exits, mpi
+from gondwana.world import exits, mpi, obituary
 from gondwana.world.rollcall import Stack, roll_call
 
 ANSWER_TIME = 3.0
 """Seconds that a rank has to say where it stands."""
+
+LAST_WORDS = 0.02
+"""Seconds that a launcher has to end this rank as well, after which the death of another is this rank's to report."""
 
 TIMED_OUT = 124
 """The exit status of a job that has reached its time limit, as timeout(1) has it."""
@@ -57,7 +62,10 @@ def start(comm: mpi.Communicator, limit: float | None) -> None:
     """
     if comm.size == 1 and limit is None:
         return
-    hosts = comm.allgather(socket.gethostname())
+    members = comm.allgather(obituary.member(comm.rank))
+    watch = obituary.Obituary(members[comm.rank], members)
+    exits.announce_by(watch.announce)
+    hosts = [member.host for member in members]
     one_host = len(set(hosts)) == 1
     listener = socket.create_server(("127.0.0.1" if one_host else "", 0), backlog=64)
     address = ("127.0.0.1" if one_host else hosts[comm.rank], listener.getsockname()[1])
@@ -65,7 +73,7 @@ def start(comm: mpi.Communicator, limit: float | None) -> None:
     token = comm.bcast(secrets.token_hex(16), 0)
     addresses: list[Address] = comm.allgather(address)
     deadline = None if limit is None or comm.rank else time.monotonic() + limit
-    dog = _Watchdog(comm.rank, addresses, token, listener, _signal_pipe(), limit, deadline)
+    dog = _Watchdog(comm.rank, addresses, token, listener, _signal_pipe(), watch, limit, deadline)
     threading.Thread(target=dog.run, name="gondwana-watchdog", daemon=True).start()
     arm(limit, first=comm.rank == 0)
 
@@ -110,6 +118,7 @@ class _Watchdog:
     token: str
     listener: socket.socket
     signals: socket.socket | None
+    watch: obituary.Obituary
     limit: float | None
     deadline: float | None
     quiet_until: float = 0.0
@@ -120,6 +129,8 @@ class _Watchdog:
         selector.register(self.listener, selectors.EVENT_READ)
         if self.signals is not None:
             selector.register(self.signals, selectors.EVENT_READ)
+        for handle in self.watch.handles:
+            selector.register(handle, selectors.EVENT_READ)
         while True:
             left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
             ready = [key.fileobj for key, _ in selector.select(left)]
@@ -131,6 +142,20 @@ class _Watchdog:
                 self.answer()
             if self.signals is not None and self.signals in ready and signal.SIGUSR1 in self.signals.recv(4096):
                 self.on_signal()
+            for handle in self.watch.handles.keys() & ready:
+                selector.unregister(handle)
+                self.on_death(self.watch.handles[handle])
+
+    def on_death(self, member: obituary.Member) -> None:
+        """End the job if a rank has died unexpectedly, saying which, and that before the launcher ends this one."""
+        time.sleep(LAST_WORDS)
+        if exits.leaving():
+            time.sleep(ANSWER_TIME / 3)
+        text = None if exits.left() else self.watch.text(member)
+        if text is not None:
+            os.write(2, text.encode())
+            time.sleep(ANSWER_TIME / 3)
+            exits.abort(1)
 
     def on_signal(self) -> None:
         """Report, or have rank 0 report: a launcher signals all ranks, a user perhaps only one."""

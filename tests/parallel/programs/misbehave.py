@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import signal
 import sys
 import threading
 import time
@@ -55,6 +57,8 @@ def act(what: str, odd: bool) -> None:
         wander()
     elif what == "compiled":
         ctypes.PyDLL(None).sleep(60)
+    elif what == "die":
+        os.kill(os.getpid(), signal.SIGKILL)
     elif what == "text":
         sys.exit("a last word")
 
