@@ -30,8 +30,13 @@ from gondwana.memory import MemoryKind as MemoryKind
 from gondwana.memory import Promise as Promise
 from gondwana.memory import Segment as Segment
 from gondwana.memory import Signal as Signal
+from gondwana.memory import allreduce as allreduce
+from gondwana.memory import barrier as barrier
 from gondwana.memory import cuda as cuda
 from gondwana.memory import host as host
+from gondwana.memory import recv as recv
+from gondwana.memory import send as send
+from gondwana.memory import sendrecv as sendrecv
 from gondwana.memory import signal as signal
 from gondwana.memory import wait as wait
 from gondwana.memory import when_all as when_all

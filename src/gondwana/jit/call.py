@@ -41,7 +41,7 @@ def compile_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], precis
     load = loader(specs, kinds, HEADER_WORDS * WORD)
     store = _storer(result)
 
-    @numba.njit(error_model="numpy")
+    @numba.njit(error_model="numpy", forceinline=True)
     def run(block: int, args: Any) -> int:
         store(block, twin(*args))
         return 0

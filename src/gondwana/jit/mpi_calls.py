@@ -99,7 +99,7 @@ def mpi_constant(name: str) -> Any:
 @intrinsic
 def datatype_of(typingctx: Any, value: Any) -> Any:
     """The handle of the MPI datatype of a number, or of the elements of an array."""
-    dtype = numpy_support.as_dtype(getattr(value, "dtype", value)).name
+    dtype = numpy_support.as_dtype(types.unliteral(getattr(value, "dtype", value))).name
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return _entry(builder, dtype)

@@ -62,7 +62,7 @@ class Typing:
             case PointSpec(ndim):
                 return PointType(ndim, None)
             case ConstantSpec(value):
-                return typeof(value)
+                return types.literal(value) if isinstance(value, str) else typeof(value)
             case HandleSpec():
                 return family_type(spec.family)(spec)
             case TupleSpec(items, cls):

@@ -11,3 +11,8 @@ from gondwana.memory.segment import Segment as Segment
 from gondwana.memory.signals import Signal as Signal
 from gondwana.memory.signals import signal as signal
 from gondwana.memory.signals import wait as wait
+from gondwana.memory.verbs import allreduce as allreduce
+from gondwana.memory.verbs import barrier as barrier
+from gondwana.memory.verbs import recv as recv
+from gondwana.memory.verbs import send as send
+from gondwana.memory.verbs import sendrecv as sendrecv

@@ -1,0 +1,211 @@
+"""Messages and collectives of compiled code, each check by all ranks against values computed serially."""
+
+from __future__ import annotations
+
+import numpy as np
+from checks import run_checks
+
+import gondwana as gw
+from gondwana.errors import UsageError
+
+world = gw.world
+RIGHT, LEFT = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+DTYPES = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16")
+
+
+def raises(kind, function, *arguments):
+    try:
+        function(*arguments)
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"{function.__name__} did not raise {kind.__name__}")
+
+
+@gw.jit
+def rotate(team, mine, other, right, left, steps):
+    """What a ring leaves after some steps, and how often it was rank 0's turn."""
+    seen = 0
+    for _ in range(steps):
+        gw.sendrecv(team, mine, right, other, left, 7)
+        for i in range(mine.size):
+            mine[i] = other[i]
+        seen += mine[0] == 0.0
+        gw.barrier(team)
+    return gw.allreduce(team, seen)
+
+
+@gw.jit
+def relay(team, token):
+    """A token goes once around: each rank adds its number."""
+    if team.rank > 0:
+        gw.recv(team, token, team.rank - 1)
+    token[0] += team.rank
+    if team.rank < team.size - 1:
+        gw.send(team, token, team.rank + 1)
+
+
+@gw.jit
+def ping_pong(team, ball, times):
+    for _ in range(times):
+        if team.rank == 0:
+            gw.send(team, ball, 1)
+            gw.recv(team, ball, 1)
+        elif team.rank == 1:
+            gw.recv(team, ball, 0)
+            ball[0] += 1
+            gw.send(team, ball, 0)
+
+
+@gw.jit
+def combine_integers(team, value, array):
+    gw.allreduce(team, array, "band")
+    return (
+        gw.allreduce(team, value),
+        gw.allreduce(team, value, "prod"),
+        gw.allreduce(team, value, op="max"),
+        gw.allreduce(team, value, "min"),
+        gw.allreduce(team, value, "bor"),
+        gw.allreduce(team, value, "bxor"),
+    )
+
+
+@gw.jit
+def combine_bools(team, value):
+    return gw.allreduce(team, value, "land"), gw.allreduce(team, value, "lor"), gw.allreduce(team, value, "lxor")
+
+
+@gw.jit
+def total(team, array):
+    gw.allreduce(team, array)
+    return gw.allreduce(team, array[0])
+
+
+@gw.jit
+def where(team):
+    return team.rank, team.size, gw.allreduce(team, team.rank)
+
+
+@gw.jit
+def send(team, array, dest, tag):
+    gw.send(team, array, dest, tag)
+
+
+@gw.jit
+def recv(team, array, source, tag):
+    gw.recv(team, array, source, tag)
+
+
+@gw.jit
+def largest(team, value):
+    gw.barrier(team)
+    return gw.allreduce(team, value, "max")
+
+
+def check_ring():
+    for size in (1, 1000):
+        mine, other = np.full(size, float(world.rank)), np.empty(size)
+        steps = 3
+        assert rotate(world, mine, other, RIGHT, LEFT, steps) == steps
+        assert (mine == (world.rank - steps) % world.size).all()
+
+
+def check_relay():
+    token = np.zeros(1, np.int64)
+    relay(world, token)
+    assert token[0] == sum(range(world.rank + 1))
+
+
+def check_ping_pong():
+    ball = np.zeros(3, np.int32)
+    ping_pong(world, ball, 500 if world.size > 1 else 0)
+    assert ball[0] == (500 if world.rank < 2 <= world.size else 0)
+
+
+def check_operations():
+    values = [[5, 3, 7, 6, 12, 9][rank] for rank in range(world.size)]
+    array = np.array([values[world.rank], 0xFF >> world.rank])
+    found = combine_integers(world, values[world.rank], array)
+    functions = (np.add, np.multiply, np.maximum, np.minimum, np.bitwise_or, np.bitwise_xor)
+    assert found == tuple(int(function.reduce(values)) for function in functions), found
+    assert array.tolist() == [int(np.bitwise_and.reduce(values)), 0xFF >> (world.size - 1)]
+    bools = [rank == 1 for rank in range(world.size)]
+    assert combine_bools(world, bools[world.rank]) == (all(bools), any(bools), sum(bools) % 2 == 1)
+
+
+def check_dtypes():
+    for dtype in DTYPES:
+        rows = (np.arange(world.size * 5) % 3).reshape(world.size, 5).astype(dtype)
+        if rows.dtype.kind == "c":
+            rows *= 1 + 2j
+        mine = rows[world.rank].copy()
+        grand = total(world, mine)
+        assert (mine == rows.sum(axis=0, dtype=dtype)).all(), dtype
+        assert grand == mine[0].item() * world.size, dtype
+
+
+def check_teams():
+    team = world.split(world.rank % 2)
+    members = list(range(world.rank % 2, world.size, 2))
+    assert where(team) == (members.index(world.rank), len(members), sum(range(len(members))))
+    other = gw.Team.from_comm(world.comm)
+    assert where(other) == (world.rank, world.size, sum(range(world.size)))
+    team.free()
+    assert "freed" in raises(UsageError, where, team)
+
+
+def check_python_and_compiled_code_talk():
+    array = np.arange(4.0) + world.rank
+    expected = np.arange(4.0) + LEFT
+    if world.rank == 0:
+        if world.size > 1:
+            gw.send(world, array, RIGHT, 3)
+            gw.recv(world, array, LEFT, 3)
+        gw.barrier(world)
+        found = gw.allreduce(world, world.rank, "max")
+    else:
+        received = np.empty(4)
+        recv(world, received, LEFT, 3)
+        send(world, array, RIGHT, 3)
+        array = received
+        found = largest(world, world.rank)
+    assert found == world.size - 1
+    assert world.size == 1 or (array == expected).all()
+
+
+def check_gondwana_arrays():
+    box = gw.RectDomain((-2, 3), (2, 8))
+    other = world.rank ^ 1
+    if other < world.size:
+        mine, found = gw.Array.zeros(box, dtype="i4"), gw.Array.zeros(box, dtype="i4")
+        mine.numpy()[:] = np.arange(20).reshape(4, 5) + 100 * world.rank
+        parts = (
+            lambda a: a,
+            lambda a: a.restrict(gw.RectDomain((0, 3), (2, 8))),
+            lambda a: a.restrict(gw.RectDomain((1, 4), (2, 6))),
+            lambda a: a.permute((1, 0)),
+        )
+        for part in parts:
+            found.numpy()[:] = 0
+            first, second = (send, recv) if world.rank < other else (recv, send)
+            for move in (first, second):
+                move(world, part(mine if move is send else found), other, 1)
+            shift = 100 * (other - world.rank)
+            assert (part(found).numpy() == part(mine).numpy() + shift).all()
+            assert np.count_nonzero(found.numpy()) <= part(mine).numpy().size
+    column = gw.Array.zeros(box).restrict(gw.RectDomain((-2, 3), (2, 4)))
+    assert "contiguous" in raises(ValueError, send, world, column, 0, 1)
+    assert "contiguous" in raises(ValueError, gw.send, world, column, 0, 1)
+
+
+def check_errors():
+    array = np.zeros(4)
+    assert "not in the team" in raises(ValueError, send, world, array, world.size, 0)
+    assert "not in the team" in raises(ValueError, recv, world, array, -1, 0)
+    if world.rank == 0 and world.size > 1:
+        send(world, array, 1, 9)
+    elif world.rank == 1:
+        assert "MPI_Recv failed" in raises(RuntimeError, recv, world, np.zeros(1), 0, 9)
+    assert where(world)[1] == world.size  # the communicator still works
+
+
+run_checks(globals())
