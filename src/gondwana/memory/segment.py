@@ -23,6 +23,7 @@ from gondwana.errors import LaunchError, UsageError
 from gondwana.memory.kinds import DeviceKind, MemoryKind, host
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.world import Team
+from gondwana.world.windows import Window
 
 _HUGE = 2 * 1024 * 1024
 _PAGE = 4096
@@ -110,7 +111,7 @@ class Segment:
         self._parts = team.allgather(_Part(next(_numbers) | team.world_ranks[team.rank] << 32, kind, nbytes))
         self.key = self._parts[0].proposal
         self._published = {entry.rank: entry for entry in team.node.allgather(own) if entry is not None}
-        self.window = self._between_nodes() if window and team.node_count > 1 else None
+        self.window = Window(team, self._maps[team.rank]) if window and team.node_count > 1 else None
         _open[self.key] = self
 
     def _allocate(self) -> _Published | None:
@@ -130,11 +131,6 @@ class Segment:
         self._maps[self.team.rank] = memory = _map(descriptor, offset, self.nbytes)
         self.address = memory.ctypes.data
         return _Published(self.team.rank, os.getpid(), descriptor, inode, offset, self.nbytes)
-
-    def _between_nodes(self) -> Any:
-        from gondwana.world.windows import Window
-
-        return Window(self.team, self._maps[self.team.rank])
 
     @property
     def peers(self) -> tuple[int, ...]:

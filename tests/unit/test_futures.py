@@ -1,0 +1,181 @@
+"""Futures on one rank: readiness, continuations, errors, waiting, asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import gondwana as gw
+from gondwana.memory.futures import DONE, Future, Polled, Promise, ready, when_all
+from gondwana.world import progress
+
+
+@pytest.fixture(autouse=True)
+def no_leftovers() -> Iterator[None]:
+    yield
+    assert not gw.progress() or not gw.progress(), "a test left work behind"
+
+
+def later(value: object) -> Future[object]:
+    """A future that becomes ready at the next progress."""
+    promise: Promise[object] = Promise()
+    progress.enqueue(lambda: promise.set_result(value))
+    return promise.future
+
+
+def test_ready_ones_need_no_progress() -> None:
+    assert DONE.done()
+    assert DONE.result() is None
+    assert ready(3).result() == 3
+    assert ready(3).exception() is None
+    assert ready(3).then(lambda x: x + 1).done()
+
+
+def test_waiting_drives_progress() -> None:
+    future = later(5)
+    assert not future.done()
+    assert "under way" in repr(future)
+    assert future.result() == 5
+    assert repr(future) == "<Future: 5>"
+
+
+def test_then_flattens_futures_and_chains() -> None:
+    assert later(2).then(lambda x: later(x * 10)).then(lambda x: x + 1).result() == 21
+
+
+def test_errors_skip_continuations_and_arrive_once() -> None:
+    def fail(x: object) -> object:
+        raise KeyError(x)
+
+    calls: list[object] = []
+    chained = later(1).then(fail).then(calls.append)
+    with pytest.raises(KeyError):
+        chained.result()
+    assert isinstance(chained.exception(), KeyError)
+    assert calls == []
+
+
+def test_when_all_keeps_the_order_of_its_arguments() -> None:
+    slow, fast = Promise[int](), Promise[int]()
+    both = when_all(slow.future, fast.future, ready(3))
+    fast.set_result(2)
+    assert not both.done()
+    slow.set_result(1)
+    assert both.result() == (1, 2, 3)
+    assert when_all().result() == ()
+
+
+def test_when_all_waits_for_all_before_it_fails() -> None:
+    bad, good = Promise[int](), Promise[int]()
+    both = when_all(bad.future, good.future)
+    bad.set_exception(ValueError("no"))
+    gw.progress()
+    assert not both.done()
+    good.set_result(1)
+    with pytest.raises(ValueError, match="no"):
+        both.result()
+
+
+def test_a_promise_can_be_kept_once() -> None:
+    promise = Promise[int]()
+    promise.set_result(1)
+    with pytest.raises(RuntimeError, match="already"):
+        promise.set_result(2)
+
+
+def test_timeouts_leave_the_operation_alone() -> None:
+    promise = Promise[int]()
+    start = time.monotonic()
+    with pytest.raises(TimeoutError, match=r"0\.05 s"):
+        promise.future.result(timeout=0.05)
+    assert 0.05 <= time.monotonic() - start < 5
+    promise.set_result(4)
+    assert promise.future.result() == 4
+
+
+def test_waiting_in_a_callback_is_refused_with_advice() -> None:
+    promise = Promise[int]()
+    seen: list[BaseException] = []
+
+    def wait() -> None:
+        assert gw.in_callback()
+        try:
+            promise.future.result()
+        except gw.ProgressError as error:
+            seen.append(error)
+
+    progress.enqueue(wait)
+    gw.progress()
+    assert not gw.in_callback()
+    assert "then(" in str(seen[0])
+
+
+def test_a_ready_future_may_be_waited_for_in_a_callback() -> None:
+    got: list[object] = []
+    progress.enqueue(lambda: got.append(ready(7).result()))
+    gw.progress()
+    assert got == [7]
+
+
+def test_progress_inside_a_callback_runs_no_user_code() -> None:
+    order: list[str] = []
+
+    def outer() -> None:
+        progress.enqueue(lambda: order.append("inner"))
+        gw.progress()
+        order.append("outer")
+
+    progress.enqueue(outer)
+    while gw.progress():
+        pass
+    assert order == ["outer", "inner"]
+
+
+def test_an_error_in_a_callback_leaves_progress_and_marks_no_callback() -> None:
+    def fail() -> None:
+        raise OSError("broken")
+
+    progress.enqueue(fail)
+    with pytest.raises(OSError, match="broken"):
+        gw.progress()
+    assert not gw.in_callback()
+
+
+def test_asyncio_awaits_futures() -> None:
+    async def work() -> tuple[object, object]:
+        first, second = await asyncio.gather(wrap(later(1)), wrap(later(2)))
+        return first, second
+
+    async def wrap(future: Future[object]) -> object:
+        return await future
+
+    assert asyncio.run(work()) == (1, 2)
+
+
+def test_a_polled_future_is_finished_by_its_wait_and_by_progress_if_listened_to() -> None:
+    state = {"done": False}
+
+    def finish() -> None:
+        state["done"] = True
+
+    future = Polled(lambda: state["done"], finish)
+    gw.progress()
+    assert not future.done()
+    future.wait()
+    assert future.done()
+    state["done"] = False
+    listened = Polled(lambda: state["done"], finish)
+    heard: list[int] = []
+    listened.then(lambda _: heard.append(1))
+    while gw.progress():
+        pass
+    assert heard == [1]
+
+
+def test_futures_cannot_be_sent() -> None:
+    with pytest.raises(TypeError, match="cannot be sent"):
+        pickle.dumps(Promise[int]().future)

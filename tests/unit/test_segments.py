@@ -1,0 +1,94 @@
+"""Segments and global pointers on one rank: arithmetic, bounds, pickling, errors."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gondwana as gw
+
+SEGMENT = gw.Segment(gw.world, 1000)
+
+
+@given(st.integers(0, 50), st.integers(0, 50), st.sampled_from(["u1", "i4", "f8", "c16"]))
+def test_pointer_arithmetic_is_that_of_elements(i: int, j: int, dtype: str) -> None:
+    p = SEGMENT.pointer(dtype=dtype)
+    assert (p + i) + j == p + (i + j)
+    assert (p + i) - (p + j) == i - j
+    assert ((p + i) < (p + j)) == (i < j)
+    assert (p + i - i) == p
+    assert (p + i).offset == i * np.dtype(dtype).itemsize
+    assert (p + i).room == (1000 - (p + i).offset) // np.dtype(dtype).itemsize
+    assert len({p + i, p + j}) == (1 if i == j else 2)
+
+
+def test_local_memory_is_the_segment() -> None:
+    p = SEGMENT.pointer(dtype="i4") + 3
+    p.local(2)[:] = [5, 6]
+    assert SEGMENT.view(0)[12:20].view("i4").tolist() == [5, 6]
+    assert p.cast("u1").local(1)[0] == 5
+    assert p.is_local
+    assert p.kind == gw.host
+    p.local(2)[:] = 0
+
+
+@pytest.mark.parametrize("count", [-1, 126])
+def test_elements_outside_are_refused(count: int) -> None:
+    with pytest.raises(gw.errors.UsageError, match="1000 bytes"):
+        SEGMENT.pointer(dtype=float).local(count)
+
+
+def test_illegal_places_are_refused() -> None:
+    with pytest.raises(gw.errors.UsageError, match="ranks of world are 0 to 0"):
+        SEGMENT.pointer(1)
+    with pytest.raises(gw.errors.UsageError, match="offset 1001"):
+        SEGMENT.pointer(offset=1001)
+    with pytest.raises(gw.errors.UsageError, match="give 0 or more"):
+        gw.Segment(gw.world, -1)
+    with pytest.raises(gw.errors.UsageError, match="shares no memory"):
+        SEGMENT.view(3)
+
+
+def test_pointers_of_different_places_have_no_order() -> None:
+    other = gw.Segment(gw.world, 8)
+    with pytest.raises(gw.errors.UsageError, match="have an order"):
+        _ = other.pointer() < SEGMENT.pointer()
+    with pytest.raises(gw.errors.UsageError, match="whole number"):
+        _ = SEGMENT.pointer(offset=3, dtype="i4") - SEGMENT.pointer(dtype="i4")
+    assert other.pointer() != SEGMENT.pointer()
+
+
+def test_a_pointer_survives_pickling_and_its_segment_does_not() -> None:
+    p = SEGMENT.pointer(dtype=">f4", offset=8)
+    assert pickle.loads(pickle.dumps(p)) == p
+    with pytest.raises(TypeError, match="send pointers"):
+        pickle.dumps(SEGMENT)
+
+
+def test_a_pointer_to_a_segment_that_is_gone_is_refused() -> None:
+    data = pickle.dumps(gw.Segment(gw.world, 8).pointer())
+    gc.collect()
+    with pytest.raises(gw.errors.UsageError, match="not open on this rank"):
+        pickle.loads(data)
+
+
+def test_keys_differ() -> None:
+    assert gw.Segment(gw.world, 0).key != gw.Segment(gw.world, 0).key
+
+
+def test_a_pointer_is_an_argument_of_compiled_code() -> None:
+    @gw.jit
+    def nothing(p):  # type: ignore[no-untyped-def]
+        return 1
+
+    assert nothing(SEGMENT.pointer(dtype=float)) == 1
+
+
+def test_no_cuda_here_is_said() -> None:
+    with pytest.raises(gw.errors.UsageError, match="CUDA"):
+        gw.cuda(0)
