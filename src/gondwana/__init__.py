@@ -40,6 +40,11 @@ from gondwana.memory import sendrecv as sendrecv
 from gondwana.memory import signal as signal
 from gondwana.memory import wait as wait
 from gondwana.memory import when_all as when_all
+from gondwana.memory.copy import Transfer as Transfer
+from gondwana.memory.copy import copy as copy
+from gondwana.memory.copy import get as get
+from gondwana.memory.copy import put as put
+from gondwana.memory.copy import strided as strided
 from gondwana.world import ProgressError as ProgressError
 from gondwana.world import Team as Team
 from gondwana.world import world as world

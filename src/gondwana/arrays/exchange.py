@@ -16,18 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays.array import Array
-from gondwana.arrays.copies import Row, alike_together, copy_row, program
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Piece
 from gondwana.errors import UsageError
 from gondwana.jit.native import Native
+from gondwana.memory.copy.rows import Row, alike_together, copy_row, execute, program
 from gondwana.memory.segment import Segment
 from gondwana.world import PersistentRequest, wait_all
 
-_MODULE = "gondwana.arrays.native_copy"
+_MODULE = "gondwana.arrays.native_exchange"
 _start = Native(_MODULE, "start", 1)
 _finish = Native(_MODULE, "finish", 2)
-_copy_rows = Native(_MODULE, "copy_rows", 3)
 
 _LINE = 128
 _ENTER, _READY = 0, _LINE
@@ -86,7 +85,7 @@ class Exchange:
         _under_way.append(self)
         for message in self._messages:
             message.requests[1].start()
-            _copy_rows.call(message.pack.ctypes.data, 0, len(message.pack))
+            execute(message.pack)
             message.requests[0].start()
         _start.call(self._plan_address)
         return self
@@ -123,7 +122,7 @@ class Exchange:
 
     def _unpack(self) -> None:
         for message in self._messages:
-            _copy_rows.call(message.unpack.ctypes.data, 0, len(message.unpack))
+            execute(message.unpack)
         self._pending = False
         _under_way.remove(self)
 
@@ -157,7 +156,10 @@ class Exchange:
     def _direct_rows(self, rank: int) -> list[Row]:
         return alike_together(
             [
-                copy_row(self._source(number, piece), _near_block(self._arrays[number], rank).restrict(piece.target))
+                copy_row(
+                    self._source(number, piece).numpy(),
+                    _near_block(self._arrays[number], rank).restrict(piece.target).numpy(),
+                )
                 for number, piece in self._to(rank)
             ]
         )
@@ -186,9 +188,9 @@ class Exchange:
         into = [(number, piece) for number, piece in self._pieces(self._team.rank) if piece.owner == rank]
         send, sent = self._buffer(out)
         receive, received = self._buffer(into)
-        pack = [copy_row(self._source(*entry), part) for entry, part in zip(out, sent, strict=True)]
+        pack = [copy_row(self._source(*entry).numpy(), part.numpy()) for entry, part in zip(out, sent, strict=True)]
         unpack = [
-            copy_row(part, self._arrays[number].local.restrict(piece.target))
+            copy_row(part.numpy(), self._arrays[number].local.restrict(piece.target).numpy())
             for (number, piece), part in zip(into, received, strict=True)
         ]
         requests = self._team.Send_init(send, rank, _TAG), self._team.Recv_init(receive, rank, _TAG)

@@ -205,7 +205,7 @@ progress.register(_complete_listened)
 def ready(value: T) -> Future[T]:
     """Return a future that has its result. Local."""
     future: Future[T] = Future()
-    future._settle(value, None)
+    future._value, future._done = value, True
     return future
 
 

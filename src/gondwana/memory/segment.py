@@ -84,6 +84,7 @@ class Segment:
         key: number of the segment, the same on all ranks and unique in the job.
         window: the MPI window between nodes, None on one node.
         address: where this rank's part starts, in this process or on its device.
+        elements: what `typed` has returned so far, by rank and dtype.
 
     Example:
         >>> import gondwana as gw
@@ -100,7 +101,7 @@ class Segment:
         self.nbytes = nbytes
         self.kind = kind
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
-        self._typed: dict[tuple[int, np.dtype[Any]], npt.NDArray[Any]] = {}
+        self.elements: dict[tuple[int, np.dtype[Any]], npt.NDArray[Any]] = {}
         self._release: weakref.finalize[..., Segment] | None = None
         own, problem = None, None
         try:
@@ -132,7 +133,7 @@ class Segment:
         self.address = memory.ctypes.data
         return _Published(self.team.rank, os.getpid(), descriptor, inode, offset, self.nbytes)
 
-    @property
+    @cached_property
     def peers(self) -> tuple[int, ...]:
         """The ranks of the team whose memory can be viewed: those of this node with host memory."""
         return tuple(self._published)
@@ -185,11 +186,11 @@ class Segment:
 
     def typed(self, rank: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return what `view` does as elements of a dtype, as many as there are whole ones. Local."""
-        found = self._typed.get((rank, dtype))
+        found = self.elements.get((rank, dtype))
         if found is None:
             memory = self.view(rank)
             found = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            self._typed[rank, dtype] = found
+            self.elements[rank, dtype] = found
         return found
 
     def base(self, rank: int) -> int:
@@ -223,7 +224,7 @@ class Segment:
     def close(self) -> None:
         """Give up the memory. Local; views that exist stay valid, peers that have not looked yet can no longer."""
         self._maps.clear()
-        self._typed.clear()
+        self.elements.clear()
         self.__dict__.pop("table", None)
         if self.window is not None:
             self.window.release()

@@ -1,4 +1,4 @@
-"""Executing rows of copies and the handshakes of an exchange: Python source that is compiled once. Imports Numba."""
+"""Executing rows of strided copies: Python source that is compiled once. Imports Numba."""
 
 from __future__ import annotations
 
@@ -8,19 +8,12 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.arrays.copies import LOOPS, ROW
-from gondwana.jit.memory_order import inlined, load_acquire, load_word, pause, sched_yield, store_release
+from gondwana.jit.memory_order import inlined, load_word
+from gondwana.memory.copy.rows import LOOPS, ROW
 
 _WORD = 8
 COUNTS, SOURCES, TARGETS = 3, 3 + LOOPS, 3 + 2 * LOOPS
 
-# The words of a link (one neighbour in shared memory), see `exchange`.
-ENTER_OUT, ENTER_IN, READY_OUT, READY_IN, FIRST, LAST, PUSHED = range(7)
-LINK = 7
-# The words at the head of a plan: rounds so far, neighbours, address of the links, of the rows, number of rows of own
-# copies.
-ROUND, LINKS, LINKS_AT, ROWS_AT, OWN = range(5)
-_SPINS_BEFORE_YIELD = 500
 _AHEAD = 32
 """Elements between a prefetch and its use: faces of 128^2 across the contiguous axis go 1.5 times as fast with it."""
 _KEEP_IN_CACHE, _DATA = 3, 1
@@ -115,7 +108,8 @@ def _move_line(target: int, source: int, element: int, count: int, target_stride
 
 
 @inlined
-def _at(row: int, word: int) -> int:
+def word_at(row: int, word: int) -> int:
+    """Read a word of a row by its number."""
     return load_word(row + _WORD * word)  # type: ignore[no-any-return]
 
 
@@ -123,7 +117,7 @@ def _at(row: int, word: int) -> int:
 def _alike(row: int, other: int) -> bool:
     """Whether two rows have the same element and the same counts."""
     for word in range(2, SOURCES):  # noqa: SIM110  (compiled: no generators)
-        if _at(row, word) != _at(other, word):
+        if word_at(row, word) != word_at(other, word):
             return False
     return True
 
@@ -136,30 +130,32 @@ def _copy_group(group: int, size: int) -> None:
     finds in the cache what the first brought there.
     """
     last = LOOPS - 1
-    for i in range(_at(group, COUNTS)):
-        for j in range(_at(group, COUNTS + 1)):
-            for k in range(_at(group, COUNTS + 2)):
-                for n in range(_at(group, COUNTS + 3)):
+    for i in range(word_at(group, COUNTS)):
+        for j in range(word_at(group, COUNTS + 1)):
+            for k in range(word_at(group, COUNTS + 2)):
+                for n in range(word_at(group, COUNTS + 3)):
                     for index in range(size):
                         row = group + _WORD * ROW * index
                         _move_line(
-                            _at(row, 1) + _offset(row, TARGETS, i, j, k, n),
-                            _at(row, 0) + _offset(row, SOURCES, i, j, k, n),
-                            _at(row, 2),
-                            _at(row, COUNTS + last),
-                            _at(row, TARGETS + last),
-                            _at(row, SOURCES + last),
+                            word_at(row, 1) + _offset(row, TARGETS, i, j, k, n),
+                            word_at(row, 0) + _offset(row, SOURCES, i, j, k, n),
+                            word_at(row, 2),
+                            word_at(row, COUNTS + last),
+                            word_at(row, TARGETS + last),
+                            word_at(row, SOURCES + last),
                         )
 
 
 @inlined
 def _offset(row: int, strides: int, i: int, j: int, k: int, n: int) -> int:
     """Bytes from the first element to that of the four outer loop indices."""
-    return i * _at(row, strides) + j * _at(row, strides + 1) + k * _at(row, strides + 2) + n * _at(row, strides + 3)  # type: ignore[no-any-return]
+    outer = i * word_at(row, strides) + j * word_at(row, strides + 1)
+    return outer + k * word_at(row, strides + 2) + n * word_at(row, strides + 3)  # type: ignore[no-any-return]
 
 
 @inlined
-def _copy_rows(rows: int, first: int, last: int) -> None:
+def execute_rows(rows: int, first: int, last: int) -> None:
+    """Execute rows [first, last) of a program, those that are alike side by side."""
     while first < last:
         group = rows + _WORD * ROW * first
         size = 1
@@ -171,56 +167,5 @@ def _copy_rows(rows: int, first: int, last: int) -> None:
 
 def copy_rows(rows: int, first: int, last: int) -> int:
     """Execute rows [first, last) of a program."""
-    _copy_rows(rows, first, last)
-    return 0
-
-
-@inlined
-def _push(plan: int, current: int) -> int:
-    """Write to the neighbours that are ready for this round; return how many are not yet."""
-    waiting = 0
-    rows = _at(plan, ROWS_AT)
-    for n in range(_at(plan, LINKS)):
-        link = _at(plan, LINKS_AT) + n * LINK * _WORD
-        if _at(link, PUSHED) == current:
-            continue
-        if load_acquire(_at(link, ENTER_IN)) < current:
-            waiting += 1
-            continue
-        _copy_rows(rows, _at(link, FIRST), _at(link, LAST))
-        store_release(_at(link, READY_OUT), current)
-        store_release(link + PUSHED * _WORD, current)
-    return waiting
-
-
-def start(plan: int) -> int:
-    """Begin a round: say so to the neighbours, copy what stays here, write to those who are ready."""
-    current = _at(plan, ROUND) + 1
-    store_release(plan + ROUND * _WORD, current)
-    for n in range(_at(plan, LINKS)):
-        link = _at(plan, LINKS_AT) + n * LINK * _WORD
-        store_release(_at(link, ENTER_OUT), current)
-    _copy_rows(_at(plan, ROWS_AT), 0, _at(plan, OWN))
-    return _push(plan, current)  # type: ignore[no-any-return]
-
-
-@inlined
-def _arrived(plan: int, current: int) -> bool:
-    for n in range(_at(plan, LINKS)):
-        link = _at(plan, LINKS_AT) + n * LINK * _WORD
-        if load_acquire(_at(link, READY_IN)) < current:
-            return False
-    return True
-
-
-def finish(plan: int, spins: int) -> int:
-    """Go on with a round until all is written and all has arrived: 1, or until `spins` looks were in vain: 0."""
-    current = _at(plan, ROUND)
-    for look in range(spins):
-        if _push(plan, current) == 0 and _arrived(plan, current):
-            return 1
-        if look < _SPINS_BEFORE_YIELD:
-            pause()
-        else:
-            sched_yield()
+    execute_rows(rows, first, last)
     return 0

@@ -1,0 +1,9 @@
+"""Moving data: `copy`, `put` and `get` between any two places, and the paths that they take."""
+
+from gondwana.memory.copy import paths as paths
+from gondwana.memory.copy.places import Place as Place
+from gondwana.memory.copy.places import strided as strided
+from gondwana.memory.copy.transfer import Transfer as Transfer
+from gondwana.memory.copy.verbs import copy as copy
+from gondwana.memory.copy.verbs import get as get
+from gondwana.memory.copy.verbs import put as put

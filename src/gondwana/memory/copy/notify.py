@@ -1,0 +1,72 @@
+"""Remote completion: telling the owner of a destination that the data are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias, cast
+
+from gondwana.errors import UsageError
+from gondwana.memory.copy.places import Place
+from gondwana.memory.futures import DONE, Future
+from gondwana.memory.signals import Signal, SignalAt
+from gondwana.world import Team, world
+
+Notify: TypeAlias = Signal | SignalAt | tuple[Any, ...]
+"""A signal, or one counter of it, or a function with its arguments as one tuple: `(function, *arguments)`."""
+
+
+def check(notify: Notify, target: Place) -> None:
+    """Raise if somebody cannot be told. Local.
+
+    Raises:
+        UsageError: it is neither a signal nor a function with arguments, or the owner is not in the signal's team.
+    """
+    if isinstance(notify, Signal):
+        rank_in(notify.team, owner(target))
+    elif not isinstance(notify, SignalAt) and not (isinstance(notify, tuple) and notify and callable(notify[0])):
+        raise UsageError(f"notify={notify!r}: give a gw.Signal, signal.at(...), or a tuple (function, *arguments)")
+
+
+def tell(notify: Notify, target: Place) -> Future[None]:
+    """Raise the signal or run the function at the owner; the data must be there. Local; internal progress.
+
+    Returns:
+        The future of the signal having been raised, or of the function having run.
+    """
+    rank = owner(target)
+    if isinstance(notify, Signal):
+        notify.add(rank_in(notify.team, rank))
+        return DONE
+    if isinstance(notify, SignalAt):
+        notify.add()
+        return DONE
+    from gondwana.memory.rpc import rpc  # type: ignore[import-not-found, unused-ignore]
+
+    return cast("Future[None]", rpc(rank, run, *notify))
+
+
+def run(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call the function of a notification, at the target; what it returns is of no interest."""
+    function(*arguments)
+
+
+def owner(target: Place) -> int:
+    """Rank in the world of the owner of a destination: this one for private memory."""
+    return world.rank if target.owner is None else target.owner
+
+
+def rank_in(team: Team, world_rank: int) -> int:
+    """Rank in a team of a rank of the world. Local.
+
+    Raises:
+        UsageError: it is not in the team.
+    """
+    if team is world:
+        return world_rank
+    try:
+        return team.world_ranks.index(world_rank)
+    except ValueError:
+        raise UsageError(
+            f"the signal of notify= belongs to {team!r}, which rank {world_rank} of the world, the owner of the "
+            "destination, is not in"
+        ) from None

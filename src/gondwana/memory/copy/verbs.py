@@ -1,0 +1,191 @@
+"""The verbs: `copy` between any two places, `put` and `get` for what is here."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.errors import UsageError
+from gondwana.memory.copy import engine
+from gondwana.memory.copy import notify as notices
+from gondwana.memory.copy.paths import DIRECT, state
+from gondwana.memory.copy.places import End, pair
+from gondwana.memory.copy.transfer import COMPLETE, Following, Transfer
+from gondwana.memory.futures import DONE, Future, ready
+from gondwana.memory.pointer import GlobalPtr
+
+
+def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | None = None) -> Transfer:
+    """Start to copy elements from any place to any other. Local; internal progress; does not wait.
+
+    The ends may be in any kind of memory of any ranks; this rank need not own either. Between two ends that loads and
+    stores of this rank reach, the copy is complete at once. An end on another rank's device needs that rank's progress,
+    the other ends do not. Nothing is ordered: not with other copies, not between the elements. Source and destination
+    must not overlap.
+
+    Args:
+        src: a global pointer, an ndarray (private memory), or anything with a place: an array, a remote block,
+            `gw.strided(...)`. Leave it unchanged until `.source` of the result is done.
+        dst: the same. Its elements are undefined until the result is done.
+        n: elements; needed between two pointers; default: all of an array. A pointer takes the shape of the other end,
+            without gaps, last axis fastest. 0 is legal, and notifies.
+        notify: whom to tell when the data have arrived: a `gw.Signal`, which is raised by one at the owner of the
+            destination, or `(function, *arguments)`, which runs there inside its progress. The owner of private memory
+            is this rank.
+
+    Returns:
+        The future of operation completion, with the futures `source` and `remote`.
+
+    Raises:
+        UsageError: shapes or dtypes of the ends differ, an end lies outside of its segment, or is read-only.
+
+    Example:
+        >>> import gondwana as gw
+        >>> import numpy as np
+        >>> right = (gw.world.rank + 1) % gw.world.size
+        >>> segment = gw.Segment(gw.world, 1024)
+        >>> gw.copy(np.arange(8.0), segment.pointer(right, float), 8).wait()
+        >>> gw.world.barrier()
+        >>> segment.pointer(dtype=float).local(3).tolist()
+        [0.0, 1.0, 2.0]
+    """
+    if notify is None and state.plain and _copied_near(src, dst, n):
+        return COMPLETE
+    source, target = pair(src, dst, n)
+    if notify is not None:
+        notices.check(notify, target)
+    operation, reusable = engine.start(source, target)
+    if operation is DONE and notify is None:
+        return COMPLETE
+    if notify is None:
+        return Transfer(operation, reusable)
+    remote: Future[None] = operation.then(lambda _: notices.tell(notify, target))
+    return Transfer(operation, reusable, remote)
+
+
+def put(value: Any, ptr: GlobalPtr) -> Future[None]:
+    """Start to write elements that are here to where a pointer points. Local; internal progress; does not wait.
+
+    On this node it is complete at once. Completion, ordering and errors as for `copy`.
+
+    Args:
+        value: a number, or an array of the pointer's dtype, which must not change before the result is done.
+        ptr: where the first element goes; the others follow without gaps.
+
+    Raises:
+        UsageError: the dtype is another, or the elements would not lie in the segment.
+
+    Example:
+        >>> import gondwana as gw
+        >>> pointer = gw.Segment(gw.world, 16).pointer(dtype=float)
+        >>> gw.put(2.5, pointer).wait()
+        >>> gw.get(pointer).result()
+        2.5
+    """
+    dtype = ptr.dtype
+    if (value.__class__, dtype) in _fitting and state.plain:
+        elements = ptr.segment.elements.get((ptr.rank, dtype))
+        offset, item = ptr.offset, dtype.itemsize
+        if elements is not None and offset >= 0 and not offset % item:
+            try:
+                elements[offset // item] = value
+            except IndexError:
+                ptr.check(1)
+            DIRECT.operations += 1
+            DIRECT.nbytes += item
+            return DONE
+    if isinstance(value, np.ndarray):
+        return copy(value, ptr)
+    _check_fit(value, dtype)
+    return copy(np.array([value], dtype), ptr)
+
+
+@overload
+def get(ptr: GlobalPtr) -> Future[Any]: ...
+@overload
+def get(ptr: GlobalPtr, n: int) -> Future[npt.NDArray[Any]]: ...
+@overload
+def get(ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]: ...
+def get(ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any] | None = None) -> Future[Any]:
+    """Start to read elements where a pointer points. Local; internal progress; does not wait.
+
+    On this node it is complete at once. Ordering and errors as for `copy`.
+
+    Args:
+        ptr: to the first element.
+        n: elements; None: the one element as a number, or as many as `out` has.
+        out: where they go, of the pointer's dtype; default: a new array.
+
+    Returns:
+        The future of the number, or of the array.
+
+    Example:
+        >>> import gondwana as gw
+        >>> pointer = gw.Segment(gw.world, 16).pointer(dtype=int)
+        >>> gw.get(pointer, 2).result().tolist()
+        [0, 0]
+    """
+    if out is not None or n is not None:
+        into = np.empty(max(n or 0, 0), ptr.dtype) if out is None else out
+        transfer = copy(ptr, into, n)
+        return ready(into) if transfer is COMPLETE else Following(transfer, lambda: into)
+    dtype = ptr.dtype
+    elements = ptr.segment.elements.get((ptr.rank, dtype))
+    if elements is not None and state.plain:
+        offset, item = ptr.offset, dtype.itemsize
+        if offset >= 0 and not offset % item:
+            try:
+                value = elements.item(offset // item)
+            except IndexError:
+                ptr.check(1)
+            DIRECT.operations += 1
+            DIRECT.nbytes += item
+            return ready(value)
+    single = np.empty(1, dtype)
+    return Following(copy(ptr, single), single.item)
+
+
+def _copied_near(src: End, dst: End, n: int | None) -> bool:
+    """Copy between elements in a row that loads and stores reach; tell whether that was the case.
+
+    The short way for what needs no thought; all else, errors included, is left to the long one.
+    """
+    if n is None:
+        n = src.size if src.__class__ is np.ndarray else dst.size if dst.__class__ is np.ndarray else -1
+    source, target = _in_a_row(src, n), _in_a_row(dst, n)
+    if source is None or target is None or source.dtype != target.dtype:
+        return False
+    try:
+        target[:] = source
+    except ValueError:  # read-only
+        return False
+    DIRECT.operations += 1
+    DIRECT.nbytes += source.nbytes
+    return True
+
+
+def _in_a_row(end: Any, n: int) -> npt.NDArray[Any] | None:
+    """The n elements of an end of a copy as an array of one axis, None if that takes more than a look."""
+    if end.__class__ is np.ndarray:
+        return end if end.ndim == 1 and end.size == n else None
+    if end.__class__ is not GlobalPtr or n < 0:
+        return None
+    elements = end.segment.elements.get((end.rank, end.dtype))
+    first, rest = divmod(end.offset, end.dtype.itemsize)
+    if elements is None or rest or first < 0 or first + n > elements.size:
+        return None
+    return elements[first : first + n]
+
+
+_fitting: set[tuple[type, np.dtype[Any]]] = set()
+"""Types of numbers that `put` has found to fit a dtype."""
+
+
+def _check_fit(value: Any, dtype: np.dtype[Any]) -> None:
+    """Raise unless a number can be an element without loss of its kind."""
+    kind = np.result_type(value) if isinstance(value, (bool, int, float, complex, np.generic)) else None
+    if kind is None or not np.can_cast(kind, dtype, "same_kind"):
+        raise UsageError(f"put of {value!r} as {dtype}: give a number of that kind, or an array of that dtype")
+    _fitting.add((value.__class__, dtype))
