@@ -61,12 +61,10 @@ def rank_in(team: Team, world_rank: int) -> int:
     Raises:
         UsageError: it is not in the team.
     """
-    if team is world:
-        return world_rank
-    try:
-        return team.world_ranks.index(world_rank)
-    except ValueError:
+    rank = team.rank_of_world(world_rank)
+    if rank is None:
         raise UsageError(
             f"the signal of notify= belongs to {team!r}, which rank {world_rank} of the world, the owner of the "
             "destination, is not in"
-        ) from None
+        )
+    return rank
