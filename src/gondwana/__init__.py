@@ -26,6 +26,8 @@ from gondwana.kernels import random as random
 from gondwana.kernels import reduce as reduce
 from gondwana.memory import Future as Future
 from gondwana.memory import GlobalPtr as GlobalPtr
+from gondwana.memory import Heap as Heap
+from gondwana.memory import HeapFullError as HeapFullError
 from gondwana.memory import MemoryKind as MemoryKind
 from gondwana.memory import Promise as Promise
 from gondwana.memory import Segment as Segment

@@ -3,6 +3,8 @@
 from gondwana.memory.futures import Future as Future
 from gondwana.memory.futures import Promise as Promise
 from gondwana.memory.futures import when_all as when_all
+from gondwana.memory.heap import Heap as Heap
+from gondwana.memory.heap import HeapFullError as HeapFullError
 from gondwana.memory.kinds import MemoryKind as MemoryKind
 from gondwana.memory.kinds import cuda as cuda
 from gondwana.memory.kinds import host as host
