@@ -24,10 +24,12 @@ from gondwana.jit import threads as threads
 from gondwana.kernels import foreach as foreach
 from gondwana.kernels import random as random
 from gondwana.kernels import reduce as reduce
+from gondwana.memory import AtomicDomain as AtomicDomain
 from gondwana.memory import Future as Future
 from gondwana.memory import GlobalPtr as GlobalPtr
 from gondwana.memory import Heap as Heap
 from gondwana.memory import HeapFullError as HeapFullError
+from gondwana.memory import Lock as Lock
 from gondwana.memory import MemoryKind as MemoryKind
 from gondwana.memory import Promise as Promise
 from gondwana.memory import Segment as Segment

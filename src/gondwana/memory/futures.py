@@ -153,24 +153,27 @@ class Promise(Generic[T]):
         self.future._settle(None, error)
 
 
-class Polled(Future[None]):
+class Polled(Future[T]):
     """A future of an operation that tells when asked, and that can be pushed to its end. Local.
 
     Args:
         ready: tells whether the operation is complete; cheap, makes no progress.
         finish: completes it, blocking, without running user code.
+        result: returns its result once it is complete; None if it has none.
     """
 
-    __slots__ = ("_finish", "_ready")
+    __slots__ = ("_finish", "_ready", "_result")
 
-    def __init__(self, ready: Callable[[], bool], finish: Callable[[], None]) -> None:
+    def __init__(
+        self, ready: Callable[[], bool], finish: Callable[[], None], result: Callable[[], T] | None = None
+    ) -> None:
         super().__init__()
-        self._ready, self._finish = ready, finish
+        self._ready, self._finish, self._result = ready, finish, result
 
     def done(self) -> bool:
         """Tell whether the operation is complete. Local; no progress."""
         if not self._done and self._ready():
-            self._settle(None, None)
+            self._settle(None if self._result is None else self._result(), None)
         return self._done
 
     def wait(self, timeout: float | None = None) -> None:
@@ -179,14 +182,14 @@ class Polled(Future[None]):
             self._finish()
             self.done()
 
-    def add_done_callback(self, call: Callable[[Future[None]], None]) -> None:
+    def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
         """Have `call(future)` run when the operation is complete: at once, or inside progress. Local."""
         super().add_done_callback(call)
         if not self._done and self not in _listened:
             _listened.append(self)
 
 
-_listened: list[Polled] = []
+_listened: list[Polled[Any]] = []
 """Operations that someone listens to: progress completes them."""
 
 

@@ -12,7 +12,7 @@ from gondwana.jit.handles import describe_handle, extend
 from gondwana.jit.native import Native
 from gondwana.jit.threads import crowded
 from gondwana.memory.segment import TABLE_HEAD, Segment
-from gondwana.world import SUM, Team, progress
+from gondwana.world import SUM, Team, addresses, progress
 
 extend("gondwana.memory.compiled.signals")
 
@@ -101,7 +101,7 @@ class Signal:
         line = self._line(n, channel)
         if _take.call(line, n):
             return
-        looks = _PATIENCE
+        looks = _FEW if self.segment.window else _PATIENCE
 
         def ready() -> bool:
             nonlocal looks
@@ -151,8 +151,10 @@ class Signal:
         return f"Signal {self.segment.key & 0xFFFFFFFF} of {self.team.name}"
 
     def __gondwana_argument__(self) -> Described:
-        """Spec and words for compiled code: the segment's table, channels."""
-        return describe_handle("signal", (), (self.segment.table.ctypes.data, self.channels))
+        """Spec and words for compiled code: the segment's table, channels, communicator."""
+        spans_nodes = self.segment.window is not None
+        words = self.segment.table.ctypes.data, self.channels, addresses.handle(self.team.comm) if spans_nodes else 0
+        return describe_handle("signal", ("nodes" if spans_nodes else "node",), words)
 
 
 @dataclass(frozen=True)

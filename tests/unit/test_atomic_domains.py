@@ -1,0 +1,189 @@
+"""Atomic domains and locks on one rank: every operation against NumPy, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gondwana as gw
+from gondwana.errors import KernelError, UsageError
+from gondwana.memory.atomic_paths import DTYPES
+from gondwana.memory.atomics import NAMES
+from gondwana.world import progress
+
+UPDATES = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+}
+
+
+def legal(dtype: str) -> list[str]:
+    return [name for name in NAMES if not (dtype.startswith("float") and "bit" in name)]
+
+
+def domain_and_word(dtype: str, ops: Any = None) -> tuple[gw.AtomicDomain, gw.GlobalPtr]:
+    domain = gw.AtomicDomain(dtype, legal(dtype) if ops is None else ops, gw.world)
+    return domain, gw.Segment(gw.world, 64).pointer(0, dtype) + 1
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_updates_are_those_of_numpy(dtype: str) -> None:
+    domain, word = domain_and_word(dtype)
+    memory = word.local()
+    for name, ufunc in UPDATES.items():
+        if name not in legal(dtype):
+            continue
+        for old, value in ((7, 3), (3, 7), (5, 5), (0, 1)):
+            with np.errstate(over="ignore"):
+                expected = ufunc(np.array([old], dtype), np.array([value], dtype)).tolist()
+            memory[0] = old
+            assert getattr(domain, f"fetch_{name}")(word, value).result() == old
+            assert memory.tolist() == expected
+            memory[0] = old
+            assert getattr(domain, name)(word, value).result() is None
+            assert memory.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reading_writing_and_swapping(dtype: str) -> None:
+    domain, word = domain_and_word(dtype)
+    limits = np.finfo(dtype) if dtype.startswith("float") else np.iinfo(dtype)
+    for value in (limits.min, limits.max, 0, 1):
+        number = value.item() if isinstance(value, np.generic) else value
+        domain.store(word, number).wait()
+        assert domain.load(word).result() == number == word.local()[0]
+        assert domain.exchange(word, 3).result() == number
+    assert domain.compare_exchange(word, 4, 9).result() == 3
+    assert word.local()[0] == 3
+    assert domain.compare_exchange(word, 3, 9).result() == 3
+    assert word.local()[0] == 9
+    neighbours = (word - 1).local(3)
+    assert (neighbours[0], neighbours[2]) == (0, 0)
+
+
+@gw.jit
+def everything(d, p, big, small):
+    d.store(p, big)
+    a = d.fetch_add(p, small)
+    b = d.fetch_sub(p, small)
+    c = d.fetch_mul(p, small)
+    e = d.fetch_min(p, small)
+    f = d.fetch_max(p, big)
+    d.add(p, small)
+    d.sub(p, big)
+    g = d.exchange(p, small)
+    h = d.compare_exchange(p, big, small)
+    d.mul(p, big)
+    d.min(p, big)
+    d.max(p, small)
+    return (a == big) + (b == big + small) + (c == big) + (e == big * small), f, g, h, d.load(p)
+
+
+@gw.jit
+def bits(d, p):
+    d.store(p, 12)
+    a = d.fetch_bit_and(p, 10)
+    b = d.fetch_bit_or(p, 1)
+    c = d.fetch_bit_xor(p, 15)
+    d.bit_and(p, 7)
+    d.bit_or(p, 16)
+    d.bit_xor(p, 1)
+    return a, b, c, d.load(p)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_compiled_methods(dtype: str) -> None:
+    domain, word = domain_and_word(dtype)
+    number = np.dtype(dtype).type
+    assert everything(domain, word, number(9), number(2)) == (4, 2, 2, 2, 9)
+    assert (word - 1).local(3).tolist() == [0, 9, 0]
+    if not dtype.startswith("float"):
+        assert bits(domain, word) == (12, 8, 9, 22 ^ 1)
+
+
+def test_integers_wrap_around() -> None:
+    domain, word = domain_and_word("uint32")
+    domain.sub(word, 1).wait()
+    assert domain.fetch_add(word, 2).result() == 2**32 - 1
+    assert domain.load(word).result() == 1
+
+
+def test_the_declared_operations_only() -> None:
+    domain, word = domain_and_word("int64", ["fetch_add"])
+    with pytest.raises(UsageError, match="was not made for add"):
+        domain.add(word, 1)
+    with pytest.raises(KernelError, match="was not made for"):
+        everything(domain, word, 1, 2)
+
+
+@pytest.mark.parametrize(("dtype", "ops", "path", "what"), [
+    ("int16", ["add"], None, "AtomicDomain of int16: legal are int32"),
+    ("complex128", ["add"], None, "AtomicDomain of complex128"),
+    (">i8", ["add"], None, "AtomicDomain of >i8"),
+    ("float64", ["bit_or"], None, "bit_or"),
+    ("int64", ["increment"], None, "increment"),
+    ("int64", [], None, "empty"),
+    ("int64", ["add"], "gpu", "path 'gpu'"),
+])  # fmt: skip
+def test_domains_that_cannot_be(dtype: str, ops: list[str], path: Any, what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        gw.AtomicDomain(dtype, ops, gw.world, path=path)
+
+
+def test_pointers_that_do_not_fit() -> None:
+    domain, word = domain_and_word("int64")
+    for pointer, what in (
+        (word.cast("int32"), "points to int32"),
+        (word.cast("u1").__add__(1).cast("int64"), "no aligned word"),
+        (word + 100, "no aligned word"),
+        (word - 100, "no aligned word"),
+    ):
+        with pytest.raises(UsageError, match=what):
+            domain.load(pointer)
+
+
+@pytest.mark.parametrize(("dtype", "value"), [("int32", 2**31), ("uint64", -1), ("uint32", 2**32), ("float32", 1e39)])
+def test_numbers_that_do_not_fit(dtype: str, value: float) -> None:
+    domain, word = domain_and_word(dtype)
+    with pytest.raises(UsageError, match="does not fit"):
+        domain.store(word, value)
+
+
+def test_whole_numbers_are_asked_for() -> None:
+    domain, word = domain_and_word("int64")
+    with pytest.raises(TypeError):
+        domain.add(word, 1.5)
+    with pytest.raises(KernelError, match="takes numbers of that type"):
+        everything(domain, word, 1.5, 2.5)
+
+
+def test_forcing_mpi_needs_a_window() -> None:
+    domain = gw.AtomicDomain("int64", ["load"], gw.world, path="mpi")
+    assert domain.path == "mpi"
+    with pytest.raises(UsageError, match="has no MPI window"):
+        domain.load(gw.Segment(gw.world, 8).pointer(0, "int64"))
+
+
+def test_a_lock_on_one_rank() -> None:
+    lock = gw.Lock(gw.world)
+    assert not lock.held
+    with lock:
+        assert lock.held
+        with pytest.raises(UsageError, match=r"holds Lock .* already"):
+            lock.acquire()
+        with pytest.raises(UsageError, match=r"holds Lock .* already"):
+            lock.try_acquire()
+    with pytest.raises(UsageError, match="does not hold it"):
+        lock.release()
+    assert lock.try_acquire()
+    lock.release()
+    with progress.callback(), lock:  # nobody has it: nothing to wait for
+        pass
