@@ -25,6 +25,7 @@ from gondwana.kernels import foreach as foreach
 from gondwana.kernels import random as random
 from gondwana.kernels import reduce as reduce
 from gondwana.memory import AtomicDomain as AtomicDomain
+from gondwana.memory import DistObject as DistObject
 from gondwana.memory import Future as Future
 from gondwana.memory import GlobalPtr as GlobalPtr
 from gondwana.memory import Heap as Heap
@@ -37,11 +38,18 @@ from gondwana.memory import Signal as Signal
 from gondwana.memory import allreduce as allreduce
 from gondwana.memory import barrier as barrier
 from gondwana.memory import cuda as cuda
+from gondwana.memory import discharge as discharge
 from gondwana.memory import host as host
+from gondwana.memory import progress_thread as progress_thread
+from gondwana.memory import quiesce as quiesce
 from gondwana.memory import recv as recv
+from gondwana.memory import rpc as rpc
+from gondwana.memory import rpc_ff as rpc_ff
 from gondwana.memory import send as send
 from gondwana.memory import sendrecv as sendrecv
 from gondwana.memory import signal as signal
+from gondwana.memory import try_rpc as try_rpc
+from gondwana.memory import try_rpc_ff as try_rpc_ff
 from gondwana.memory import wait as wait
 from gondwana.memory import when_all as when_all
 from gondwana.memory.copy import Transfer as Transfer

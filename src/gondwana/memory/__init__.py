@@ -1,6 +1,7 @@
 """One address space: memory kinds, segments, global pointers, and what moves data between them."""
 
 from gondwana.memory.atomics import AtomicDomain as AtomicDomain
+from gondwana.memory.dist_object import DistObject as DistObject
 from gondwana.memory.futures import Future as Future
 from gondwana.memory.futures import Promise as Promise
 from gondwana.memory.futures import when_all as when_all
@@ -11,6 +12,13 @@ from gondwana.memory.kinds import cuda as cuda
 from gondwana.memory.kinds import host as host
 from gondwana.memory.locks import Lock as Lock
 from gondwana.memory.pointer import GlobalPtr as GlobalPtr
+from gondwana.memory.quiesce import quiesce as quiesce
+from gondwana.memory.rpc import discharge as discharge
+from gondwana.memory.rpc import progress_thread as progress_thread
+from gondwana.memory.rpc import rpc as rpc
+from gondwana.memory.rpc import rpc_ff as rpc_ff
+from gondwana.memory.rpc import try_rpc as try_rpc
+from gondwana.memory.rpc import try_rpc_ff as try_rpc_ff
 from gondwana.memory.segment import Segment as Segment
 from gondwana.memory.signals import Signal as Signal
 from gondwana.memory.signals import signal as signal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import socket
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from gondwana.world import mpi
 from gondwana.world.collectives import Collectives
 from gondwana.world.exits import RemoteError
 from gondwana.world.messages import Messages
+
+_keys = itertools.count()
 
 
 class Team(Collectives, Messages):
@@ -95,6 +98,13 @@ class Team(Collectives, Messages):
     @functools.cached_property
     def _places(self) -> dict[int, int]:
         return {world_rank: rank for rank, world_rank in enumerate(self.world_ranks)}
+
+    @functools.cached_property
+    def key(self) -> int:
+        """A number that only the ranks of this team call it by. Collective over team at first use, then local."""
+        proposal = next(_keys) | self.world_ranks[self.rank] << 32
+        self.barrier()  # which serves those who are late, as a broadcast would not
+        return int(self.bcast(proposal))
 
     @functools.cached_property
     def node(self) -> Team:

@@ -23,6 +23,7 @@ def run_checks(names: dict[str, Any]) -> None:
             check()
         except Exception:
             problem = f"rank {world.rank}: {traceback.format_exc()}"
+        world.barrier()  # serves ranks that are not through yet, as other collectives do not
         problems = [text for text in world.allgather(problem) if text]
         if world.rank == 0:
             print(json.dumps({"check": name, "problems": problems}), flush=True)
