@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from support import jobs
 pytestmark = pytest.mark.parallel
 
 PROGRAM = Path(__file__).parent / "programs" / "window_checks.py"
-NAMES = re.findall(r"^def (check_\w+)", PROGRAM.read_text(), re.MULTILINE)
+NAMES = jobs.check_names(PROGRAM)
 
 
 @functools.cache
@@ -28,10 +27,8 @@ def reports(ranks: int, python: str) -> dict[str, list[str]]:
     assert outcome.status == 0, str(outcome)
     assert outcome.stderr == ""
     lines = outcome.stdout.splitlines()
-    return {
-        line["check"]: line["problems"]
-        for line in map(json.loads, (text for text in lines if text.startswith('{"check"')))
-    }
+    assert all(line.startswith('{"check"') for line in lines), f"MPI complains at its end: {outcome}"
+    return {line["check"]: line["problems"] for line in map(json.loads, lines)}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -119,6 +120,11 @@ def run_ranks(
         variables=variables,
     )
     return run_command(command.argv, timeout=timeout, variables=command.variables)
+
+
+def check_names(program: Path) -> list[str]:
+    """The names of the checks in a program: its functions `check_*`, and those of other programs that it lists."""
+    return re.findall(r'^(?:def |    ")(check_\w+)', program.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def python_arguments(program: Program) -> list[str]:

@@ -12,7 +12,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
@@ -41,6 +41,7 @@ class _State:
     leaving: bool = False
     left: bool = False
     announce: Callable[[], None] = lambda: None
+    last_actions: list[Callable[[], object]] = field(default_factory=list)
 
 
 _state = _State()
@@ -63,6 +64,15 @@ def connected(comm: mpi.Communicator) -> None:
     if not mpi.is_serial(comm) and comm.size > 1:
         _state.comm = comm.Dup()
         atexit.register(_leave)
+
+
+def when_all_leave(action: Callable[[], object]) -> None:
+    """Have ``action`` called at exit on every rank, once all ranks have come to their end. Local, idempotent.
+
+    Then, and not in other functions called at exit, is collective work safe.
+    """
+    if action not in _state.last_actions:
+        _state.last_actions.append(action)
 
 
 def status_of(error: BaseException) -> int:
@@ -183,6 +193,8 @@ def _leave() -> None:
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
     _state.left = True
+    for action in _state.last_actions:
+        action()
 
 
 def _serve() -> bool:

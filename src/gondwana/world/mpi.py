@@ -167,6 +167,20 @@ def any_tag(comm: Communicator, tag: int | None) -> int | None:
     return module().ANY_TAG if tag is None and not is_serial(comm) else tag
 
 
+def drive() -> bool:
+    """Let MPI make progress: some do so only inside calls. Local. Returns False: what it did is not known."""
+    mpi = module()
+    # A message that is found would end the call before any progress, so it asks for one that nobody sends. On a
+    # communicator of one rank, MPICH would not look at the network.
+    mpi.COMM_WORLD.Iprobe(mpi.ANY_SOURCE, _largest_tag())
+    return False
+
+
+@functools.cache
+def _largest_tag() -> int:
+    return int(module().COMM_WORLD.Get_attr(module().TAG_UB))
+
+
 def create_window(comm: Communicator, memory: np.ndarray[Any, Any]) -> Any:
     """Return an MPI window over ``memory`` of every rank, in an access epoch for good. Collective over comm."""
     mpi = module()

@@ -6,11 +6,13 @@ rank. So operations belong to the epoch of their target that is open when they s
 flushed; gets have a request of their own as well.
 
 A window is given up locally, when the last reference to it goes, but MPI frees windows collectively: those that every
-rank has given up are freed when the next one is made over their communicator; the others stay until the job ends.
+rank has given up are freed when the next one is made over their communicator, the others when all ranks have come to
+their end.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import weakref
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.world import addresses, mpi
+from gondwana.world import addresses, exits, mpi, progress
 from gondwana.world.ops import Op
 from gondwana.world.team import Team
 
@@ -140,7 +142,7 @@ class _Windows:
 
 
 _unfreed: dict[_Exposure, None] = {}
-"""All windows of this process in the order of their creation."""
+"""All windows of this process in the order of their creation, in which they are freed at exit."""
 
 
 class Window:
@@ -151,7 +153,8 @@ class Window:
     keep the order in which this rank started them. The memory may be read and written directly as well; what others
     have put is there when they have flushed it and said so.
 
-    Whether an operation makes progress while its target computes and calls nothing is up to the MPI and the network.
+    Whether an operation makes progress while its target computes and calls nothing is up to the MPI and the network. At
+    a target that waits or calls ``gondwana.progress`` it does.
 
     Args:
         team: the ranks that make the window together; it works through MPI.
@@ -178,6 +181,8 @@ class Window:
                 f"a window over {memory.dtype} of shape {memory.shape}, strides {memory.strides}: give contiguous "
                 "bytes, such as array.reshape(-1).view(numpy.uint8)"
             )
+        exits.when_all_leave(_free_all)
+        _serve_others()
         windows = mpi.attachment(team.comm, _Windows)
         shared = team.allgather((memory.size, list(windows.given_up)))
         windows.free([given_up for _, given_up in shared])
@@ -335,6 +340,12 @@ class Window:
             )
 
 
+@functools.cache
+def _serve_others() -> None:
+    """Have all progress of this rank drive MPI, which may need it to carry out what others do in its memory."""
+    progress.register(mpi.drive)
+
+
 def _create(team: Team, memory: Bytes) -> Any:
     try:
         win = mpi.create_window(team.comm, memory)
@@ -360,3 +371,10 @@ def _pieces(buffer: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     step = PIECE // buffer.itemsize
     for start in range(0, buffer.size, step):
         yield start, buffer[start : start + step]
+
+
+def _free_all() -> None:
+    """Free all windows of this process, wanted or not. Collective over all ranks, at exit."""
+    for exposure in tuple(_unfreed):
+        exposure.free()
+    _unfreed.clear()

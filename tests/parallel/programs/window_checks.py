@@ -10,7 +10,7 @@ import numpy as np
 from checks import run_checks
 
 from gondwana.errors import UsageError
-from gondwana.world import BOR, MAX, MIN, SUM, windows, world
+from gondwana.world import BOR, MAX, MIN, SUM, progress, windows, world
 from gondwana.world.parcels import MOST_BYTES, MOST_PARCELS, REPLIES, REQUESTS, Parcels
 from gondwana.world.windows import Window
 
@@ -327,6 +327,29 @@ def check_a_sleeping_target_delays_but_corrupts_nothing():
             assert (memory[:8] == 4).all()
             assert words(memory)[1] == 6
     world.barrier()
+
+
+def check_progress_at_the_target_is_enough():
+    """A target that only calls progress, and not MPI, serves puts, gets and atomic operations."""
+    if world.size > 1:
+        memory = zeros(2**20)
+        window = Window(world, memory)
+        world.barrier()
+        last = world.size - 1
+        if world.rank == last:
+            give_up = time.monotonic() + 20
+            while memory[-1] != 1 and time.monotonic() < give_up:
+                progress.progress()
+            assert memory[-1] == 1, "the put never came through"
+            assert words(memory)[0] == 6
+        elif world.rank == 0:
+            old, into = np.ones(1, np.int64), zeros(2**20 - 8)
+            window.fetch_and_op(last, 0, np.full(1, 6, np.int64), old, SUM).wait()
+            assert old[0] == 0
+            window.get(last, 8, into).wait()
+            assert not into.any()
+            window.put(last, 2**20 - 1, np.ones(1, np.uint8)).wait()
+        world.barrier()
 
 
 # -- parcels ---------------------------------------------------------------------------------------------------------

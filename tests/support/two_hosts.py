@@ -1,0 +1,147 @@
+"""Two hosts on one machine: each a network namespace with a host name of its own, joined by a virtual cable.
+
+Open MPI's launcher runs in the first. What it starts on the second goes through a stand-in for ssh. So messages travel
+by TCP and no two ranks share a node, as on a cluster. Needs root and Linux's `ip` (package iproute2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gondwana.cli import launch
+from support import jobs
+
+_ENTER = 'hostname "$0" && exec "$@"'
+"""What a shell in a namespace does first: it makes its own name that of the host, and runs the words behind."""
+
+_AGENT = """#!/bin/sh
+while [ "${{1#-}}" != "$1" ]; do shift; done
+[ "$1" = {address} ] || {{ echo "no host $1" >&2; exit 1; }}
+shift
+exec {enter} sh -c "$*"
+"""
+"""Stands in for ssh: it drops options, takes the host, and has a shell there run the rest."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """One of the two hosts: the name of its namespace, which is its host name too, and its address."""
+
+    space: str
+    address: str
+
+    def enter(self) -> list[str]:
+        """The words to put before a command that is to run on this host."""
+        return ["ip", "netns", "exec", self.space, "unshare", "--uts", "sh", "-c", _ENTER, self.space]
+
+
+@functools.cache
+def missing() -> str | None:
+    """What this machine lacks for two hosts, None if it has all of it."""
+    if os.geteuid() != 0:
+        return "two hosts need root"
+    for tool in ("ip", "unshare", "hostname"):
+        if shutil.which(tool) is None:
+            return f"two hosts need the command {tool}"
+    if launch.mpi_library().vendor != "Open MPI":
+        return "two hosts are started with Open MPI's launcher"
+    try:
+        with two_hosts():
+            return None
+    except subprocess.CalledProcessError as error:
+        return f"two hosts cannot be made here: {error.stderr.strip()}"
+
+
+@contextlib.contextmanager
+def two_hosts() -> Iterator[tuple[Host, Host]]:
+    """Make two hosts; remove them and kill all that runs on them at the end."""
+    number = os.getpid() % 250
+    hosts = [Host(f"gw{name}-{os.getpid()}", f"10.77.{number}.{place}") for place, name in ((1, "a"), (2, "b"))]
+    cables = [f"{host.space}"[:15] for host in hosts]
+    try:
+        for host in hosts:
+            _ip("netns", "add", host.space)
+            _ip("-n", host.space, "link", "set", "lo", "up")
+        _ip("-n", hosts[0].space, "link", "add", cables[0], "type", "veth", "peer", "name", cables[1])
+        _ip("-n", hosts[0].space, "link", "set", cables[1], "netns", hosts[1].space)
+        for host, cable in zip(hosts, cables, strict=True):
+            _ip("-n", host.space, "address", "add", f"{host.address}/24", "dev", cable)
+            _ip("-n", host.space, "link", "set", cable, "up")
+        yield hosts[0], hosts[1]
+    finally:
+        for host in hosts:
+            _remove(host)
+
+
+def run_two_hosts(
+    program: jobs.Program, *arguments: str, timeout: float = 60, variables: Mapping[str, str] | None = None
+) -> jobs.Outcome:
+    """Run a program on two ranks, each on a host of its own; skip the test where that is impossible.
+
+    Args:
+        program: as for `jobs.run_ranks`.
+        arguments: for the program.
+        timeout: seconds until everything is killed and the test fails.
+        variables: environment variables of the job.
+    """
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    command = launch.command(
+        2,
+        [*jobs.python_arguments(program), *arguments],
+        threads=1,
+        time_limit=max(1.0, timeout - 10),
+        variables={**_paths(), **(variables or {})},
+    )
+    launcher, *rest = command.argv
+    with two_hosts() as hosts, tempfile.TemporaryDirectory() as folder:
+        agent = Path(folder) / "agent"
+        agent.write_text(_AGENT.format(address=hosts[1].address, enter=shlex.join(hosts[1].enter())))
+        agent.chmod(0o755)
+        options = ["--prtemca", "plm_ssh_agent", str(agent), "--host", ",".join(f"{host.address}:1" for host in hosts)]
+        network = f"{hosts[0].address}/24"
+        options += ["--prtemca", "oob_tcp_if_include", network]
+        for name, value in (("btl_tcp_if_include", network), ("pml", "ob1"), ("btl", "tcp,self,sm")):
+            options += ["--mca", name, value]
+        # Without this, the first core of each host, which is the same, gets all ranks.
+        options += ["--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+        return jobs.run_command(
+            [*hosts[0].enter(), launcher, *options, *rest], timeout=timeout, variables=command.variables
+        )
+
+
+def _paths() -> dict[str, str]:
+    """Where the ranks find the same packages as this process."""
+    names = ("PYTHONPATH", "PATH", "GONDWANA_CACHE_DIR")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
+def _ip(*arguments: str) -> str:
+    done = subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=20)
+    return done.stdout
+
+
+def _remove(host: Host) -> None:
+    with contextlib.suppress(subprocess.CalledProcessError):
+        for pid in _ip("netns", "pids", host.space).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        _ip("netns", "delete", host.space)
+
+
+if __name__ == "__main__":
+    # For work by hand: python tests/support/two_hosts.py PROGRAM [ARGUMENTS]
+    print(run_two_hosts(Path(sys.argv[1]), *sys.argv[2:]))
