@@ -171,3 +171,5 @@ def _describe_team(team: Team) -> Described:
 register_describer(Team, _describe_team)
 extend("gondwana.memory.compiled.team")
 extend("gondwana.memory.compiled.messages")
+extend("gondwana.memory.compiled.pointers")
+extend("gondwana.memory.compiled.rma")

@@ -1,0 +1,184 @@
+"""put, get and copy inside compiled code, on a node and between nodes, against what each rank must then hold."""
+
+from __future__ import annotations
+
+import numpy as np
+from checks import run_checks
+
+import gondwana as gw
+
+world = gw.world
+RANK, SIZE = world.rank, world.size
+RIGHT, LEFT = (RANK + 1) % SIZE, (RANK - 1) % SIZE
+DTYPES = ("?", "i1", "i4", "i8", "u8", "f4", "f8", "c8", "c16")
+ROOM = 64
+
+
+_kept = []
+
+
+def shared(nbytes):
+    """A segment that lives until the end: this rank may be done with it before others are."""
+    _kept.append(gw.Segment(world, nbytes))
+    return _kept[-1]
+
+
+def raises(kind, function, *arguments):
+    try:
+        function(*arguments)
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"{function.__name__} did not raise {kind.__name__}")
+
+
+@gw.jit
+def put_one(ptr, value):
+    gw.put(value, ptr + 2)
+    return gw.get(ptr + 2)
+
+
+@gw.jit
+def move(theirs, out, back, n):
+    """Put an array, get it and a part of it, and copy the rest in every form."""
+    gw.put(out, theirs)
+    gw.get(theirs, out=back)
+    gw.get(theirs + 1, n, out=back)
+    gw.copy(out, theirs + 16, n)
+    gw.copy(theirs + 16, back, 1)
+    gw.copy(theirs, theirs + 24, 2 * n)
+
+
+@gw.jit
+def third_party(src, dst, n):
+    gw.copy(src, dst, n)
+
+
+@gw.jit
+def arithmetic(ptr, other):
+    moved = ptr + 4 - 2
+    return moved.offset, moved.rank, moved - ptr, other - ptr, (ptr - 1).offset
+
+
+@gw.jit
+def through_memory(ptr, n):
+    """Sum what loads reach, and change it by stores."""
+    total = 0.0
+    memory = ptr.local(n)
+    for i in range(n):
+        total += memory[i]
+        memory[i] = -1.0
+    return total
+
+
+@gw.jit
+def fetch_local(ptr):
+    return ptr.is_local, ptr.local()[0]
+
+
+@gw.jit
+def superstep(team, theirs, mine, arrived, ready, right, left, steps):
+    """A BSP ring: put to the right, signal, wait, compute, agree; the slot is free again when `ready` says so."""
+    total = 0
+    for step in range(steps):
+        value = team.rank + step * team.size
+        gw.put(value, theirs)
+        gw.signal(arrived, right)
+        gw.wait(arrived)
+        total += gw.get(mine)
+        gw.signal(ready, left)
+        gw.wait(ready)
+    return gw.allreduce(team, total), total
+
+
+def check_numbers():
+    for dtype in DTYPES:
+        segment = shared(ROOM)
+        value = np.dtype(dtype).type(RANK + 1)
+        assert put_one(segment.pointer(RIGHT, dtype), value) == value.item()
+        world.barrier()
+        held = segment.view(RANK).view(dtype)
+        assert held[2] == np.dtype(dtype).type(LEFT + 1), dtype
+        assert not np.delete(held, 2).any()
+        world.barrier()
+    segment = shared(ROOM)
+    assert put_one(segment.pointer(RIGHT, "f8"), 3) == 3.0  # a number of a narrower kind
+    assert put_one(segment.pointer(RIGHT, "f4"), 0.1) == float(np.float32(0.1))
+
+
+def check_arrays():
+    for dtype in ("i2", "f8", "c16"):
+        segment = shared(1024)
+        rows = np.arange(SIZE * 8).reshape(SIZE, 8).astype(dtype)
+        back = np.zeros(8, dtype)
+        move(segment.pointer(RIGHT, dtype), rows[RANK], back, 3)
+        assert back.tolist() == [*rows[RANK][:1], *rows[RANK][2:4], *rows[RANK][3:]]
+        world.barrier()
+        expected = np.zeros(1024 // rows.itemsize, dtype)
+        expected[:8] = rows[LEFT]
+        expected[16:19] = rows[LEFT][:3]
+        expected[24:30] = rows[LEFT][:6]
+        assert (segment.view(RANK).view(dtype) == expected).all()
+        world.barrier()
+
+
+def check_large_arrays_and_gondwana_arrays():
+    segment = shared(1 << 20)
+    box = gw.RectDomain((-1, 2), (255, 258))
+    out, back = gw.Array.zeros(box), gw.Array.zeros(box)
+    out.numpy()[:] = np.arange(65536.0).reshape(256, 256) + RANK
+    move(segment.pointer(RIGHT, "f8"), out, back, 4)
+    world.barrier()
+    assert (segment.view(RANK).view("f8")[32:65536] == np.arange(32.0, 65536.0) + LEFT).all()
+
+
+def check_third_party():
+    segment = shared(80_000)
+    held = segment.view(RANK).view("i8")
+    held[:5000] = np.arange(5000) + 10_000 * RANK
+    world.barrier()
+    # Everybody copies from the rank on its right to the one on its left: neither end need be its own.
+    for n in (0, 1, 700, 5000):
+        third_party(segment.pointer(RIGHT, "i8"), segment.pointer(LEFT, "i8", 40_000), n)
+        world.barrier()
+        assert (held[5000 : 5000 + n] == np.arange(n) + 10_000 * ((RANK + 2) % SIZE)).all()
+        assert not held[5000 + n :].any()
+        world.barrier()
+        held[5000:] = 0
+        world.barrier()
+
+
+def check_pointers():
+    segment = shared(256)
+    ptr = segment.pointer(RIGHT, "f4", 16)
+    assert arithmetic(ptr, ptr + 7) == (24, RIGHT, 2, 7, 12)
+    mine = segment.pointer(RANK, "f8")
+    segment.view(RANK).view("f8")[:4] = [1, 2, 3, 4]
+    assert through_memory(mine, 4) == 10.0
+    assert (segment.view(RANK).view("f8")[:4] == -1).all()
+    if ptr.is_local:
+        assert fetch_local(ptr)[0]
+    else:
+        assert "loads and stores do not reach" in raises(ValueError, fetch_local, ptr)
+
+
+def check_errors():
+    segment = shared(1024)
+    ptr = segment.pointer(RIGHT, "f8")
+    assert "n is negative" in raises(ValueError, move, ptr, np.zeros(4), np.zeros(4), 5)
+    assert "n is negative" in raises(ValueError, third_party, ptr, ptr, -1)
+    every_other = gw.Array.zeros(gw.RectDomain((0,), (9,))).restrict(gw.RectDomain((0,), (9,), (2,)))
+    assert "contiguous" in raises(ValueError, move, ptr, every_other, np.zeros(5), 3)
+
+
+def check_superstep():
+    arrived, ready = gw.Signal(world), gw.Signal(world)
+    segment = shared(8)
+    steps = 200
+    total, own = superstep(
+        world, segment.pointer(RIGHT, "i8"), segment.pointer(RANK, "i8"), arrived, ready, RIGHT, LEFT, steps
+    )
+    assert own == sum(LEFT + step * SIZE for step in range(steps))
+    assert total == sum(range(steps * SIZE))
+
+
+run_checks(globals())
