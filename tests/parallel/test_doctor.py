@@ -25,6 +25,7 @@ def test_doctor_finds_a_working_machine(tmp_path: Path) -> None:
     assert findings["two ranks"]["found"].startswith("2 ranks")
     assert findings["node team"]["verdict"] == "OK"
     assert findings["memory of another rank"]["found"] == "opens through /proc"
+    assert findings["puts between nodes"]["found"].startswith("complete while the target computes")
     assert str(tmp_path / "cache") in findings["cache"]["found"]
     for subject in findings:
         assert subject in outcome.stdout

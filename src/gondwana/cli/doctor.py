@@ -24,6 +24,7 @@ TRIAL = """
 import json, os, socket, time
 import numpy as np
 from gondwana.world import world
+from gondwana.world.windows import Window
 
 found = {"ranks": world.size, "node": world.node.size}
 buffer = np.zeros(1)
@@ -50,7 +51,21 @@ try:
     found["memfd"] = "yes" if os.pread(opened, 6, 0) == b"shared" else "other contents"
 except OSError as error:
     found["memfd"] = str(error)
-found = world.allgather(found)[1]
+window = Window(world, np.zeros(2**20, np.uint8))
+for size in (8, 2**20):
+    source = np.zeros(size, np.uint8)
+    window.put(1 - world.rank, 0, source).wait()  # connects the two
+    world.barrier()
+    if world.rank == 1:
+        time.sleep(0.5)  # outside of MPI
+    else:
+        time.sleep(0.1)
+        start = time.perf_counter()
+        window.put(1, 0, source).wait()
+        found[f"put_{size}_asleep"] = time.perf_counter() - start < 0.2
+    world.barrier()
+first, second = world.allgather(found)
+found = first | second
 if world.rank == 0:
     print("DOCTOR " + json.dumps(found))
 """
@@ -165,6 +180,13 @@ def trial(command: launch.Command) -> Iterator[Finding]:
         Verdict.OK if shares else Verdict.FAIL,
         "opens through /proc" if shares else found["memfd"],
         "" if shares else "ranks of one user must see each other in /proc: same PID space, and no hidepid",
+    )
+    served = [name for name, size in (("8 B", 8), ("1 MiB", 2**20)) if found[f"put_{size}_asleep"]]
+    yield Finding(
+        "puts between nodes",
+        Verdict.OK,
+        f"complete while the target computes: {' and '.join(served) or 'none'}, of 8 B and 1 MiB",
+        "" if len(served) == 2 else "call gondwana.progress() now and then in long computations",
     )
 
 

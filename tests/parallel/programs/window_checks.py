@@ -330,12 +330,16 @@ def check_a_sleeping_target_delays_but_corrupts_nothing():
 
 
 def check_progress_at_the_target_is_enough():
-    """A target that only calls progress, and not MPI, serves puts, gets and atomic operations."""
+    """A target that only calls progress, and not MPI, serves puts, gets and atomic operations.
+
+    So it does while a message of the program lies there unread, which a probe for any message would find each time.
+    """
     if world.size > 1:
         memory = zeros(2**20)
         window = Window(world, memory)
-        world.barrier()
         last = world.size - 1
+        unread = world.Isend(np.arange(3.0), last, tag=8) if world.rank == 0 else None
+        world.barrier()
         if world.rank == last:
             give_up = time.monotonic() + 20
             while memory[-1] != 1 and time.monotonic() < give_up:
@@ -349,6 +353,10 @@ def check_progress_at_the_target_is_enough():
             window.get(last, 8, into).wait()
             assert not into.any()
             window.put(last, 2**20 - 1, np.ones(1, np.uint8)).wait()
+        if world.rank == last:
+            world.Recv(np.zeros(3), 0, tag=8)
+        if unread is not None:
+            unread.wait()
         world.barrier()
 
 
