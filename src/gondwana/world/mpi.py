@@ -28,7 +28,7 @@ LARGE_BLOCK = 2**30
 SETTINGS = {
     # One-sided operations through UCX fail or crawl on machines without its networks; the other components work on all.
     "OMPI_MCA_osc": "^ucx",
-    # Its atomics of network devices lose BAND, BOR and BXOR of 64 bits and do not exclude its other atomic operations.
+    # Accumulates through the atomics of its transports lose BAND, BOR and BXOR of 64 bits (seen in 5.0.11).
     "OMPI_MCA_osc_rdma_acc_use_amo": "0",
 }
 """Environment variables that are set before MPI starts, unless the user has set them."""

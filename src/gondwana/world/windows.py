@@ -222,8 +222,11 @@ class Window:
             UsageError: the bytes would not lie in the memory of ``rank``.
         """
         self._check(rank, offset, source.nbytes)
-        for start, piece in _pieces(source):
-            self._win.Put(piece, rank, offset + start)
+        if source.nbytes <= PIECE:
+            self._win.Put(source, rank, offset)
+        else:
+            for start, piece in _pieces(source):
+                self._win.Put(piece, rank, offset + start)
         return self._enlist(rank, source)
 
     def get(self, rank: int, offset: int, target: Bytes) -> Get:
@@ -238,7 +241,10 @@ class Window:
             UsageError: the bytes do not lie in the memory of ``rank``.
         """
         self._check(rank, offset, target.nbytes)
-        requests = [self._win.Rget(piece, rank, offset + start) for start, piece in _pieces(target)]
+        if target.nbytes <= PIECE:
+            requests = [self._win.Rget(target, rank, offset)]
+        else:
+            requests = [self._win.Rget(piece, rank, offset + start) for start, piece in _pieces(target)]
         return Get(requests, target, self._enlist(rank, target))
 
     # -- atomic operations ---------------------------------------------------------------------------------------
@@ -256,7 +262,7 @@ class Window:
             op: SUM, PROD, MIN, MAX, BAND, BOR, BXOR of ``gondwana.world`` or "REPLACE".
         """
         self._check(rank, offset, source.nbytes)
-        for start, piece in _pieces(source):
+        for start, piece in _pieces(source):  # not at all for an empty source
             self._win.Accumulate(piece, rank, offset + start * source.itemsize, mpi.accumulate_op(op))
         return self._enlist(rank, source)
 
@@ -324,7 +330,7 @@ class Window:
         """
         epochs = self._exposure.epochs
         epoch = epochs.get(rank) or epochs.setdefault(rank, Epoch(self._exposure, rank))
-        epoch._kept.extend(buffers)
+        epoch._kept += buffers
         epoch.operations += 1
         epoch.nbytes += buffers[0].nbytes
         if epoch.operations >= MOST_OPERATIONS or epoch.nbytes >= MOST_BYTES:
@@ -365,9 +371,6 @@ def _create(team: Team, memory: Bytes) -> Any:
 
 def _pieces(buffer: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     """Cut a buffer into what one MPI operation can move, with the place of each piece in elements."""
-    if buffer.nbytes <= PIECE:
-        yield 0, buffer
-        return
     step = PIECE // buffer.itemsize
     for start in range(0, buffer.size, step):
         yield start, buffer[start : start + step]
