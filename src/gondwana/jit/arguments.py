@@ -7,6 +7,7 @@ call whose machine code is in the cache never loads it.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -150,6 +151,7 @@ def register_describer(kind: type, describer: Callable[[Any], Described]) -> Non
     _DESCRIBERS[kind] = describer
 
 
+@functools.cache
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """Return the name of a dtype that compiled code can work on. Local.
 

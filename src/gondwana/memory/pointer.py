@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.errors import UsageError
+from gondwana.errors import KernelError, UsageError
 from gondwana.jit.arguments import Described, dtype_name
 from gondwana.jit.handles import describe_handle
 from gondwana.memory.kinds import MemoryKind
@@ -141,7 +141,9 @@ class GlobalPtr:
 
     def __gondwana_argument__(self) -> Described:
         """Spec and words for compiled code: address of the segment's table, rank, offset."""
-        words = (self.segment.table.ctypes.data, self.rank, self.offset)
+        if not self.kind.host:
+            raise KernelError(f"compiled code reaches host memory only, not {self!r}: copy from Python")
+        words = (self.segment.table_address, self.rank, self.offset)
         return describe_handle("global_ptr", (dtype_name(self.dtype),), words)
 
 

@@ -204,6 +204,11 @@ class Segment:
         bases = [self.base(rank) for rank in range(self.team.size)]
         return np.array([self.team.size, handle, self.team.rank, 0, *bases], np.int64)
 
+    @cached_property
+    def table_address(self) -> int:
+        """Where the table is in this process. Local."""
+        return self.table.ctypes.data
+
     def _open(self, entry: _Published) -> npt.NDArray[np.uint8]:
         path = f"/proc/{entry.process}/fd/{entry.descriptor}"
         try:
@@ -225,7 +230,8 @@ class Segment:
         """Give up the memory. Local; views that exist stay valid, peers that have not looked yet can no longer."""
         self._maps.clear()
         self.elements.clear()
-        self.__dict__.pop("table", None)
+        for name in ("table", "table_address"):
+            self.__dict__.pop(name, None)
         if self.window is not None:
             self.window.release()
         if self._release is not None:

@@ -153,7 +153,7 @@ class Signal:
     def __gondwana_argument__(self) -> Described:
         """Spec and words for compiled code: the segment's table, channels, communicator."""
         spans_nodes = self.segment.window is not None
-        words = self.segment.table.ctypes.data, self.channels, addresses.handle(self.team.comm) if spans_nodes else 0
+        words = self.segment.table_address, self.channels, addresses.handle(self.team.comm) if spans_nodes else 0
         return describe_handle("signal", ("nodes" if spans_nodes else "node",), words)
 
 
