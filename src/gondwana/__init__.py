@@ -39,6 +39,7 @@ from gondwana.memory import allreduce as allreduce
 from gondwana.memory import barrier as barrier
 from gondwana.memory import cuda as cuda
 from gondwana.memory import discharge as discharge
+from gondwana.memory import fake_device as fake_device
 from gondwana.memory import host as host
 from gondwana.memory import progress_thread as progress_thread
 from gondwana.memory import quiesce as quiesce

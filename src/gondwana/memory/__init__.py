@@ -2,6 +2,7 @@
 
 from gondwana.memory.atomics import AtomicDomain as AtomicDomain
 from gondwana.memory.dist_object import DistObject as DistObject
+from gondwana.memory.fake_device import fake_device as fake_device
 from gondwana.memory.futures import Future as Future
 from gondwana.memory.futures import Promise as Promise
 from gondwana.memory.futures import when_all as when_all

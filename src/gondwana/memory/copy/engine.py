@@ -1,48 +1,128 @@
-"""The engine: chooses the path of a copy and starts it."""
+"""The engine: chooses the path of a copy from its two ends, and starts it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
 from gondwana.errors import UsageError
-from gondwana.memory.copy import paths
-from gondwana.memory.copy.paths import Path
-from gondwana.memory.copy.places import MEMORY, Place
-from gondwana.memory.copy.rows import copy_memory
+from gondwana.memory.copy import debug, notify, paths, places
+from gondwana.memory.copy.hops import hop, is_hop
+from gondwana.memory.copy.paths import DELEGATED, DIRECT, DRIVER, MESSAGE, STAGED, WINDOW, Path
+from gondwana.memory.copy.places import AWAY, DEVICE, Place
+from gondwana.memory.copy.staged import staged
 from gondwana.memory.futures import DONE, Future
+from gondwana.memory.rpc import rpc
+
+SMALL = 8192
+"""Bytes that travel inside a remote procedure call rather than beside it."""
+
+Call = tuple[Any, ...]
+"""A function and its arguments."""
 
 
-def choose(source: Place, target: Place) -> Path:
-    """Return the path of a copy: the best that is possible, or the one that is forced. Local.
+class Started(NamedTuple):
+    """A copy that has started.
+
+    Attributes:
+        operation: the future of operation completion.
+        source: the future of source completion.
+        called: whether the call to make at the target went along; if not, that is left to the caller.
+    """
+
+    operation: Future[None]
+    source: Future[None]
+    called: bool = False
+
+
+def start(source: Place, target: Place, call: Call | None = None) -> Started:
+    """Start a copy between ends that fit. Local; internal progress.
+
+    Args:
+        source: what to copy.
+        target: where to.
+        call: what is to be called at the owner of the target afterwards.
 
     Raises:
         UsageError: the path that is forced is not possible between these ends.
     """
-    legal = possible(source, target)
-    if paths.state.forced is None:
-        return legal[0]
-    if paths.state.forced not in legal:
-        raise UsageError(
-            f"the path {paths.state.forced} is forced (paths.force or {paths.VARIABLE}), but not possible from "
-            f"{source!r} to {target!r}: possible are {', '.join(map(str, legal))}"
-        )
-    return paths.state.forced
-
-
-def possible(source: Place, target: Place) -> list[Path]:
-    """The paths between two ends, the best first."""
-    if source.reach == target.reach == MEMORY:
-        return [paths.DIRECT]
-    raise UsageError(f"no path from {source!r} to {target!r}")
-
-
-def start(source: Place, target: Place) -> tuple[Future[None], Future[None]]:
-    """Start a copy between ends that fit. Local; internal progress.
-
-    Returns:
-        The futures of operation completion and of source completion.
-    """
-    path = choose(source, target)
+    if source.count == 0:
+        return Started(DONE, DONE)
+    path = _choose(source, target, call)
     path.count(source.nbytes)
-    assert source.memory is not None
-    assert target.memory is not None
-    copy_memory(source.memory, target.memory)
-    return DONE, DONE
+    if not paths.state.delayed:
+        return _begin(path, source, target, call)
+    operation, reusable = debug.late(target, lambda: _begin(path, source, target, call)[:2])
+    return Started(operation, reusable, path is MESSAGE)
+
+
+def _choose(source: Place, target: Place, call: Call | None) -> Path:
+    possible = _possible(source, target, call)
+    forced = paths.state.forced
+    if forced is None:
+        return next(possible)
+    legal = dict.fromkeys(possible)
+    if forced not in legal:
+        raise UsageError(
+            f"the path {forced} is forced (by paths.force or {paths.VARIABLE}), but not possible from {source!r} to "
+            f"{target!r}: possible are {', '.join(map(str, legal))}"
+        )
+    return forced
+
+
+def _possible(source: Place, target: Place, call: Call | None) -> Iterator[Path]:
+    """The paths between two ends, the best first; some come twice."""
+    ways = source.reach, target.reach
+    fits_message = source.memory is not None and target.pointer is not None and source.nbytes <= SMALL
+    if fits_message and (ways[1] == AWAY or (ways[1] == places.WINDOW and call is not None)):
+        yield MESSAGE
+    if is_hop(source, target):
+        yield DRIVER if DEVICE in ways else WINDOW if places.WINDOW in ways else DIRECT
+    agent = _agent(source, target)
+    if agent is not None and AWAY in ways and DEVICE not in ways:
+        yield DELEGATED
+    yield STAGED
+    if agent is not None:
+        yield DELEGATED
+    if fits_message:
+        yield MESSAGE
+
+
+def _begin(path: Path, source: Place, target: Place, call: Call | None) -> Started:
+    if path is STAGED:
+        return Started(*staged(source, target))
+    if path is MESSAGE:
+        assert source.memory is not None
+        return Started(rpc(notify.owner(target), land, source.memory.tobytes(), target, call), DONE, True)
+    if path is DELEGATED:
+        agent = _agent(source, target)
+        assert agent is not None
+        done: Future[None] = rpc(agent, serve, source, target)
+        return Started(done, done)
+    return Started(*hop(source, target))
+
+
+def serve(source: Place, target: Place) -> Future[None]:
+    """Make a copy on request of another rank; one end is this rank's. Local."""
+    return (hop if is_hop(source, target) else staged)(source, target)[0]
+
+
+def land(data: bytes, target: Place, call: Call | None) -> Future[None]:
+    """Store what has come in a message, then run the function that came with it. Local."""
+    source = Place.of(np.frombuffer(data, target.dtype).reshape(target.shape))
+    done = hop(source, target)[0]
+    return done if call is None else done.then(lambda _: notify.run(*call))
+
+
+def _agent(source: Place, target: Place) -> int | None:
+    """The rank of the world to ask for a whole copy: one that owns an end and knows the segment of the other."""
+    if source.pointer is None or target.pointer is None:
+        return None
+    nobody_away = AWAY not in (source.reach, target.reach)
+    for one, other in ((target, source.pointer), (source, target.pointer)):
+        rank = one.owner
+        if (nobody_away or one.reach == AWAY) and rank is not None and other.team.rank_of_world(rank) is not None:
+            return rank
+    return None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import UsageError
 from gondwana.memory.copy.places import Place
 from gondwana.memory.futures import DONE, Future
+from gondwana.memory.rpc import rpc
 from gondwana.memory.signals import Signal, SignalAt
-from gondwana.world import Team, world
+from gondwana.world import Team, progress, world
 
 Notify: TypeAlias = Signal | SignalAt | tuple[Any, ...]
 """A signal, or one counter of it, or a function with its arguments as one tuple: `(function, *arguments)`."""
@@ -40,14 +42,22 @@ def tell(notify: Notify, target: Place) -> Future[None]:
     if isinstance(notify, SignalAt):
         notify.add()
         return DONE
-    from gondwana.memory.rpc import rpc  # type: ignore[import-not-found, unused-ignore]
-
-    return cast("Future[None]", rpc(rank, run, *notify))
+    return rpc(rank, run, *notify)
 
 
 def run(function: Callable[..., Any], *arguments: Any) -> None:
-    """Call the function of a notification, at the target; what it returns is of no interest."""
-    function(*arguments)
+    """Call the function of a notification, at the target; what it returns is of no interest. Local.
+
+    As in `rpc_ff`, an exception is raised here, out of what makes progress: who started the copy may never look.
+    """
+    try:
+        function(*arguments)
+    except Exception as error:
+        progress.enqueue(functools.partial(_fail, error))
+
+
+def _fail(error: Exception) -> NoReturn:
+    raise error
 
 
 def owner(target: Place) -> int:

@@ -120,7 +120,7 @@ def force(name: str) -> Iterator[None]:
         >>> import gondwana as gw
         >>> from gondwana.memory.copy import paths
         >>> pointer = gw.Segment(gw.world, 8).pointer(dtype=int)
-        >>> with paths.force("direct"):
+        >>> with paths.force("staged"):
         ...     gw.put(3, pointer).wait()
         >>> gw.get(pointer).result()
         3

@@ -56,13 +56,14 @@ def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | N
     source, target = pair(src, dst, n)
     if notify is not None:
         notices.check(notify, target)
-    operation, reusable = engine.start(source, target)
-    if operation is DONE and notify is None:
-        return COMPLETE
+    call = notify if isinstance(notify, tuple) else None
+    started = engine.start(source, target, call)
     if notify is None:
-        return Transfer(operation, reusable)
-    remote: Future[None] = operation.then(lambda _: notices.tell(notify, target))
-    return Transfer(operation, reusable, remote)
+        return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
+    if started.called:
+        return Transfer(started.operation, started.source)
+    remote: Future[None] = started.operation.then(lambda _: notices.tell(notify, target))
+    return Transfer(started.operation, started.source, remote)
 
 
 def put(value: Any, ptr: GlobalPtr) -> Future[None]:

@@ -1,0 +1,57 @@
+"""Operations that take their time: they happen after some looks of this rank for work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gondwana.memory.futures import Future, Promise
+from gondwana.world import progress
+
+
+class _Late:
+    __slots__ = ("act", "looks", "promise")
+
+    def __init__(self, looks: int, act: Callable[[], None]) -> None:
+        self.looks = looks
+        self.act = act
+        self.promise: Promise[None] = Promise()
+
+
+_waiting: list[_Late] = []
+
+
+def after(looks: int, act: Callable[[], None]) -> Future[None]:
+    """Have `act()` run inside internal progress, after `looks` looks. Local; does not wait.
+
+    Args:
+        looks: 0 or more; calls for two numbers happen in any order.
+        act: moves data; runs no user code.
+
+    Returns:
+        The future of its end, or of its error.
+    """
+    late = _Late(looks, act)
+    _waiting.append(late)
+    return late.promise.future
+
+
+def _look() -> bool:
+    if not _waiting:
+        return False
+    due = []
+    for late in _waiting:
+        late.looks -= 1
+        if late.looks < 0:
+            due.append(late)
+    for late in due:
+        _waiting.remove(late)
+        try:
+            late.act()
+        except Exception as error:
+            late.promise.set_exception(error)
+        else:
+            late.promise.set_result(None)
+    return bool(due)
+
+
+progress.register(_look)
