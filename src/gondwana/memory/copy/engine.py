@@ -55,7 +55,7 @@ def start(source: Place, target: Place, call: Call | None = None) -> Started:
     if not paths.state.delayed:
         return _begin(path, source, target, call)
     operation, reusable = debug.late(target, lambda: _begin(path, source, target, call)[:2])
-    return Started(operation, reusable, path is MESSAGE)
+    return Started(operation, reusable, path is MESSAGE and call is not None)
 
 
 def _choose(source: Place, target: Place, call: Call | None) -> Path:
@@ -95,7 +95,7 @@ def _begin(path: Path, source: Place, target: Place, call: Call | None) -> Start
         return Started(*staged(source, target))
     if path is MESSAGE:
         assert source.memory is not None
-        return Started(rpc(notify.owner(target), land, source.memory.tobytes(), target, call), DONE, True)
+        return Started(rpc(notify.owner(target), land, source.memory.tobytes(), target, call), DONE, call is not None)
     if path is DELEGATED:
         agent = _agent(source, target)
         assert agent is not None

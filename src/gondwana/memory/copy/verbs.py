@@ -94,13 +94,14 @@ def put(value: Any, ptr: GlobalPtr) -> Future[None]:
                 elements[offset // item] = value
             except IndexError:
                 ptr.check(1)
+            except OverflowError:
+                _single(value, dtype)
             DIRECT.operations += 1
             DIRECT.nbytes += item
             return DONE
     if isinstance(value, np.ndarray):
         return copy(value, ptr)
-    _check_fit(value, dtype)
-    return copy(np.array([value], dtype), ptr)
+    return copy(_single(value, dtype), ptr)
 
 
 @overload
@@ -180,13 +181,28 @@ def _in_a_row(end: Any, n: int) -> npt.NDArray[Any] | None:
     return elements[first : first + n]
 
 
+_KINDS = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
+"""Kinds of dtypes that Python's numbers fit."""
+
 _fitting: set[tuple[type, np.dtype[Any]]] = set()
 """Types of numbers that `put` has found to fit a dtype."""
 
 
 def _check_fit(value: Any, dtype: np.dtype[Any]) -> None:
     """Raise unless a number can be an element without loss of its kind."""
-    kind = np.result_type(value) if isinstance(value, (bool, int, float, complex, np.generic)) else None
-    if kind is None or not np.can_cast(kind, dtype, "same_kind"):
+    if isinstance(value, np.generic):
+        fits = np.can_cast(value.dtype, dtype, "same_kind")
+    else:
+        fits = dtype.kind in _KINDS.get(type(value), "")
+    if not fits:
         raise UsageError(f"put of {value!r} as {dtype}: give a number of that kind, or an array of that dtype")
     _fitting.add((value.__class__, dtype))
+
+
+def _single(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A number as an array of one element."""
+    _check_fit(value, dtype)
+    try:
+        return np.array([value], dtype)
+    except OverflowError as error:
+        raise UsageError(f"put of {value!r} as {dtype}: {error}") from None

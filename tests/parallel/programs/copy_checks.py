@@ -1,0 +1,421 @@
+"""What `copy`, `put` and `get` must do between any two places. Every rank starts copies; the owners check the bytes.
+
+Sources hold a pattern in closed form, destinations canaries. Owners look by loads or by their device's driver alone.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana.memory.copy import paths
+from gondwana.memory.copy.staging import SLOT
+
+world = gw.world
+ME, RANKS = world.rank, world.size
+HOST, DEVICE, PRIVATE = "host", "device", "private"
+SIZES = (0, 1, 3, 8, 4095, 4096, SLOT - 1, SLOT + 1)
+GUARD = 64
+CANARY = 0xCC
+STARTS = [GUARD + sum(SIZES[:i]) + 2 * GUARD * i for i in range(len(SIZES))]
+AREA = STARTS[-1] + SIZES[-1] + GUARD
+
+
+class Ends:
+    """Memory of every rank, of both kinds: sources with a pattern, and an area for every rank that writes there."""
+
+    def __init__(self):
+        self.sources = {HOST: gw.Segment(world, AREA), DEVICE: gw.Segment(world, AREA, gw.fake_device)}
+        self.targets = {HOST: gw.Segment(world, AREA * RANKS), DEVICE: gw.Segment(world, AREA * RANKS, gw.fake_device)}
+        for kind, segment in self.sources.items():
+            fill(segment, pattern(kind, ME))
+        self.private = pattern(PRIVATE, ME)
+
+    def source(self, kind, rank, start):
+        return self.private[start:] if kind == PRIVATE else self.sources[kind].pointer(rank) + start
+
+    def target(self, kind, rank, start):
+        if kind == PRIVATE:
+            return np.full(AREA, CANARY, np.uint8)
+        return self.targets[kind].pointer(rank) + (AREA * ME + start)
+
+    def reset(self):
+        for segment in self.targets.values():
+            fill(segment, np.full(AREA * RANKS, CANARY, np.uint8))
+
+
+def pattern(kind, rank, nbytes=AREA):
+    """Bytes that differ from place to place."""
+    return np.random.default_rng([len(kind), rank]).integers(0, 256, nbytes, np.uint8)
+
+
+def fill(segment, data):
+    """Set this rank's part by its owner's means."""
+    if segment.kind == gw.host:
+        segment.view(ME)[: data.size] = data
+    else:
+        segment.kind.write(data, segment.address).wait()
+
+
+def contents(segment):
+    """What this rank's part holds, by its owner's means."""
+    if segment.kind == gw.host:
+        return segment.view(ME).copy()
+    data = np.empty(segment.nbytes, np.uint8)
+    segment.kind.read(segment.address, data).wait()
+    return data
+
+
+_ends = []
+
+
+def ends():
+    if not _ends:
+        _ends.append(Ends())
+    return _ends[0]
+
+
+def roles():
+    """Distances to the ranks that play a part: this one, the next one and the one after it."""
+    return sorted({0, 1 % RANKS, 2 % RANKS})
+
+
+def places():
+    return [(PRIVATE, 0), *((kind, step) for kind in (HOST, DEVICE) for step in roles())]
+
+
+landed = []
+"""Whether the data were there when each notification arrived."""
+
+
+def look(pointer, count, checksum):
+    """At the owner of the destination, in its progress: are the data there?"""
+    assert gw.in_callback()
+    if pointer.kind == gw.host:
+        landed.append(zlib.crc32(pointer.local(count)) == checksum)
+    else:
+        gw.get(pointer, count).then(lambda data: landed.append(zlib.crc32(data) == checksum))
+
+
+def noted(checksum, data):
+    """The same for private memory, whose owner this rank is: the arguments were taken when the data were there."""
+    landed.append(zlib.crc32(data) == checksum)
+
+
+def gather_all():
+    """Everything that was sent has arrived, and what it started has ended."""
+    gw.quiesce(world)
+    for _ in range(50):
+        gw.progress()
+    gw.quiesce(world)
+
+
+def copy_all_sizes(source_end, target_end, signal):
+    """Start the copies of all sizes between two ends, complete them in different ways; return what was promised."""
+    memory = ends()
+    kind, step = target_end
+    rank = (ME + step) % RANKS
+    under_way = []
+    for index, (start, size) in enumerate(zip(STARTS, SIZES, strict=True)):
+        source = memory.source(source_end[0], (ME + source_end[1]) % RANKS, start)
+        target = memory.target(kind, rank, start)
+        data = pattern(source_end[0], (ME + source_end[1]) % RANKS)[start : start + size]
+        way = (index + source_end[1] + step) % 4
+        if source_end[0] == PRIVATE:
+            source = source[:size].copy()
+        into = target[GUARD : GUARD + size] if kind == PRIVATE else target
+        if way == 0:
+            transfer = gw.copy(source, into, size)
+        elif way == 1:
+            transfer = gw.copy(source, into, size, notify=signal)
+        elif kind == PRIVATE:
+            transfer = gw.copy(source, into, size, notify=(noted, zlib.crc32(data), into))
+        else:
+            transfer = gw.copy(source, into, size, notify=(look, target, size, zlib.crc32(data)))
+        under_way.append((way, transfer, source, target, into, data))
+    raised = sum(way == 1 for way, *_ in under_way)
+    for way, transfer, source, _, into, data in under_way:
+        if source_end[0] == PRIVATE:
+            transfer.source.wait()
+            source[:] = ~source
+        if way == 3:
+            transfer.remote.wait()
+        else:
+            transfer.wait()
+        if kind == PRIVATE:
+            assert (into == data).all()
+        elif way == 0:
+            assert (gw.get(into, data.size).result() == data).all()
+    for _, transfer, _, target, into, _ in under_way:
+        transfer.wait()
+        transfer.remote.wait()
+        if kind == PRIVATE:
+            into[:] = CANARY
+            assert (target == CANARY).all()
+    return raised
+
+
+def check_the_matrix_of_copies():
+    memory, signal = ends(), gw.Signal(world)
+    for source_end in places():
+        for target_end in places():
+            memory.reset()
+            landed.clear()
+            world.barrier()
+            raised = copy_all_sizes(source_end, target_end, signal)
+            signal.wait(raised)
+            gather_all()
+            assert not signal.ready()
+            assert all(landed), (source_end, target_end, landed)
+            assert len(landed) == len(SIZES) - 2 * raised, (source_end, target_end, len(landed))
+            kind, step = target_end
+            writer = (ME - step) % RANKS
+            for name, segment in memory.targets.items():
+                expected = np.full(AREA * RANKS, CANARY, np.uint8)
+                if name == kind:
+                    data = pattern(source_end[0], (writer + source_end[1]) % RANKS)
+                    for start, size in zip(STARTS, SIZES, strict=True):
+                        first = AREA * writer + start
+                        expected[first : first + size] = data[start : start + size]
+                assert (contents(segment) == expected).all(), (source_end, target_end)
+            world.barrier()
+
+
+def check_a_large_copy_of_every_kind():
+    size = (1 << 26) // (8 if RANKS > 2 else 1)
+    right = (ME + 1) % RANKS
+    host, device = gw.Segment(world, size), gw.Segment(world, size, gw.fake_device)
+    data = pattern("large", ME, size)
+    gw.copy(data, host.pointer(right)).wait()
+    world.barrier()
+    gw.copy(host.pointer(), device.pointer(right), size).wait()
+    world.barrier()
+    back = np.zeros(size, np.uint8)
+    gw.copy(device.pointer(right), back).wait()
+    assert (back == pattern("large", (ME - 1) % RANKS, size)).all()
+    world.barrier()
+
+
+def check_many_copies_share_few_slots():
+    device = gw.Segment(world, 64 * SLOT, gw.fake_device)
+    right = (ME + 1) % RANKS
+    data = pattern("many", ME, 64 * SLOT)
+    with paths.force("staged"):
+        puts = [gw.copy(data[i * SLOT :][:SLOT], device.pointer(right) + i * SLOT) for i in range(64)]
+        gw.when_all(*puts).wait()
+        world.barrier()
+        back = np.zeros_like(data)
+        gets = [gw.copy(device.pointer(right) + i * SLOT, back[i * SLOT :][:SLOT]) for i in range(64)]
+        gw.when_all(*gets).wait()
+    assert (back == data).all()
+    assert (contents(device) == pattern("many", (ME - 1) % RANKS, 64 * SLOT)).all()
+    world.barrier()
+
+
+def check_ring_rotation():
+    """Contents move around a ring of host and device buffers; every rank in turn starts all copies of a step."""
+    parts, count = 8, 3000
+    kinds = (gw.host, gw.fake_device)
+    buffers = [[gw.Segment(world, parts * count * 4, kind) for _ in range(2)] for kind in kinds]
+    places = [(kind, rank) for rank in range(RANKS) for kind in range(2)]
+    for kind in range(2):
+        fill(buffers[kind][0], as_bytes(held(places.index((kind, ME)), parts * count)))
+    world.barrier()
+    for step in range(len(places)):
+        if step % RANKS == ME:
+            under_way = []
+            for index, (kind, rank) in enumerate(places):
+                to_kind, to_rank = places[(index + 1) % len(places)]
+                source = buffers[kind][step % 2].pointer(rank, "i4")
+                target = buffers[to_kind][(step + 1) % 2].pointer(to_rank, "i4")
+                under_way += [gw.copy(source + part * count, target + part * count, count) for part in range(parts)]
+            gw.when_all(*under_way).wait()
+        world.barrier()
+        for kind in range(2):
+            origin = (places.index((kind, ME)) - step - 1) % len(places)
+            found = contents(buffers[kind][(step + 1) % 2])
+            assert (found == as_bytes(held(origin, parts * count))).all(), (step, kind)
+
+
+def held(place, count):
+    return (np.arange(count) * 7 + 1_000_003 * place).astype("i4")
+
+
+def as_bytes(array):
+    return np.ascontiguousarray(array).view(np.uint8)
+
+
+def check_scalars():
+    right = (ME + 1) % RANKS
+    for kind in (gw.host, gw.fake_device):
+        segment = gw.Segment(world, 256, kind)
+        for dtype, value in (("f8", 2.5 + ME), ("i4", -7 - ME), ("u1", 200 + ME), ("c16", 1 + 2j * ME), ("?", True)):
+            pointer = segment.pointer(right, dtype) + 3
+            gw.put(value, pointer).wait()
+            assert gw.get(pointer).result() == value
+            assert gw.get(pointer, 1).result().tolist() == [value]
+            out = np.zeros(1, dtype)
+            assert gw.get(pointer, out=out).result() is out
+            assert out[0] == value
+            world.barrier()
+        unaligned = segment.pointer(right, "f8", 3)
+        gw.put(1.25 * ME, unaligned).wait()
+        assert gw.get(unaligned).result() == 1.25 * ME
+        world.barrier()
+
+
+def check_boxes_of_any_strides():
+    """Transposes, reflections, steps, between all kinds, against NumPy."""
+    shape = (3, 4, 5, 6)
+    size = int(np.prod(shape))
+    right = (ME + 1) % RANKS
+    random = np.random.default_rng(5)
+    for round in range(6):
+        dtype = np.dtype(("f8", "i2", "c16", "u1", "f4", [("a", "i4"), ("b", "f8")])[round])
+        box = (np.arange(4 * size * dtype.itemsize) * (ME + 3) % 251).astype(np.uint8).view(dtype)
+        for source_kind in (gw.host, gw.fake_device, None):
+            for target_kind in (gw.host, gw.fake_device, None):
+                axes = random.permutation(4)
+                signs = random.choice([-1, 1], 4)
+                steps = random.integers(1, 3, 4)
+                source, expected = end_of(source_kind, box, shape, axes, signs, steps, ME, dtype)
+                target, _ = end_of(target_kind, box, shape, axes[::-1], -signs, steps[::-1], right, dtype)
+                transfer = gw.copy(source, target)
+                transfer.wait()
+                back = np.empty(shape, dtype)
+                gw.copy(target, back).wait()
+                assert as_bytes(back).tobytes() == as_bytes(expected).tobytes()
+                world.barrier()
+
+
+def end_of(kind, box, shape, axes, signs, steps, rank, dtype):
+    """A strided end with these contents, of a rank's new segment or private; and its elements."""
+    room = np.zeros([2 * n for n in np.array(shape)[np.argsort(axes)]], dtype)
+    flat = room.reshape(-1).view(np.uint8)
+    flat[:] = (np.arange(flat.size) * (ME + 3) % 251).astype(np.uint8)
+    view = room.transpose(axes)
+    view = view[tuple(slice(None, None, int(step)) for step in steps)]
+    view = view[tuple(slice(0, n) for n in shape)][tuple(slice(None, None, int(sign)) for sign in signs)]
+    if kind is None:
+        return view, view.copy()
+    segment = gw.Segment(world, room.nbytes, kind)
+    fill(segment, flat)
+    world.barrier()
+    offset = view.__array_interface__["data"][0] - room.__array_interface__["data"][0]
+    return gw.strided(segment.pointer(rank, dtype, offset), view.shape, view.strides), view.copy()
+
+
+def check_forced_paths_give_the_same_bytes():
+    """Whatever path is forced: identical bytes, counted where they went, or a clear refusal."""
+    right = (ME + 1) % RANKS
+    size = 5000
+    data = pattern("forced", ME, size)
+    ends_of = {
+        "private": None,
+        "host": gw.Segment(world, size),
+        "device": gw.Segment(world, size, gw.fake_device),
+    }
+    taken = set()
+    for source_name, source_segment in ends_of.items():
+        for target_name, target_segment in ends_of.items():
+            for name in paths.counters():
+                source = data.copy()
+                if source_segment is not None:
+                    source = source_segment.pointer(right)
+                    gw.copy(data, source, size).wait()
+                target = np.zeros(size, np.uint8) if target_segment is None else target_segment.pointer(right)
+                if target_segment is not None and target_segment is not source_segment:
+                    gw.copy(np.zeros(size, np.uint8), target).wait()
+                before = paths.counters()
+                try:
+                    with paths.force(name):
+                        gw.copy(source, target, size).wait()
+                except UsageError as error:
+                    assert name in str(error)
+                    assert "possible are" in str(error)
+                    continue
+                after = paths.counters()
+                taken.add(name)
+                moved = {path: after[path].nbytes - before[path].nbytes for path in after}
+                assert moved == {path: size if path == name else 0 for path in after}, (source_name, target_name, moved)
+                assert ((gw.get(target, size).result() if target_segment else target) == data).all()
+            world.barrier()
+    expected = {"staged", "message", "delegated"}
+    expected |= {"driver"} if RANKS == 1 else set()
+    expected |= {"direct"} if world.node.size > 1 or RANKS == 1 else {"direct", "window"}
+    assert expected <= taken, taken
+    raises(UsageError, paths.force("nonsense").__enter__)
+
+
+def check_third_party_of_unknown_segments():
+    """The owners of the two ends need not know each other's segments."""
+    if RANKS < 3:
+        return
+    left, right = (world.split(int(ME < 2)), world.split(int(ME != 0)))
+    first = gw.Segment(left, 4000, gw.fake_device) if ME < 2 else None
+    second = gw.Segment(right, 4000, gw.fake_device) if ME else None
+    if ME == 0:
+        fill(first, pattern("unknown", 0, 4000))
+    world.barrier()
+    if ME == 1:
+        gw.copy(first.pointer(0), second.pointer(1), 4000).wait()
+    world.barrier()
+    if ME == 2:
+        data = np.empty(4000, np.uint8)
+        second.kind.read(second.address, data).wait()
+        assert (data == pattern("unknown", 0, 4000)).all()
+
+
+def check_copies_inside_callbacks():
+    """In a callback copies can be started and continued; waiting for one that needs others raises."""
+    right = (ME + 1) % RANKS
+    device = gw.Segment(world, 8000, gw.fake_device)
+    data = gw.rpc(ME, copy_in_callback, device.pointer(right)).result()
+    assert (data == pattern("callback", ME, 8000)).all()
+    world.barrier()
+
+
+def copy_in_callback(there):
+    """Write to another rank's device, then read it back."""
+    transfer = gw.copy(pattern("callback", ME, 8000), there)
+    assert "then" in raises(gw.ProgressError, transfer.wait)
+    return transfer.then(lambda _: gw.get(there, 8000))
+
+
+def check_nothing_moves_when_refused():
+    right = (ME + 1) % RANKS
+    for kind in (gw.host, gw.fake_device):
+        segment = gw.Segment(world, 80, kind)
+        p = segment.pointer(right, float)
+        raises(UsageError, gw.copy, np.ones(11), p)
+        raises(UsageError, gw.copy, np.ones(10, "f4"), p)
+        raises(UsageError, gw.copy, p + 8, p, 3)
+        raises(UsageError, gw.copy, p, p)
+        raises(UsageError, gw.copy, p, np.zeros((2, 5)), 11)
+        raises(UsageError, gw.put, 1.0, p + 10)
+        raises(UsageError, gw.put, 1.0, p + (-1))
+        raises(UsageError, gw.put, 1j, p)
+        raises(UsageError, gw.get, p + 10)
+        raises(UsageError, gw.get, p, 11)
+        raises(UsageError, gw.copy, np.ones(2), p, notify="somebody")
+        raises(UsageError, gw.copy, "text", p, 1)
+        world.barrier()
+        assert (contents(segment) == 0).all()
+        world.barrier()
+
+
+def raises(kind, function, *arguments, **options):
+    try:
+        function(*arguments, **options)
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"{function} did not raise {kind.__name__}")
+
+
+if __name__ == "__main__":
+    from checks import run_checks
+
+    run_checks(globals())
