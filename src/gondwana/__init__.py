@@ -24,6 +24,7 @@ from gondwana.jit import threads as threads
 from gondwana.kernels import foreach as foreach
 from gondwana.kernels import random as random
 from gondwana.kernels import reduce as reduce
+from gondwana.memory import ActiveMessage as ActiveMessage
 from gondwana.memory import AtomicDomain as AtomicDomain
 from gondwana.memory import DistObject as DistObject
 from gondwana.memory import Future as Future

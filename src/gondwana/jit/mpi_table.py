@@ -45,9 +45,12 @@ STATUS = "STATUS"
 """Place of the address of a block that calls may give as their MPI_Status. It is never read: MPI_STATUS_IGNORE would
 do, but its value differs between libraries and mpi4py does not know it."""
 
+MAILBOX = "MAILBOX"
+"""Place of the address of this rank's mailbox, for compiled code that makes progress; 0 until there is one."""
+
 _STATUS_BYTES = 256
 
-_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, STATUS]
+_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, STATUS, MAILBOX]
 SLOTS = {name: place for place, name in enumerate(_NAMES)}
 """Place of every entry in the table, by its name."""
 
@@ -68,7 +71,12 @@ def register() -> None:
         binding.add_symbol(SYMBOL, _table.ctypes.data)
         _registered = True
     if _table[0] == 0 and mpi.is_running():
-        _table[:] = [*_entries()]
+        _table[: SLOTS[MAILBOX]] = _entries()
+
+
+def set_mailbox(address: int) -> None:
+    """Tell compiled code where the mailbox of this rank is. Local."""
+    _table[SLOTS[MAILBOX]] = address
 
 
 def _entries() -> list[int]:

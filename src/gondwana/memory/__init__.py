@@ -1,5 +1,6 @@
 """One address space: memory kinds, segments, global pointers, and what moves data between them."""
 
+from gondwana.memory.active_message import ActiveMessage as ActiveMessage
 from gondwana.memory.atomics import AtomicDomain as AtomicDomain
 from gondwana.memory.dist_object import DistObject as DistObject
 from gondwana.memory.fake_device import fake_device as fake_device

@@ -184,6 +184,9 @@ def _read_replies(box: Mailbox) -> bool:
 
 def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None:
     """Give a reply to the future that waits for it."""
+    if tag & mailbox.ACTIVE:
+        box.keep_far_reply(source, number, data)
+        return
     value: Any = None
     error: BaseException | None = None
     try:
@@ -217,8 +220,13 @@ def _remote_error(source: int, pickled: bytes, text: str) -> BaseException:
 def _serve() -> bool:
     """User-level progress: requests run."""
     box = mailbox.opened()
-    if box is None or not (box.has_requests or _released):
+    if box is None:
         return False
+    done = box.has_messages and box.serve_messages()
+    return _serve_calls(box) or done if box.has_requests or _released else done
+
+
+def _serve_calls(box: Mailbox) -> bool:
     for served in range(_AT_ONCE):
         if not box.reading.acquire(blocking=False):
             return served > 0
@@ -248,6 +256,9 @@ def _next_call(box: Mailbox) -> tuple[int, int, Any, Exception | None] | None:
                 return None
             found = taken
         source, tag, number, data = found
+        if tag & mailbox.ACTIVE:
+            box.handle_far(source, number, data)
+            continue
         try:
             return source, number, wire.decode(tag, data), None
         except AwaitedError as awaited:

@@ -6,6 +6,8 @@ ring, or the budget of parcels, is the credit of a sender: what finds no room wa
 
 from __future__ import annotations
 
+import ctypes
+import os
 import struct
 import threading
 from collections import deque
@@ -14,7 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from gondwana.errors import UsageError
+from gondwana.jit import mpi_table
+from gondwana.jit.errors import raise_from_block
 from gondwana.memory import names, rings
 from gondwana.memory.segment import Segment
 from gondwana.world import Team, parcels, start, world
@@ -28,6 +34,10 @@ _FAR_HEADER = struct.Struct("<qq")
 _FOUND = struct.Struct("4q")
 _REPLIES = 1 << rings.CALL_REPLY
 _REQUESTS = 1 << rings.CALL
+_MESSAGES = 1 << rings.MESSAGE | 1 << rings.MESSAGE_REPLY
+MOST_HANDLERS = 4096
+ACTIVE = 4
+"""Bit of the tag of a parcel that is for a compiled handler."""
 
 Received = tuple[int, int, int, Any]
 """A message: the rank in the world that sent it, its tag, its number, and its bytes, valid until the next is taken."""
@@ -72,6 +82,23 @@ class Queue:
     nbytes: int = 0
 
 
+@dataclass
+class Handled:
+    """An active message as its receiver knows it.
+
+    Attributes:
+        name: of the handler.
+        block: the argument block of the handler.
+        sources: for each rank in the world that may send it, its rank in the team.
+        context: what the block refers to, kept alive.
+    """
+
+    name: str
+    block: npt.NDArray[np.int64]
+    sources: dict[int, int]
+    context: tuple[Any, ...]
+
+
 class Mailbox:
     """The mailbox of this rank. Collective over the world to make; everything else is local.
 
@@ -103,6 +130,8 @@ class Mailbox:
         self._queues: dict[tuple[int, int], Queue] = {}
         self._sending = threading.Lock()
         self._reading = threading.Lock()
+        self._handled: dict[int, Handled] = {}
+        self._far_replies: deque[tuple[int, int, Any]] = deque()
         self._long: dict[tuple[int, int], Any] = {}
         self._seen = 0
         self._open_inbox()
@@ -116,12 +145,16 @@ class Mailbox:
         self._buffer = np.zeros(rings.SMALL_BYTES, np.uint8)
         self._small = self._buffer.data
         self.words[rings.PEERS] = peers
+        self._table = np.zeros((MOST_HANDLERS, rings.HANDLER), np.int64)
+        self.words[rings.HANDLERS] = self._table.ctypes.data
+        self._failed = self.words.data[rings.FAILED : rings.FAILED + 1]
         self.words[rings.BUFFER] = self._buffer.ctypes.data
         for lane in range(rings.LANES):
             for peer in range(peers):
                 block = rings.in_block(lane, peer, peers)
                 self.words[block + rings.RING] = self._segment.address + self._offset(lane, peer)
                 self.words[block + rings.CAPACITY] = self._capacities[lane]
+        mpi_table.set_mailbox(self.state)
 
     def _offset(self, lane: int, writer: int) -> int:
         """Where in an inbox the ring of a writer is."""
@@ -138,6 +171,9 @@ class Mailbox:
         self._take = rings.Held("take", 2).load()
         self._look = rings.Held("look", 1).load()
         self._provide = rings.Held("provide", 5).load()
+        self._post = rings.Held("post", 5).load()
+        self._serve = rings.Held("serve_messages", 2).load()
+        self._handle_far = rings.Held("handle_far", 5).load()
         self._awake = True
 
     def is_near(self, rank: int) -> bool:
@@ -320,9 +356,101 @@ class Mailbox:
             if lane == rings.CALL_REPLY and rank not in self.place
         )
 
+    # -- messages with compiled handlers -------------------------------------------------------------------------
+
+    @property
+    def handlers(self) -> int:
+        """The lowest number that no handler of this rank, nor of a higher number, has."""
+        return max(self._handled, default=-1) + 1
+
+    def enter(self, number: int, entry: int, handled: Handled) -> int:
+        """Enter a handler, so that messages with its number run it; return the number. Local.
+
+        Raises:
+            UsageError: there are too many.
+        """
+        if number >= MOST_HANDLERS:
+            raise UsageError(f"more than {MOST_HANDLERS} active messages: make them once, not in a loop")
+        ranks = np.array([handled.sources.get(rank, -1) for rank in self.ranks], np.int64)
+        handled.context = (*handled.context, ranks)
+        self._table[number] = (entry, handled.block.ctypes.data, ranks.ctypes.data, 0)
+        self._handled[number] = handled
+        self.wake()
+        return number
+
+    def post_message(self, rank: int, number: int, data: bytes) -> bool:
+        """Send a message for a compiled handler if there is room for it now. Local; no progress."""
+        place = self.place.get(rank)
+        if place is not None:
+            return bool(self._post(self.state, place, number, data, len(data)))
+        sent = self._post_far(rank, rings.CALL, ACTIVE, number, [data])
+        self.sent[rank] += sent
+        return sent
+
+    def queue_message(self, rank: int, number: int, data: bytes) -> None:
+        """Send a message for a compiled handler on another node, or keep it until there is room. Local."""
+        self._submit_far(rank, rings.CALL, number, data)
+
+    def _submit_far(self, rank: int, lane: int, number: int, data: bytes) -> None:
+        self.sent[rank] += 1
+        message = Message(ACTIVE, number, [data or b"\0"])  # in a queue it has one byte at least
+        self.submit(rank, lane, message)
+        message.keep()
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether `look` has seen messages for compiled handlers, or one of them failed in compiled code."""
+        return self._seen & _MESSAGES != 0 or bool(self._far_replies) or self._failed[0] != 0
+
+    def serve_messages(self) -> bool:
+        """Run the compiled handlers of messages that have arrived; tell whether there were any. Local.
+
+        Raises:
+            Exception: that of a handler.
+        """
+        while self._far_replies:
+            self.handle_far(*self._far_replies.popleft(), is_reply=True)
+        done = self._serve(self.state, rings.AT_ONCE)
+        self._raise_failure()
+        return bool(done)
+
+    def keep_far_reply(self, rank: int, number: int, data: Any) -> None:
+        """Keep a message that answers one of this rank's until user-level progress runs its handler. Local."""
+        self._far_replies.append((rank, number, bytes(data)))
+
+    def handle_far(self, rank: int, number: int, data: Any, *, is_reply: bool = False) -> None:
+        """Run the compiled handler of a message from another node. Local."""
+        handled, content = self._handled[number], bytes(data)
+        place = 0 if is_reply else -1 - rank
+        while not self._handle_far(self.state, number, place, handled.sources[rank], content):
+            os.sched_yield()
+        self.finished[rank] += 1
+        self._raise_failure()
+        answer, nbytes = self.words[rings.FAR_REPLY : rings.FAR_REPLY + 2].tolist()
+        if answer:
+            begin = rings.FAR_REPLY + 2
+            self.words[rings.FAR_REPLY] = 0
+            self._submit_far(rank, rings.CALL_REPLY, answer - 1, self.words[begin:].tobytes()[:nbytes])
+
+    def _raise_failure(self) -> None:
+        if self._failed[0]:
+            handled = self._handled[self._failed[0] - 1]
+            self._failed[0] = 0
+            try:
+                raise_from_block(handled.block.ctypes.data_as(ctypes.c_void_p), handled.name)
+            finally:
+                handled.block[:2] = 0
+
     def totals(self, ranks: Sequence[int]) -> tuple[int, int]:
         """Return how many messages this rank has sent to these ranks, and how many of theirs it has finished. Local."""
-        return sum(self.sent[rank] for rank in ranks), sum(self.finished[rank] for rank in ranks)
+        sent, finished = sum(self.sent[rank] for rank in ranks), sum(self.finished[rank] for rank in ranks)
+        peers = len(self.ranks)
+        for rank in ranks:
+            if self.is_near(rank):
+                for lane in (rings.MESSAGE, rings.MESSAGE_REPLY):
+                    sent += int(self.words[rings.out_block(lane, self.place[rank], peers) + rings.COUNT])
+                    finished += int(self.words[rings.in_block(lane, self.place[rank], peers) + rings.COUNT])
+        return sent, finished
 
     @property
     def reading(self) -> threading.Lock:

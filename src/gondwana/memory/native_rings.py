@@ -328,30 +328,35 @@ def provide(state: int, lane: int, peer: int, memory: int, size: int) -> int:
 
 
 @inlined
-def _lock(word: int) -> None:
+def lock(word: int) -> None:
+    """Take a lock: other threads of this process may send as well."""
     while exchange_acquire(word, 1) != 0:
         sched_yield()
 
 
 @inlined
-def post(state: int, lane: int, peer: int, handler: int, arguments: int, words: int) -> int:
+def out_of(state: int, lane: int, peer: int) -> int:
+    """The OUT block of a lane to a peer."""
+    return _blocks(state, lane) + peer * BLOCK * WORD  # type: ignore[no-any-return]
+
+
+@inlined
+def post_reserved(out: int, record: int, nbytes: int, handler: int) -> None:
+    """Let the reader see a message for a compiled handler."""
+    publish(out, record, nbytes, WHOLE, handler, 0)
+    put_at(out, COUNT, at(out, COUNT) + 1)
+
+
+def post(state: int, peer: int, handler: int, arguments: int, nbytes: int) -> int:
     """Write a message for a compiled handler: 1, or 0 if there is no room now."""
-    out = _blocks(state, lane) + peer * BLOCK * WORD
-    lock = state + WORD * SENDING
-    _lock(lock)
-    record = reserve(out, words * WORD)
+    out = out_of(state, MESSAGE, peer)
+    lock(state + WORD * SENDING)
+    record = reserve(out, nbytes)
     if record != 0:
-        for word in range(words):
-            put_at(record + HEADER, word, at(arguments, word))
-        publish(out, record, words * WORD, WHOLE, handler, 0)
-        put_at(out, COUNT, at(out, COUNT) + 1)
-    store_release(lock, 0)
+        move_bytes(record + HEADER, arguments, nbytes)
+        post_reserved(out, record, nbytes, handler)
+    store_release(state + WORD * SENDING, 0)
     return 1 if record != 0 else 0
-
-
-def post_one(state: int, lane: int, peer: int, handler: int, arguments: int, words: int) -> int:
-    """Write a message for a compiled handler: 1, or 0 if there is no room now."""
-    return post(state, lane, peer, handler, arguments, words)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -370,7 +375,7 @@ def _handle(state: int, handler: int, source: int, arguments: int) -> bool:
 def _handle_ring(state: int, lane: int, peer: int, limit: int) -> int:
     """Run the handlers of the messages in one ring; return how many."""
     block = _blocks(state, LANES + lane) + peer * BLOCK * WORD
-    reply = _blocks(state, MESSAGE_REPLY) + peer * BLOCK * WORD
+    reply = out_of(state, MESSAGE_REPLY, peer)
     done = 0
     while done < limit and at(state, FAILED) == 0:
         word = next_header(block)
@@ -405,3 +410,22 @@ def serve(state: int, limit: int) -> int:
 def serve_messages(state: int, limit: int) -> int:
     """Run the compiled handlers of messages that have arrived, up to so many of each peer; return how many."""
     return serve(state, limit)  # type: ignore[no-any-return]
+
+
+def handle_far(state: int, handler: int, place: int, source: int, arguments: int) -> int:
+    """Run the handler of a message from another node: 1, or 0 if another one runs.
+
+    Args:
+        state: of the inbox.
+        handler: its number.
+        place: what stands for the rank that sent it, negative; 0 for a reply, which may not be answered.
+        source: that rank in the team of the message.
+        arguments: address of the numbers.
+    """
+    if exchange_acquire(state + WORD * POLLING, 1) != 0:
+        return 0
+    put_at(state, SOURCE, place)
+    _handle(state, handler, source, arguments)
+    put_at(state, SOURCE, 0)
+    store_release(state + WORD * POLLING, 0)
+    return 1

@@ -39,9 +39,12 @@ PEERS, POLLING, SENDING, SOURCE, FAILED, HANDLERS, BUFFER, START = range(8)
 # What `take` says about the message that it found.
 PEER, TAG, NUMBER, LENGTH = 8, 9, 10, 11
 NEXT = 12  # one word a lane: the peer whose turn it is
-REPLY = 16  # length, id, and up to ARGUMENTS words of a reply to a rank of another node
+FAR_REPLY = 16  # a reply to a rank of another node: number + 1 or 0, bytes, up to ARGUMENTS words
 ARGUMENTS = 16
 BLOCKS = 48  # where the OUT blocks begin; the IN blocks follow
+
+AT_ONCE = 64
+"""Messages of one peer whose handlers one poll runs."""
 
 # Events of `take`.
 NOTHING, SMALL, WANTED, ASSEMBLED = range(4)

@@ -1,0 +1,216 @@
+"""Active messages: numbers that travel to another rank and run a compiled function there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import types as pytypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.errors import UsageError
+from gondwana.jit import cache, machine
+from gondwana.jit.arguments import Described, HandleSpec, ScalarSpec, Spec, TupleSpec, describe, dtype_name, intern
+from gondwana.jit.fingerprint import fingerprint
+from gondwana.jit.function import HEADER_WORDS, JitFunction, obtain, parameters
+from gondwana.jit.handles import describe_handle, extend
+from gondwana.memory import mailbox, rings
+from gondwana.memory.calls import world_rank
+from gondwana.world import MAX, Team, progress, world
+
+SEND, REPLY = "active_message", "active_message_reply"
+"""Families of handles: outside of handlers messages can be sent, inside they can be sent back."""
+
+_FORMATS = {
+    "int8": "b7x",
+    "int16": "h6x",
+    "int32": "i4x",
+    "int64": "q",
+    "bool": "?7x",
+    "float32": "f4x",
+    "float64": "d",
+}
+_FORMATS |= {f"u{name}": _FORMATS[name].upper().replace("X", "x") for name in ("int8", "int16", "int32", "int64")}
+_FORMATS |= {"bool": "?7x", "float32": "f4x", "float64": "d", "complex64": "ff", "complex128": "dd"}
+
+extend("gondwana.memory.compiled.active_messages")
+
+
+class ActiveMessage:
+    """A compiled function that other ranks run by sending its arguments: about a microsecond there and back.
+
+    Collective over team to make; blocking. The function is called as `function(source, *context, *arguments)` inside
+    user-level progress of the receiver, in Python or in compiled code, where `gw.progress()` runs such handlers and
+    nothing else. `source` is the rank in the team that sent the message. A handler must be short: it holds up progress.
+    It cannot send, wait or make progress; it may send one message back to its source, by `reply` of an active message
+    that is part of its context. An exception in it is raised on the receiver, out of what makes progress there.
+
+    Messages arrive once, those between two ranks of a node in the order in which they were sent.
+
+    Args:
+        function: a plain function or a `@gw.jit` function.
+        arguments: dtypes of the numbers that travel, at most 128 bytes in all, 8 or 16 each.
+        context: what the function gets besides, from the receiver: arrays, pointers, numbers, active messages. It is
+            bound when the message is made; arrays are shared with the function.
+        team: who sends to whom.
+
+    Raises:
+        UsageError: the arguments are too long, or `context` has an active message inside a tuple.
+        KernelError: the function cannot be compiled.
+
+    Example:
+        >>> import gondwana as gw, numpy as np
+        >>> counts = np.zeros(2, np.int64)
+        >>> def add(source, counts, index, value):
+        ...     counts[index] += value
+        >>> adding = gw.ActiveMessage(add, ("i8", "i8"), context=(counts,))
+        >>> adding.send(gw.world.rank, 1, 5)
+        >>> gw.quiesce(gw.world)
+        >>> counts.tolist()
+        [0, 5]
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[npt.DTypeLike] = (),
+        context: Sequence[Any] = (),
+        team: Team = world,
+    ) -> None:
+        self.team = team
+        self.name = getattr(function, "__qualname__", repr(function))
+        self._box = mailbox.own()
+        self._dtypes = tuple(dtype_name(np.dtype(argument)) for argument in arguments)
+        self._packer = struct.Struct("=" + "".join(_FORMATS[name] for name in self._dtypes))
+        problem: Exception | None = None
+        try:
+            entry = self._compile(function, context)
+        except Exception as error:
+            problem = error
+        team.barrier()  # serves those who are late, as the other collectives do not
+        team.agree(problem)
+        self._number = self._box.enter(team.allreduce(self._box.handlers, MAX), entry, self._handled())
+        team.barrier()
+
+    def _compile(self, function: Callable[..., Any], context: Sequence[Any]) -> int:
+        """Compile the handler and bind its context; return the address of the entry."""
+        if self._packer.size > rings.ARGUMENTS * rings.WORD:
+            raise UsageError(
+                f"{self.name}: arguments of {self._packer.size} bytes, but a message has at most "
+                f"{rings.ARGUMENTS * rings.WORD}: put data into a segment and send where they are"
+            )
+        plain = function.py_func if isinstance(function, JitFunction) else function
+        if not isinstance(plain, pytypes.FunctionType):
+            raise UsageError(f"ActiveMessage takes a plain Python function or a @gw.jit function, not {function!r}")
+        expected = 1 + len(context) + len(self._dtypes)
+        if len(parameters(plain)) != expected:
+            raise UsageError(
+                f"{self.name} has {len(parameters(plain))} parameters, but is called with {expected}: the source, "
+                f"{len(context)} of the context and {len(self._dtypes)} arguments"
+            )
+        described = [item._argument(REPLY) if isinstance(item, ActiveMessage) else describe(item) for item in context]
+        specs = tuple(spec for spec, _ in described)
+        if any(_holds_message(spec) for spec in specs if isinstance(spec, TupleSpec)):
+            raise UsageError(f"{self.name}: an active message inside a tuple of the context; pass it by itself")
+        self._context = tuple(context)
+        self._block = np.frombuffer(bytes(HEADER_WORDS * rings.WORD) + b"".join(d for _, d in described), np.int64)
+        self._block = self._block.copy()
+
+        def build() -> cache.ObjectCode:
+            from gondwana.memory.compiled.handlers import compile_handler
+
+            return compile_handler(plain, specs, self.argument_specs)
+
+        code = obtain(("message", fingerprint(plain), repr((specs, self._dtypes))), build)
+        return machine.link(code)
+
+    @property
+    def argument_specs(self) -> tuple[Spec, ...]:
+        """How compiled code sees the numbers that travel."""
+        return tuple(intern(ScalarSpec(name)) for name in self._dtypes)
+
+    def _handled(self) -> mailbox.Handled:
+        """What the mailbox must know; and the way to all ranks, for compiled code."""
+        box, ranks = self._box, self.team.world_ranks
+        self._places = np.array([box.place.get(rank, -1 - rank) for rank in ranks], np.int64)
+        for rank in ranks:
+            if box.is_near(rank):
+                box.connect(rank)
+        return mailbox.Handled(self.name, self._block, {rank: place for place, rank in enumerate(ranks)}, self._context)
+
+    def send(self, rank: int, *arguments: Any) -> None:
+        """Send a message. Local; when there is no room, this makes progress until there is (queues it in a callback).
+
+        In compiled code it is the same method; there only ranks of the same node can be reached, and only compiled
+        handlers run meanwhile.
+
+        Args:
+            rank: the receiver, in the team of this active message.
+            arguments: numbers, one for each dtype.
+
+        Raises:
+            UsageError: there is no such rank, or the numbers do not fit the dtypes.
+        """
+        target = world_rank(self.team, rank)
+        data = self._pack(arguments)
+        box, number = self._box, self._number
+        if box.post_message(target, number, data):
+            return
+        if not progress.in_callback():
+            progress.wait_until(lambda: box.post_message(target, number, data), f"room for a message to rank {rank}")
+        elif box.is_near(target):
+            # Compiled handlers need nothing that a callback holds up.
+            while not box.post_message(target, number, data):
+                box.serve_messages()
+                os.sched_yield()
+        else:
+            box.queue_message(target, number, data)
+
+    def _pack(self, arguments: tuple[Any, ...]) -> bytes:
+        if len(arguments) != len(self._dtypes):
+            raise UsageError(f"{self.name} is sent {len(self._dtypes)} numbers, not {len(arguments)}")
+        with contextlib.suppress(struct.error):
+            return self._packer.pack(*arguments)
+        try:
+            flat: list[Any] = []
+            for name, value in zip(self._dtypes, arguments, strict=True):
+                flat += (value.real, value.imag) if name.startswith("complex") else (value,)
+            return self._packer.pack(*flat)
+        except (struct.error, AttributeError) as error:
+            raise UsageError(f"{self.name} is sent ({', '.join(self._dtypes)}), not {arguments}: {error}") from None
+
+    def reply(self, source: int, *arguments: Any) -> None:
+        """Send a message back to the source of the one that is handled: in compiled handlers only.
+
+        The active message must be part of the context of the handler, and a handler may reply once.
+
+        Raises:
+            UsageError: called from Python.
+        """
+        raise UsageError(f"{self.name}.reply: only a compiled handler that has it in its context can reply; use send")
+
+    def _argument(self, family: str) -> Described:
+        words = (self._box.state, self._number, self._places.ctypes.data, len(self._places))
+        return describe_handle(family, self._dtypes, words)
+
+    def __gondwana_argument__(self) -> Described:
+        """Spec and words for compiled code: the mailbox, the number, the places of the ranks and how many they are."""
+        return self._argument(SEND)
+
+    def __repr__(self) -> str:
+        return f"ActiveMessage({self.name}, {self._dtypes}, {self.team.name})"
+
+
+def word_bytes(name: str) -> int:
+    """Return the bytes that a number of a dtype takes in a message. Local."""
+    return max(rings.WORD, np.dtype(name).itemsize)
+
+
+def _holds_message(spec: Spec) -> bool:
+    if isinstance(spec, TupleSpec):
+        return any(_holds_message(item) for item in spec.items)
+    return isinstance(spec, HandleSpec) and spec.family == SEND

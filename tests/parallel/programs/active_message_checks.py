@@ -1,0 +1,260 @@
+"""Active messages from Python and from compiled code, each check by all ranks. Prints one JSON line per check."""
+
+from __future__ import annotations
+
+import numpy as np
+from checks import run_checks
+
+import gondwana as gw
+from gondwana.errors import KernelError, UsageError
+from gondwana.world import world
+
+RANKS = range(world.size)
+NEXT = (world.rank + 1) % world.size
+LAST = (world.rank - 1) % world.size
+NEAR = world.node.size == world.size
+"""Compiled code sends within a node only."""
+
+numbers = np.zeros(8, np.int64)
+floats = np.zeros(4)
+answers = np.zeros(3, np.int64)
+
+
+def on_answer(source, answers, value):
+    answers[0] += 1
+    answers[1] += value
+    answers[2] = source
+
+
+def on_question(source, answer, value):
+    answer.reply(source, 2 * value + 1)
+
+
+def on_add(source, numbers, index, value):
+    numbers[index] += value
+    numbers[7] += source
+
+
+def on_mixture(source, floats, flag, small, wide, single, pair):
+    floats[0] += small + wide
+    floats[1] += single
+    floats[2] += pair.imag
+    if flag:
+        floats[3] += 1
+
+
+def on_nothing(source, numbers):
+    numbers[0] += 1
+
+
+@gw.jit
+def on_many(source, numbers, a, b, c, d, e, f, g, h, i, j, k, m, n, o, p, q):
+    numbers[1] += a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h
+    numbers[2] += 9 * i + 10 * j + 11 * k + 12 * m + 13 * n + 14 * o + 15 * p + 16 * q
+    numbers[3] += 1
+
+
+def on_bad(source, numbers, value):
+    if value > 3:
+        raise ValueError("more than three")
+    numbers[0] += value
+
+
+def on_two_answers(source, answer, value):
+    answer.reply(source, value)
+    answer.reply(source, value)
+
+
+adding = gw.ActiveMessage(on_add, ("i8", "i8"), (numbers,))
+answer = gw.ActiveMessage(on_answer, ("i8",), (answers,))
+question = gw.ActiveMessage(on_question, ("i8",), (answer,))
+nothing = gw.ActiveMessage(on_nothing, (), (numbers,))
+many = gw.ActiveMessage(on_many, ("i8",) * 16, (numbers,))
+mixture = gw.ActiveMessage(on_mixture, ("?", "i2", "u8", "f4", "c16"), (floats,))
+
+
+@gw.jit
+def add_many(adding, rank, n):
+    for value in range(n):
+        adding.send(rank, value % 3, value)
+
+
+@gw.jit
+def ask(question, answers, rank, n):
+    for value in range(n):
+        wanted = answers[0] + 1
+        question.send(rank, value)
+        while answers[0] < wanted:
+            gw.progress()
+
+
+@gw.jit
+def serve_until(numbers, index, n):
+    while numbers[index] < n:
+        gw.progress()
+
+
+def clear():
+    gw.quiesce(world)
+    world.barrier()
+    numbers[:] = floats[:] = answers[:] = 0
+    world.barrier()
+
+
+def raises(kind, call, *args, **kwargs):
+    try:
+        call(*args, **kwargs)
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def check_sending_from_python():
+    clear()
+    for value in range(300):
+        for rank in RANKS:
+            adding.send(rank, value % 3, value)
+    gw.quiesce(world)
+    expected = [world.size * sum(range(first, 300, 3)) for first in range(3)]
+    assert numbers[:3].tolist() == expected
+    assert numbers[7] == 300 * sum(RANKS)
+
+
+def check_all_sorts_of_numbers():
+    clear()
+    mixture.send(NEXT, True, -3, 2**40, 0.5, 1 + 2.5j)
+    mixture.send(NEXT, False, 4, 1, 0.25, 1j)
+    nothing.send(NEXT)
+    many.send(NEXT, *range(16))
+    gw.quiesce(world)
+    assert floats.tolist() == [2**40 + 2, 0.75, 3.5, 1.0]
+    assert numbers[0] == 1
+    assert numbers[1] + numbers[2] == sum((place + 1) * place for place in range(16))
+
+
+def check_replies():
+    clear()
+    for value in range(100):
+        question.send(NEXT, value)
+    gw.quiesce(world)
+    assert answers.tolist() == [100, sum(2 * value + 1 for value in range(100)), NEXT]
+
+
+def check_checksums_at_depth():
+    """Many messages of the greatest length in flight, in both directions."""
+    clear()
+    rng = np.random.default_rng(world.rank)
+    sent = rng.integers(-(2**40), 2**40, (2000, 16))
+    for row in sent.tolist():
+        many.send(NEXT, *row)
+    gw.quiesce(world)
+    received = np.random.default_rng(LAST).integers(-(2**40), 2**40, (2000, 16))
+    weights = np.arange(1, 17)
+    assert numbers[1] == (received * weights)[:, :8].sum()
+    assert numbers[2] == (received * weights)[:, 8:].sum()
+    assert numbers[3] == 2000
+
+
+def check_flood_from_compiled_code():
+    clear()
+    if not NEAR:
+        if world.size > 1 and not world.node.size > 1:
+            assert "Python" in raises(RuntimeError, add_many, adding, NEXT, 1)
+        return
+    add_many(adding, NEXT, 50_000)  # all at once, in a circle: each serves while there is no room
+    gw.quiesce(world)
+    assert numbers[:3].tolist() == [sum(range(first, 50_000, 3)) for first in range(3)]
+    assert numbers[7] == 50_000 * LAST
+
+
+def check_round_trips_in_compiled_code():
+    clear()
+    if not NEAR:
+        return
+    for rank in RANKS:
+        if world.rank == rank:
+            ask(question, answers, (rank + 1) % world.size, 100)
+            assert answers.tolist() == [100, 100 * 100, NEXT]
+            for other in RANKS:
+                nothing.send(other)
+        serve_until(numbers, 0, rank + 1)
+    clear()
+
+
+def check_a_compiled_spin_loses_no_calls():
+    clear()
+    arrived = gw.DistObject([], world)
+    gw.rpc_ff(NEXT, lambda here, rank: here.value.append(rank), arrived, world.rank)
+    nothing.send(NEXT)
+    if NEAR:
+        serve_until(numbers, 0, 1)
+        assert arrived.value == []
+    gw.quiesce(world)
+    assert arrived.value == [LAST]
+
+
+def check_sending_in_a_callback():
+    clear()
+
+    def burst(target):
+        for value in range(3000):
+            adding.send(target, 0, value)
+
+    gw.rpc(NEXT, burst, world.rank).result()
+    gw.quiesce(world)
+    assert numbers[0] == sum(range(3000))
+
+
+def check_handlers_that_fail():
+    bad = gw.ActiveMessage(on_bad, ("i8",), (numbers,))
+    twice = gw.ActiveMessage(on_two_answers, ("i8",), (answer,))
+    clear()
+    bad.send(world.rank, 2)
+    gw.quiesce(world)
+    assert numbers[0] == 2
+    bad.send(world.rank, 5)
+    assert "more than three" in raises(ValueError, gw.quiesce, world)
+    gw.quiesce(world)
+    twice.send(world.rank, 1)
+    assert "once" in raises(RuntimeError, gw.quiesce, world)
+    gw.quiesce(world)
+    assert answers[0] == 1
+    bad.send(world.rank, 6)
+    assert "gw.progress() in Python" in raises(RuntimeError, serve_until, numbers, 1, 1)
+    assert "more than three" in raises(ValueError, gw.quiesce, world)
+    gw.quiesce(world)
+
+
+def check_what_is_refused():
+    assert "2 numbers, not 1" in raises(UsageError, adding.send, 0, 1)
+    assert "int64" in raises(UsageError, adding.send, 0, 1, 0.5)
+    assert f"0 to {world.size - 1}" in raises(UsageError, adding.send, world.size, 1, 1)
+    assert "compiled handler" in raises(UsageError, answer.reply, 0, 1)
+    assert "at most 128" in raises(UsageError, gw.ActiveMessage, on_nothing, ("c16",) * 9)
+    assert "3 parameters" in raises(UsageError, gw.ActiveMessage, on_question, ("i8",))
+    assert "inside a tuple" in raises(UsageError, gw.ActiveMessage, on_question, ("i8",), ((answer,),))
+
+    def sends(source, message, value):
+        message.send(source, value)
+
+    assert "send" in raises(KernelError, gw.ActiveMessage, sends, ("i8",), (answer,))
+
+
+def check_teams():
+    odd = world.rank % 2
+    team = world.split(odd, -world.rank)
+    seen = np.zeros(1, np.int64)
+
+    def on_mark(source, seen, value):
+        seen[0] += 100 * source + value
+
+    mark = gw.ActiveMessage(on_mark, ("i8",), (seen,), team)
+    mark.send((team.rank + 1) % team.size, team.rank)
+    gw.quiesce(team)
+    expected = (team.rank - 1) % team.size
+    assert seen[0] == 101 * expected
+    world.barrier()
+
+
+if __name__ == "__main__":
+    run_checks(globals())
