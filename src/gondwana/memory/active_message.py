@@ -18,7 +18,7 @@ from gondwana.jit.arguments import Described, HandleSpec, ScalarSpec, Spec, Tupl
 from gondwana.jit.fingerprint import fingerprint
 from gondwana.jit.function import HEADER_WORDS, JitFunction, obtain, parameters
 from gondwana.jit.handles import describe_handle, extend
-from gondwana.memory import mailbox, rings
+from gondwana.memory import handlers, mailbox, rings
 from gondwana.memory.calls import world_rank
 from gondwana.world import MAX, Team, progress, world
 
@@ -83,7 +83,8 @@ class ActiveMessage:
     ) -> None:
         self.team = team
         self.name = getattr(function, "__qualname__", repr(function))
-        self._box = mailbox.own()
+        self._handlers = handlers.own()
+        self._rings = mailbox.own().rings
         self._dtypes = tuple(dtype_name(np.dtype(argument)) for argument in arguments)
         self._packer = struct.Struct("=" + "".join(_FORMATS[name] for name in self._dtypes))
         problem: Exception | None = None
@@ -93,7 +94,8 @@ class ActiveMessage:
             problem = error
         team.barrier()  # serves those who are late, as the other collectives do not
         team.agree(problem)
-        self._number = self._box.enter(team.allreduce(self._box.handlers, MAX), entry, self._handled())
+        self._number = team.allreduce(self._handlers.free, MAX)
+        self._handlers.enter(self._number, self._handled(entry))
         team.barrier()
 
     def _compile(self, function: Callable[..., Any], context: Sequence[Any]) -> int:
@@ -133,14 +135,15 @@ class ActiveMessage:
         """How compiled code sees the numbers that travel."""
         return tuple(intern(ScalarSpec(name)) for name in self._dtypes)
 
-    def _handled(self) -> mailbox.Handled:
-        """What the mailbox must know; and the way to all ranks, for compiled code."""
-        box, ranks = self._box, self.team.world_ranks
-        self._places = np.array([box.place.get(rank, -1 - rank) for rank in ranks], np.int64)
+    def _handled(self, entry: int) -> handlers.Handled:
+        """What the receiver must know; and the way to all ranks, for compiled code."""
+        ranks = self.team.world_ranks
+        self._places = np.array([self._rings.place.get(rank, -1 - rank) for rank in ranks], np.int64)
         for rank in ranks:
-            if box.is_near(rank):
-                box.connect(rank)
-        return mailbox.Handled(self.name, self._block, {rank: place for place, rank in enumerate(ranks)}, self._context)
+            if rank in self._rings.place:
+                self._rings.connect(rank)
+        sources = {rank: place for place, rank in enumerate(ranks)}
+        return handlers.Handled(self.name, entry, self._block, sources, self._context)
 
     def send(self, rank: int, *arguments: Any) -> None:
         """Send a message. Local; when there is no room, this makes progress until there is (queues it in a callback).
@@ -157,18 +160,18 @@ class ActiveMessage:
         """
         target = world_rank(self.team, rank)
         data = self._pack(arguments)
-        box, number = self._box, self._number
-        if box.post_message(target, number, data):
+        active, number = self._handlers, self._number
+        if active.post(target, number, data):
             return
         if not progress.in_callback():
-            progress.wait_until(lambda: box.post_message(target, number, data), f"room for a message to rank {rank}")
-        elif box.is_near(target):
+            progress.wait_until(lambda: active.post(target, number, data), f"room for a message to rank {rank}")
+        elif target in self._rings.place:
             # Compiled handlers need nothing that a callback holds up.
-            while not box.post_message(target, number, data):
-                box.serve_messages()
+            while not active.post(target, number, data):
+                active.serve_node()
                 os.sched_yield()
         else:
-            box.queue_message(target, number, data)
+            active.queue(target, number, data)
 
     def _pack(self, arguments: tuple[Any, ...]) -> bytes:
         if len(arguments) != len(self._dtypes):
@@ -194,7 +197,7 @@ class ActiveMessage:
         raise UsageError(f"{self.name}.reply: only a compiled handler that has it in its context can reply; use send")
 
     def _argument(self, family: str) -> Described:
-        words = (self._box.state, self._number, self._places.ctypes.data, len(self._places))
+        words = (self._rings.state, self._number, self._places.ctypes.data, len(self._places))
         return describe_handle(family, self._dtypes, words)
 
     def __gondwana_argument__(self) -> Described:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from gondwana.errors import UsageError
-from gondwana.memory import mailbox, names, rings, wire
+from gondwana.memory import handlers, mailbox, names, rings, wire
 from gondwana.memory.futures import Future
 from gondwana.memory.mailbox import Mailbox, Message
 from gondwana.world import RemoteError, Team, progress, world
@@ -184,8 +184,8 @@ def _read_replies(box: Mailbox) -> bool:
 
 def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None:
     """Give a reply to the future that waits for it."""
-    if tag & mailbox.ACTIVE:
-        box.keep_far_reply(source, number, data)
+    if tag & handlers.ACTIVE:
+        handlers.own().keep_reply(source, number, data)
         return
     value: Any = None
     error: BaseException | None = None
@@ -222,7 +222,8 @@ def _serve() -> bool:
     box = mailbox.opened()
     if box is None:
         return False
-    done = box.has_messages and box.serve_messages()
+    active = handlers.opened()
+    done = active is not None and active.serve()
     return _serve_calls(box) or done if box.has_requests or _released else done
 
 
@@ -256,8 +257,8 @@ def _next_call(box: Mailbox) -> tuple[int, int, Any, Exception | None] | None:
                 return None
             found = taken
         source, tag, number, data = found
-        if tag & mailbox.ACTIVE:
-            box.handle_far(source, number, data)
+        if tag & handlers.ACTIVE:
+            handlers.own().handle(source, number, data)
             continue
         try:
             return source, number, wire.decode(tag, data), None

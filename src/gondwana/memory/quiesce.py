@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from gondwana.memory import mailbox
+from gondwana.memory import handlers, mailbox
 from gondwana.world import Team, progress, world
 
 
@@ -33,9 +35,16 @@ def quiesce(team: Team = world) -> None:
         while progress.progress():
             pass
         totals = np.zeros(2, np.int64)
-        mine = np.array(mailbox.own().totals(team.world_ranks), np.int64)
+        mine = np.array(_counts(team.world_ranks), np.int64)
         progress.wait_until(team.Iallreduce(mine, totals).test, "quiescence")
         now = totals.tolist()
         if now == before and now[0] == now[1]:
             return
         before = now
+
+
+def _counts(ranks: Sequence[int]) -> tuple[int, int]:
+    """How many messages this rank has sent to these ranks, and how many of theirs it has finished."""
+    box, active = mailbox.own(), handlers.opened()
+    sent, finished = active.totals(ranks) if active is not None else (0, 0)
+    return sent + sum(box.sent[rank] for rank in ranks), finished + sum(box.finished[rank] for rank in ranks)

@@ -15,8 +15,7 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from gondwana.errors import GondwanaError
 
@@ -65,14 +64,20 @@ def in_callback() -> bool:
     return _thread.depth > 0
 
 
-@contextmanager
-def callback() -> Iterator[None]:
-    """Mark what runs inside as a callback. Local."""
-    _thread.depth += 1
-    try:
-        yield
-    finally:
+class _Callback:
+    def __enter__(self) -> None:
+        _thread.depth += 1
+
+    def __exit__(self, *exception: object) -> None:
         _thread.depth -= 1
+
+
+_callback = _Callback()
+
+
+def callback() -> _Callback:
+    """Mark what runs inside a `with` statement as a callback. Local."""
+    return _callback
 
 
 def advance() -> bool:

@@ -282,14 +282,13 @@ def check_try_refuses_instead_of_stalling():
     world.barrier()
     last = world.size - 1
     if world.rank == last:
-        began, sent = time.monotonic(), 0
+        sent = 0
         while gw.try_rpc_ff(0, record, "flood", b"x" * 1000):
             sent += 1
         assert 20 < sent < 20_000
-        assert time.monotonic() - began < 10
         assert gw.try_rpc(0, where, b"x" * 1000) is None
         assert not gw.try_rpc_ff(0, where, np.zeros(1_000_000))
-        world.barrier()
+        world.comm.Barrier()
         future = None
         while future is None:
             future = gw.try_rpc(0, where)
@@ -301,8 +300,7 @@ def check_try_refuses_instead_of_stalling():
         found = settled()
         sent += 1
     else:
-        time.sleep(0.3)  # not attentive, on purpose
-        world.barrier()
+        world.comm.Barrier()  # MPI's own, which serves nobody
         found = settled()
     total = world.bcast(sent if world.rank == last else None, last)
     assert len(found) == (total if world.rank == 0 else 0)
