@@ -1,0 +1,427 @@
+"""What signals, atomic domains and locks must do, each check by all ranks. Prints one JSON line per check."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import numpy as np
+from checks import run_checks
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana.memory.atomic_paths import DTYPES
+from gondwana.world import SUM, world
+
+ONE_NODE = world.node.size == world.size
+MANY = 100_000 if ONE_NODE else 200
+"""Steps in compiled code."""
+SOME = 2000 if ONE_NODE else 50
+"""Steps in Python."""
+RIGHT = (world.rank + 1) % world.size
+OPS = {
+    "add": np.add,
+    "sub": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+}
+
+
+def word(dtype="i8"):
+    """A word on rank 0, and the pointer to it."""
+    return gw.Segment(world, 64).pointer(0, dtype) + 2
+
+
+def raises(kind, function, *arguments, **options):
+    try:
+        function(*arguments, **options)
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+# -- signals -------------------------------------------------------------------------------------------------------
+
+
+def check_ring_of_signals():
+    signal = gw.Signal(world, 2)
+    for _ in range(SOME):
+        signal.add(RIGHT, 1, 1)
+        signal.wait(1, 1)
+    assert not signal.ready(1, 1)
+    assert not signal.ready(1, 0)
+
+
+@gw.jit
+def compiled_ring(signal, right, steps):
+    for _ in range(steps):
+        gw.signal(signal, right)
+        gw.wait(signal)
+
+
+def check_ring_of_signals_in_compiled_code():
+    signal = gw.Signal(world)
+    compiled_ring(signal, RIGHT, MANY // 10)
+    # Python on even ranks, compiled code on odd ones
+    if world.rank % 2:
+        compiled_ring(signal, RIGHT, SOME)
+    else:
+        for _ in range(SOME):
+            signal.add(RIGHT)
+            signal.wait()
+    world.barrier()
+    assert not signal.ready()
+
+
+def check_signals_from_all_to_all():
+    signal = gw.Signal(world, 3)
+    for rank, channel in itertools.product(range(world.size), range(3)):
+        for _ in range(5):
+            signal.add(rank, channel + 1, channel)
+    for channel in (2, 0, 1):
+        signal.wait(5 * (channel + 1) * world.size, channel)
+    world.barrier()
+    assert not any(signal.ready(1, channel) for channel in range(3))
+
+
+def check_timeouts_of_signals():
+    signal = gw.Signal(world)
+    start = time.monotonic()
+    message = raises(TimeoutError, signal.wait, 2, timeout=0.05)
+    assert "2 arrivals on channel 0" in message
+    assert "only 0" in message
+    assert time.monotonic() - start < 30
+    world.barrier()
+    signal.add(RIGHT, 2)
+    signal.wait(2, timeout=60)
+
+
+def check_signal_carries_what_was_written_before():
+    """A producer and a consumer, at most as many steps apart as there are slots."""
+    slots, steps = 4, SOME
+    segment = gw.Segment(world, 8 * slots)
+    filled, free = gw.Signal(world), gw.Signal(world)
+    left = (world.rank - 1) % world.size
+    free.add(left, slots)
+    mine = segment.view(world.rank).view("i8")
+    for step in range(steps):
+        free.wait()
+        write(segment, RIGHT, step % slots, step + 1)
+        filled.add(RIGHT)
+        filled.wait()
+        assert mine[step % slots] == step + 1
+        free.add(left)
+
+
+def write(segment, rank, place, value):
+    """A plain store, or a put that is complete."""
+    if rank in segment.peers:
+        segment.view(rank).view("i8")[place] = value
+    else:
+        segment.window.put(rank, 8 * place, np.array([value]).view("u1")).wait()
+
+
+@gw.jit
+def produce(payload, filled, free, to, steps):
+    slots = payload.shape[0]
+    for step in range(steps):
+        gw.wait(free)
+        for part in range(payload.shape[1]):
+            payload[step % slots, part] = step
+        gw.signal(filled, to)
+
+
+@gw.jit
+def consume(payload, filled, free, to, steps):
+    slots, wrong = payload.shape[0], 0
+    for step in range(steps):
+        gw.wait(filled)
+        for part in range(payload.shape[1]):
+            wrong += payload[step % slots, part] != step
+        gw.signal(free, to)
+    return wrong
+
+
+def check_litmus_of_producer_and_consumer():
+    """The payload has the version that the signal says, also in cache lines that the signal is not in."""
+    if not ONE_NODE or world.size == 1:
+        return
+    slots, parts = 16, 16
+    segment = gw.Segment(world, 8 * slots * parts)
+    filled, free = gw.Signal(world), gw.Signal(world)
+    partner = world.rank ^ 1
+    steps = 10_000_000 if world.size == 2 else 5_000
+    if partner < world.size:
+        payload = segment.view(world.rank | 1).view("i8").reshape(slots, parts)
+        if world.rank % 2:
+            free.add(partner, slots)
+            assert consume(payload, filled, free, partner, steps) == 0
+        else:
+            produce(payload, filled, free, partner, steps)
+    world.barrier()
+
+
+@gw.jit
+def raise_and_look(domain, mine, other, seen, meet, partner):
+    for step in range(seen.size):
+        gw.signal(meet, partner)
+        gw.wait(meet)
+        domain.store(mine, 1)
+        seen[step] = domain.load(other)
+        gw.signal(meet, partner)
+        gw.wait(meet)
+        domain.store(mine, 0)
+
+
+def check_litmus_of_dekker():
+    """Each raises its flag and looks at the other's: not both may find it down. It takes the order of a domain."""
+    if not ONE_NODE or world.size != 2:
+        return
+    domain = gw.AtomicDomain("i8", ["store", "load"], world)
+    flags = gw.Segment(world, 8)
+    mine, other = (flags.pointer(rank, "i8") for rank in (world.rank, 1 - world.rank))
+    seen = np.zeros(100_000, "i8")
+    raise_and_look(domain, mine, other, seen, gw.Signal(world), 1 - world.rank)
+    mine_and_theirs = np.zeros((2, seen.size), "i8")
+    world.Allgather(seen, mine_and_theirs)
+    assert (mine_and_theirs.sum(axis=0) > 0).all()
+
+
+# -- atomic domains ------------------------------------------------------------------------------------------------
+
+
+@gw.jit
+def draw(domain, counter, tickets):
+    for index in range(tickets.size):
+        tickets[index] = domain.fetch_add(counter, 1)
+
+
+def check_tickets_are_a_permutation():
+    domain = gw.AtomicDomain("i8", ["fetch_add"], world)
+    assert domain.path == ("cpu" if ONE_NODE else "mpi")
+    counter = word()
+    tickets = np.zeros(MANY, "i8")
+    draw(domain, counter, tickets)
+    assert (np.diff(tickets) > 0).all()
+    more = [domain.fetch_add(counter, 1).result() for _ in range(SOME)]
+    everybody = [ticket for part in world.allgather([*tickets.tolist(), *more]) for ticket in part]
+    assert sorted(everybody) == list(range((MANY + SOME) * world.size))
+
+
+@gw.jit
+def increase(domain, counter, steps):
+    for _ in range(steps):
+        old = domain.load(counter)
+        while True:
+            seen = domain.compare_exchange(counter, old, old + 1)
+            if seen == old:
+                break
+            old = seen
+
+
+def check_loops_of_compare_and_swap():
+    steps = MANY // 10 if ONE_NODE else 20
+    for dtype in ("u4", "i8", "f8"):
+        domain = gw.AtomicDomain(dtype, ["load", "compare_exchange", "fetch_add", "add"], world)
+        counter = word(dtype)
+        increase(domain, counter, steps)
+        for _ in range(10):  # with others of the same domain on the same word
+            domain.add(counter, 1).wait()
+            domain.fetch_add(counter, 1).wait()
+            old = domain.load(counter).result()
+            while (seen := domain.compare_exchange(counter, old, old + 1).result()) != old:
+                old = seen
+        world.barrier()
+        assert domain.load(counter).result() == (steps + 30) * world.size, dtype
+
+
+def check_every_operation_on_every_type():
+    for dtype in DTYPES:
+        names = [name for name in OPS if dtype[0] != "f" or "bit" not in name]
+        fetching = [f"fetch_{name}" for name in names]
+        domain = gw.AtomicDomain(dtype, [*names, *fetching, "store", "load", "exchange"], world)
+        segment = gw.Segment(world, 1024)
+        owner = world.size - 1
+        words = {name: segment.pointer(owner, dtype, 8 * place) for place, name in enumerate([*names, *fetching])}
+        if world.rank == 0:
+            for name, pointer in words.items():
+                domain.store(pointer, initial(name)).wait()
+        world.barrier()
+        futures = [
+            getattr(domain, name)(pointer, value)
+            for name, pointer in words.items()
+            for value in values(name, world.rank)
+        ]
+        for future in futures:
+            future.wait()
+        world.barrier()
+        for name, pointer in words.items():
+            expected = np.array([initial(name)], dtype)
+            for rank in range(world.size):
+                for value in values(name, rank):
+                    signed = -value if "sub" in name else value
+                    expected = OPS[name.removeprefix("fetch_")](expected, np.array([signed]).astype(dtype))
+            assert domain.load(pointer).result() == expected[0], (dtype, name)
+
+
+def initial(name):
+    return 0b1111111 if "and" in name else 20 if "min" in name else 1
+
+
+def values(name, rank):
+    """What a rank applies: small, so that floats are exact in any order."""
+    if "mul" in name:
+        return [1, 2, 1 + rank % 2]
+    return [2 + rank, 7 * rank % 5 + 64, 3]
+
+
+@gw.jit
+def every_update(domain, words, value):
+    domain.add(words[0], value)
+    domain.sub(words[1], value)
+    domain.max(words[2], value)
+    domain.min(words[3], value)
+    a = domain.fetch_add(words[4], value)
+    b = domain.fetch_max(words[5], value)
+    domain.mul(words[6], 2)
+    return a >= 0, b >= 0
+
+
+def check_compiled_updates():
+    names = ["add", "sub", "max", "min", "fetch_add", "fetch_max", "mul", "load", "store"]
+    for dtype, swaps in (("i4", False), ("u8", False), ("f4", False), ("f8", True)):
+        domain = gw.AtomicDomain(dtype, [*names, "compare_exchange"] if swaps else names, world)
+        first = gw.Segment(world, 64).pointer(0, dtype)
+        words = tuple(first + place for place in range(7))
+        if world.rank == 0:
+            for pointer, value in zip(words, [1, 1000, 0, 1000, 0, 0, 1], strict=True):
+                domain.store(pointer, value).wait()
+        world.barrier()
+        assert every_update(domain, words, np.dtype(dtype).type(world.rank + 2)) == (True, True)
+        world.barrier()
+        ranks = np.arange(world.size) + 2
+        total = int(ranks.sum())
+        expected = [1 + total, 1000 - total, ranks.max(), 2, total, ranks.max(), 2**world.size]
+        assert [domain.load(pointer).result() for pointer in words] == expected, dtype
+
+
+def check_exchanges_form_a_chain():
+    domain = gw.AtomicDomain("i8", ["exchange", "load"], world)
+    place = word()
+    mine = [1 + world.rank * SOME + step for step in range(SOME)]
+    seen = [domain.exchange(place, value).result() for value in mine]
+    world.barrier()
+    everything = [value for values in world.allgather((*seen,)) for value in values]
+    everything.append(domain.load(place).result())
+    assert sorted(everything) == list(range(SOME * world.size + 1))
+
+
+def check_sum_of_floats():
+    for ops in (["add", "load"], ["add", "load", "compare_exchange"]):
+        domain = gw.AtomicDomain("f8", ops, world)
+        total = word("f8")
+        for future in [domain.add(total, 0.1 * (step + world.rank)) for step in range(SOME)]:
+            future.wait()
+        world.barrier()
+        expected = sum(0.1 * (step + rank) for step in range(SOME) for rank in range(world.size))
+        np.testing.assert_allclose(domain.load(total).result(), expected, rtol=1e-12)
+
+
+def check_what_domains_refuse():
+    if world.size == 1:
+        return
+    message = raises(UsageError, gw.AtomicDomain, "i8" if world.rank else "u8", ["add"], world)
+    assert "different atomic domains" in message
+    message = raises(UsageError, gw.AtomicDomain, "i8", ["add"] if world.rank else ["plus"], world)
+    assert "plus" in message
+    half = world.split(world.rank % 2)
+    domain = gw.AtomicDomain("i8", ["load"], half)
+    segment = gw.Segment(world, 8)
+    assert "belongs to no rank" in raises(UsageError, domain.load, segment.pointer(1 - world.rank % 2, "i8"))
+    if domain.path == "cpu":
+        assert domain.load(segment.pointer(world.rank, "i8")).result() == 0
+    world.barrier()
+
+
+# -- locks ---------------------------------------------------------------------------------------------------------
+
+
+def read(segment):
+    """The plain integer at the start of the part of rank 0."""
+    if 0 in segment.peers:
+        return int(segment.view(0).view("i8")[0])
+    value = np.zeros(1, "i8")
+    segment.window.get(0, 0, value.view("u1")).wait()
+    return int(value[0])
+
+
+def check_lock_protects_a_counter():
+    lock, segment = gw.Lock(world), gw.Segment(world, 8)
+    steps = 200 if ONE_NODE else 15
+    for step in range(steps):
+        with lock:
+            value = read(segment)
+            if step % 10 == 0:
+                gw.progress()
+            write(segment, 0, 0, value + 1)
+    world.barrier()
+    assert read(segment) == steps * world.size
+
+
+def check_lock_comes_in_the_order_of_asking():
+    lock, order = gw.Lock(world), gw.Segment(world, 8 * (world.size + 1))
+    turn = gw.Signal(world)
+    if world.rank == 0:
+        lock.acquire()
+        for rank in range(1, world.size):
+            turn.add(rank)
+            while lock._load(lock._tail) != rank + 1:
+                pass
+        lock.release()
+    else:
+        turn.wait()
+        with lock:
+            place = read(order)
+            write(order, 0, 0, place + 1)
+            write(order, 0, 1 + place, world.rank)
+    world.barrier()
+    if world.rank == 0:
+        assert order.view(0).view("i8").tolist() == [world.size - 1, *range(1, world.size), 0]
+
+
+def check_who_gives_up_waiting_for_a_lock():
+    lock, segment = gw.Lock(world), gw.Segment(world, 8)
+    if world.rank == 0:
+        lock.acquire()
+    world.barrier()
+    if world.rank:
+        assert not lock.try_acquire()
+        assert "Lock" in raises(TimeoutError, lock.acquire, timeout=0.01)
+        assert not lock.try_acquire()
+        assert "not hold" in raises(UsageError, lock.release)
+    world.barrier()
+    if world.rank == 0:
+        lock.release()
+    for _ in range(10):
+        # some come back to the place that they gave up, some have been passed by meanwhile
+        try:
+            lock.acquire(timeout=1e-4 * (world.rank % 3))
+        except TimeoutError:
+            continue
+        write(segment, 0, 0, read(segment) + 1)
+        lock.release()
+    with lock:
+        write(segment, 0, 0, read(segment) + 1)
+    world.barrier()
+    assert world.size <= read(segment) <= 11 * world.size
+    assert world.allreduce(int(lock.held), SUM) == 0
+    with lock:
+        pass
+    world.barrier()
+
+
+run_checks(globals())
