@@ -19,10 +19,11 @@ NAMES = re.findall(r"^def (check_\w+)", PROGRAM.read_text(encoding="utf-8"), re.
 
 
 @functools.cache
-def reports(ranks: int, ranks_per_node: int, python: str) -> dict[str, list[str]]:
+def reports(ranks: int, ranks_per_node: int, python: str, *options: str) -> dict[str, list[str]]:
     """Run all checks once on so many ranks."""
     variables = {"GONDWANA_RANKS_PER_NODE": str(ranks_per_node)}
-    outcome = jobs.run_ranks(ranks, PROGRAM, "--ranks", str(ranks), python=python, timeout=200, variables=variables)
+    arguments = "--ranks", str(ranks), *options
+    outcome = jobs.run_ranks(ranks, PROGRAM, *arguments, python=python, timeout=200, variables=variables)
     assert outcome.status == 0, str(outcome)
     lines = [json.loads(line) for line in outcome.stdout.splitlines() if line.startswith('{"check"')]
     return {line["check"]: line["problems"] for line in lines}
@@ -45,5 +46,5 @@ def test_between_nodes(ranks: int, ranks_per_node: int, name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("ranks_per_node", [2, 1])
 def test_with_mpich(ranks_per_node: int, name: str, mpich_python: Path) -> None:
-    problems = reports(2, ranks_per_node, str(mpich_python))[name]
+    problems = reports(2, ranks_per_node, str(mpich_python), "--few")[name]
     assert not problems, "\n".join(problems)

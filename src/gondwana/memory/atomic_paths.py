@@ -118,7 +118,7 @@ class Messages:
 
 
 def _pending(epoch: Epoch, old: _Array | None = None) -> Future[Any]:
-    return Polled(lambda: epoch.done, epoch.wait, None if old is None else old[0].item)
+    return Polled(lambda: epoch.done, epoch.wait, None if old is None else old.item)
 
 
 _NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 
 import numpy as np
@@ -14,9 +15,10 @@ from gondwana.memory.atomic_paths import DTYPES
 from gondwana.world import SUM, world
 
 ONE_NODE = world.node.size == world.size
-MANY = 100_000 if ONE_NODE else 200
+FEW = "--few" in sys.argv
+MANY = 200 if FEW or not ONE_NODE else 100_000
 """Steps in compiled code."""
-SOME = 2000 if ONE_NODE else 50
+SOME = 50 if FEW or not ONE_NODE else 2000
 """Steps in Python."""
 RIGHT = (world.rank + 1) % world.size
 OPS = {
@@ -154,7 +156,7 @@ def check_litmus_of_producer_and_consumer():
     segment = gw.Segment(world, 8 * slots * parts)
     filled, free = gw.Signal(world), gw.Signal(world)
     partner = world.rank ^ 1
-    steps = 10_000_000 if world.size == 2 else 5_000
+    steps = 10_000_000 if world.size == 2 and not FEW else 5_000
     if partner < world.size:
         payload = segment.view(world.rank | 1).view("i8").reshape(slots, parts)
         if world.rank % 2:
