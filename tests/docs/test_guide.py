@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
-PAGES = ("arrays.md", "domains.md", "kernels.md", "output.md", "teams.md")
+PAGES = (
+    "address-space.md",
+    "arrays.md",
+    "coming-from/julia.md",
+    "coming-from/mpi4py.md",
+    "coming-from/upcxx.md",
+    "compiled-communication.md",
+    "completion-and-progress.md",
+    "domains.md",
+    "kernels.md",
+    "output.md",
+    "remote-calls.md",
+    "teams.md",
+)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -87,8 +87,8 @@ def array_at(pointer: GlobalPtr, domain: RectDomain | PointLike, *, order: Memor
 def share(array: DomainArray | None, team: Team = world) -> list[Array | RemoteArray | None]:
     """Return the arrays that the ranks of a team give, by rank: Titanium's `exchange`. Collective over team; blocks.
 
-    No element moves: every rank gets access to the arrays of the others, to read and write one-sidedly. Those of ranks
-    on this node are `Array`s, the others `RemoteArray`s.
+    No element moves: every rank gets access to the arrays of the others, to read and write one-sidedly. Each is an
+    `Array` if its rank is on this node, else a `RemoteArray`.
 
     Args:
         array: of this rank, or a view, of any domain and dtype, in a segment (a block of a global array, or made by
