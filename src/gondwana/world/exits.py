@@ -22,7 +22,7 @@ from gondwana.world import launcher, mpi, progress
 GRACE = 0.5
 """Seconds that a rank other than 0 gives rank 0 to print the same error first."""
 
-PATIENCE = 3.0
+PATIENCE = 2.0
 """Seconds that a rank which exits with a non-zero status gives the others to exit too."""
 
 INTERRUPTED = 130

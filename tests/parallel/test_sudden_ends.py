@@ -1,0 +1,58 @@
+"""A rank that raises, exits or is killed inside any operation ends the job soon, is named, and leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gondwana.cli import launch
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+PROGRAM = Path(__file__).parent / "programs" / "restless.py"
+RANKS = 3
+LIMIT = 5.0
+NAMED = {
+    "raise": r"\[rank {rank} on \S+\] .*MishapError: the odd one",
+    "exit": r"\[rank {rank} on \S+\] exits with status 3",
+    "kill": r"rank {rank} (with PID|\(process)",
+}
+RANDOM = random.Random(20)
+MOMENTS = [
+    (("raise", "exit", "kill")[number % 3], RANDOM.randrange(RANKS), RANDOM.uniform(0.01, 0.8)) for number in range(20)
+]
+
+
+def ours() -> set[str]:
+    return {name for name in os.listdir("/dev/shm") if "gondwana" in name}
+
+
+@pytest.fixture
+def shared_memory() -> Iterator[Path]:
+    """A folder in shared memory where Open MPI keeps the files of this job alone; what is ours has no name anywhere."""
+    with tempfile.TemporaryDirectory(prefix="gondwana-test-", dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(("what", "rank", "moment"), MOMENTS)
+def test_one_rank_goes_wrong_at_a_random_moment(what: str, rank: int, moment: float, shared_memory: Path) -> None:
+    before = ours()
+    job = launch.command(RANKS, [str(PROGRAM), what, str(rank), str(moment)], threads=1, time_limit=50)
+    variables = {**job.variables, "OMPI_MCA_btl_sm_backing_directory": str(shared_memory)}
+    outcome = jobs.run_command(job.argv, variables=variables, timeout=60)
+    ended = time.time()
+    struck = re.search(r"now ([\d.]+)", outcome.stdout)
+    assert struck, str(outcome)
+    assert ended - float(struck[1]) < LIMIT, str(outcome)
+    assert outcome.status not in (0, 124), str(outcome)
+    assert re.search(NAMED[what].format(rank=rank), " ".join(outcome.stderr.split())), str(outcome)
+    assert list(shared_memory.iterdir()) == []
+    assert ours() <= before
