@@ -22,6 +22,7 @@ from pathlib import Path
 import platformdirs
 
 from gondwana.errors import UsageError
+from gondwana.world.team import Team
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fPIC", "-shared")
 NATIVE = files("gondwana.bench.native")
@@ -42,6 +43,27 @@ def library(name: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
         'sweep7'
     """
     return ctypes.CDLL(str(compiled(NATIVE.joinpath(name).read_bytes(), Path(name).stem, tuple(flags))))
+
+
+def library_with_mpi(name: str, team: Team) -> ctypes.CDLL:
+    """Compile a native program against the loaded MPI, once a node, and load it. Collective over team.
+
+    Args:
+        name: file name of the source in `bench/native`.
+        team: of MPI ranks.
+
+    Raises:
+        UsageError: as `library` and `mpi_flags`, on every rank.
+    """
+    team.barrier()
+    problem: UsageError | None = None
+    if team.node.rank == 0:
+        try:
+            library(name, mpi_flags())
+        except UsageError as error:
+            problem = error
+    team.agree(problem)
+    return library(name, mpi_flags())
 
 
 def compiled(source: bytes, stem: str, flags: tuple[str, ...]) -> Path:

@@ -119,6 +119,8 @@ def check_writable(path: str | Path) -> None:
 
 def _cell(row: Row, key: str) -> str:
     value = row[key]
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "yes" if value else "NO"
     if key == "ratio":

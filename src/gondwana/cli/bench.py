@@ -1,4 +1,4 @@
-"""``gondwana bench``: our kernels and exchanges beside the same in C, measured in turns in one run."""
+"""``gondwana bench``: our kernels, exchanges and transfers beside native programs, measured in turns in one run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -21,12 +21,20 @@ class Benchmark(enum.StrEnum):
 
     stencil = "stencil"
     exchange = "exchange"
+    rma = "rma"
 
 
 def bench(
-    benchmark: Annotated[Benchmark, typer.Argument(help="Sweeps of one process, or ghost exchange between ranks.")],
+    benchmark: Annotated[
+        Benchmark,
+        typer.Argument(help="Sweeps of one process, ghost exchange between ranks, or access to a rank's memory."),
+    ],
     sizes: Annotated[
-        str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube [64,128,256; exchange: 64,128].")
+        str | None,
+        typer.Option(
+            metavar="N,N,...",
+            help="Cells a side of the cube [64,128,256; exchange: 64,128]; rma: bytes of a transfer [8 to 4 Mi].",
+        ),
     ] = None,
     kernels: Annotated[
         str | None,
@@ -39,8 +47,8 @@ def bench(
     fields: Annotated[
         str | None, typer.Option(metavar="N,N,...", help="Exchange: arrays exchanged in one call [1,2].")
     ] = None,
-    ranks: Annotated[int | None, typer.Option("-n", "--ranks", help="Exchange: how many ranks [2].")] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Rounds; each times ours and C once.")] = 20,
+    ranks: Annotated[int | None, typer.Option("-n", "--ranks", help="Exchange and rma: how many ranks [2].")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Rounds; each times every variant once.")] = 20,
     batch: Annotated[float, typer.Option(metavar="SECONDS", help="Length of one sample.")] = 0.02,
     file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures.")] = None,
 ) -> None:
@@ -60,9 +68,14 @@ def bench(
     if benchmark is Benchmark.stencil:
         _refuse(benchmark, fields=fields, ranks=ranks)
         _stencil(sizes, kernels, dtypes, threads, repeat, batch, file)
-    else:
-        _refuse(benchmark, kernels=kernels, dtypes=dtypes, threads=threads)
-        _exchange(sizes, fields, 2 if ranks is None else ranks, repeat, batch, file)
+        return
+    _refuse(benchmark, kernels=kernels, dtypes=dtypes, threads=threads)
+    options = {"repeat": repeat, "batch_seconds": batch, "file": None if file is None else str(file)}
+    ranks = 2 if ranks is None else ranks
+    if benchmark is Benchmark.exchange:
+        _launch(benchmark, ranks, _exchange(sizes, fields, ranks) | options)
+    _refuse(benchmark, fields=fields)
+    _launch(benchmark, ranks, _rma(sizes, ranks) | options)
 
 
 def _stencil(
@@ -91,22 +104,27 @@ def _stencil(
         raise typer.Exit(1)
 
 
-def _exchange(sizes: str | None, fields: str | None, ranks: int, repeat: int, batch: float, file: Path | None) -> None:
-    """Start the ranks: this process becomes their launcher."""
+def _exchange(sizes: str | None, fields: str | None, ranks: int) -> dict[str, object]:
     from gondwana.bench import exchange
 
     cells = _numbers("--sizes", sizes) or list(exchange.SIZES)
     counts = _numbers("--fields", fields) or list(exchange.FIELDS)
     exchange.check(ranks, cells, counts)
-    options = {
-        "sizes": cells,
-        "fields": counts,
-        "repeat": repeat,
-        "batch_seconds": batch,
-        "file": None if file is None else str(file),
-        "command": sys.argv,
-    }
-    command = launch.command(ranks, ["-m", "gondwana.bench.exchange", json.dumps(options)], threads=1)
+    return {"sizes": cells, "fields": counts}
+
+
+def _rma(sizes: str | None, ranks: int) -> dict[str, object]:
+    from gondwana.bench import rma
+
+    nbytes = _numbers("--sizes", sizes) or list(rma.SIZES)
+    rma.check(ranks, nbytes)
+    return {"sizes": nbytes}
+
+
+def _launch(benchmark: Benchmark, ranks: int, options: dict[str, object]) -> NoReturn:
+    """Start the ranks: this process becomes their launcher."""
+    words = ["-m", f"gondwana.bench.{benchmark.value}", json.dumps({**options, "command": sys.argv})]
+    command = launch.command(ranks, words, threads=1)
     sys.stdout.flush()
     os.execve(command.argv[0], command.argv, command.environment())
 

@@ -78,17 +78,7 @@ class GhostExchange:
 
 
 def _load(team: Team) -> ctypes.CDLL:
-    """Compile once a node, then load on every rank; declare the functions."""
-    team.barrier()
-    problem: UsageError | None = None
-    native = None
-    if team.node.rank == 0:
-        try:
-            native = build.library("exchange.c", build.mpi_flags())
-        except UsageError as error:
-            problem = error
-    team.agree(problem)
-    native = native or build.library("exchange.c", build.mpi_flags())
+    native = build.library_with_mpi("exchange.c", team)
     native.exchange_create.restype = ctypes.c_void_p
     native.exchange_field.restype = ctypes.POINTER(ctypes.c_double)
     native.exchange_run.restype = ctypes.c_double

@@ -1,0 +1,129 @@
+"""The compiled loops of `gondwana bench rma`: every one does an operation as often as it is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gondwana as gw
+
+
+@gw.jit
+def put_word(value: int, target: Any, mask: int, calls: int) -> None:
+    """Put `value`. `mask` is 0, which the compiler does not know: it cannot leave out all puts but the last."""
+    for i in range(calls):
+        gw.put(value, target + (i & mask))
+
+
+@gw.jit
+def get_word(source: Any, mask: int, calls: int) -> int:
+    """Get a word and return it. Where each get reads depends on the one before: none is left out or overlaps."""
+    value: Any = 0  # in Python a future, here the word
+    for _ in range(calls):
+        value = gw.get(source + (value & mask))
+    return value  # type: ignore[no-any-return]
+
+
+@gw.jit
+def put(source: Any, target: Any, calls: int) -> None:
+    """Put an array."""
+    for _ in range(calls):
+        gw.put(source, target)
+
+
+@gw.jit
+def get(source: Any, target: Any, calls: int) -> None:
+    """Get an array."""
+    for _ in range(calls):
+        gw.get(source, out=target)
+
+
+@gw.jit
+def put_flood(source: Any, target: Any, window: int, places: int, calls: int) -> None:
+    """Put windows of equal parts of an array to as many places, from the first again after the last."""
+    size = source.size // places
+    for _ in range(calls):
+        at = 0
+        for _ in range(window):
+            gw.put(source[at : at + size], target + at)
+            at += size
+            if at == source.size:
+                at = 0
+
+
+@gw.jit
+def signal(arrivals: Any, peer: int, first: bool, calls: int) -> None:
+    """Raise a signal there and back."""
+    for _ in range(calls):
+        if not first:
+            gw.wait(arrivals)
+        gw.signal(arrivals, peer)
+        if first:
+            gw.wait(arrivals)
+
+
+@gw.jit
+def put_signal(source: Any, target: Any, arrivals: Any, peer: int, first: bool, calls: int) -> None:
+    """Put an array and raise a signal there and back."""
+    for _ in range(calls):
+        if not first:
+            gw.wait(arrivals)
+        gw.put(source, target)
+        gw.signal(arrivals, peer)
+        if first:
+            gw.wait(arrivals)
+
+
+@gw.jit
+def fetch_add(domain: Any, target: Any, calls: int) -> int:
+    """Add 1 and return what was there before the last time."""
+    value = 0
+    for _ in range(calls):
+        value = domain.fetch_add(target, 1)
+    return value
+
+
+@gw.jit
+def send_recv(team: Any, here: Any, back: Any, peer: int, first: bool, calls: int) -> None:
+    """Send an array there and back."""
+    for _ in range(calls):
+        if first:
+            gw.send(team, here, peer)
+            gw.recv(team, back, peer)
+        else:
+            gw.recv(team, here, peer)
+            gw.send(team, here, peer)
+
+
+@gw.jit
+def ask(question: Any, answers: Any, peer: int, calls: int) -> None:
+    """Send an active message and wait until its answer is counted."""
+    for _ in range(calls):
+        due = answers[0] + 1
+        question.send(peer)
+        while answers[0] < due:
+            gw.progress()
+
+
+@gw.jit
+def send_messages(message: Any, peer: int, calls: int) -> None:
+    """Send active messages that nobody answers."""
+    for _ in range(calls):
+        message.send(peer)
+
+
+@gw.jit
+def serve(count: Any, due: int) -> None:
+    """Run the handlers of what arrives until so many are counted."""
+    while count[0] < due:
+        gw.progress()
+
+
+def on_message(source: int, count: Any) -> None:
+    """Count."""
+    count[0] += 1
+
+
+def on_question(source: int, count: Any, answer: Any) -> None:
+    """Count and answer."""
+    count[0] += 1
+    answer.reply(source)
