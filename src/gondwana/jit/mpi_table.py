@@ -39,7 +39,10 @@ FUNCTIONS = {
 """The functions in the table, without MPI_, and how many arguments each takes."""
 
 OPERATIONS = ("SUM", "PROD", "MAX", "MIN", "LAND", "LOR", "LXOR", "BAND", "BOR", "BXOR", "REPLACE", "NO_OP")
-CONSTANTS = ("IN_PLACE", "ANY_SOURCE", "ANY_TAG")
+CONSTANTS = ("IN_PLACE", "ANY_SOURCE")
+
+UNUSED_TAG = "UNUSED_TAG"
+"""Place of a tag that no message has: MPI makes progress in a probe for it, and never finds anything."""
 
 STATUS = "STATUS"
 """Place of the address of a block that calls may give as their MPI_Status. It is never read: MPI_STATUS_IGNORE would
@@ -50,7 +53,7 @@ MAILBOX = "MAILBOX"
 
 _STATUS_BYTES = 256
 
-_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, STATUS, MAILBOX]
+_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, UNUSED_TAG, STATUS, MAILBOX]
 SLOTS = {name: place for place, name in enumerate(_NAMES)}
 """Place of every entry in the table, by its name."""
 
@@ -85,5 +88,6 @@ def _entries() -> list[int]:
         *[addresses.operation(name) for name in OPERATIONS],
         *[addresses.datatype(dtype) for dtype in sorted(DTYPES)],
         *[addresses.constant(name) for name in CONSTANTS],
+        mpi.largest_tag(),
         _status.ctypes.data,
     ]

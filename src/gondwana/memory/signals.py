@@ -105,8 +105,6 @@ class Signal:
 
         def ready() -> bool:
             nonlocal looks
-            if self.segment.window is not None:
-                self.team.comm.Iprobe()  # MPI progresses in calls of MPI only
             found, looks = bool(_take_soon.call(line, n, looks)), _FEW
             return found
 

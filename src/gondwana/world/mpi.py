@@ -172,12 +172,13 @@ def drive() -> bool:
     mpi = module()
     # A message that is found would end the call before any progress, so it asks for one that nobody sends. On a
     # communicator of one rank, MPICH would not look at the network.
-    mpi.COMM_WORLD.Iprobe(mpi.ANY_SOURCE, _largest_tag())
+    mpi.COMM_WORLD.Iprobe(mpi.ANY_SOURCE, largest_tag())
     return False
 
 
 @functools.cache
-def _largest_tag() -> int:
+def largest_tag() -> int:
+    """Return the largest tag that a message may have; none of the library's has it. Local; MPI must run."""
     return int(module().COMM_WORLD.Get_attr(module().TAG_UB))
 
 

@@ -23,7 +23,7 @@ _OPTIONS = {"forceinline": True, "error_model": "numpy"}
 
 _add = inlined(add)
 _iprobe = checked_call("Iprobe")
-_any_source, _any_tag = mpi_constant("ANY_SOURCE"), mpi_constant("ANY_TAG")
+_any_source, _unused_tag = mpi_constant("ANY_SOURCE"), mpi_constant("UNUSED_TAG")
 _status, _sum = mpi_constant("STATUS"), mpi_constant("SUM")
 
 
@@ -50,7 +50,7 @@ def _add_far(signal: Any, rank: int, n: int, channel: int) -> None:
 @inlined
 def _let_mpi_progress(signal: Any) -> None:
     flag = on_stack(np.int64(0))
-    _iprobe(_any_source(), _any_tag(), handle_word(signal, _COMMUNICATOR), flag, _status())
+    _iprobe(_any_source(), _unused_tag(), handle_word(signal, _COMMUNICATOR), flag, _status())
 
 
 @inlined
