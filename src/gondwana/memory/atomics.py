@@ -39,9 +39,11 @@ class AtomicDomain:
 
     *Completion and order.* Each operation returns a future, which is ready at once on a node. Between nodes operations
     are under way until their future is waited for, and two of them may overtake each other unless the first is waited
-    for. Completed ones are sequentially consistent, and order the loads and stores around them; in compiled code they
-    are complete when they return. Integers wrap around; the order in which floats are added is not fixed; NaN as an
-    operand of `min` and `max` gives no particular result, and `compare_exchange` of floats compares their bits.
+    for. Completed ones are sequentially consistent, and order the loads and stores around them: two ranks that each
+    `store` a flag of their own and then `load` the other's cannot both find it down (Dekker), as they may with plain
+    stores and loads on any processor. In compiled code operations are complete when they return. Integers wrap around;
+    the order in which floats are added is not fixed; NaN as an operand of `min` and `max` gives no particular result,
+    and `compare_exchange` of floats compares their bits.
 
     Args:
         dtype: type of a word: int32, uint32, int64, uint64, float32 or float64.

@@ -40,9 +40,9 @@ class Lock:
         >>> lock = gw.Lock(gw.world)
         >>> counter = gw.Segment(gw.world, 8).pointer(rank=0, dtype="i8")
         >>> with lock:
-        ...     counter.local()[0] += 1
+        ...     gw.put(gw.get(counter).result() + 1, counter).wait()
         >>> gw.world.barrier()
-        >>> bool(counter.local()[0] == gw.world.size)
+        >>> int(gw.get(counter).result()) == gw.world.size
         True
     """
 

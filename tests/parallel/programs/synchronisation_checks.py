@@ -12,7 +12,7 @@ from checks import run_checks
 import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.memory.atomic_paths import DTYPES
-from gondwana.world import SUM, world
+from gondwana.world import SUM, progress, world
 
 ONE_NODE = world.node.size == world.size
 FEW = "--few" in sys.argv
@@ -405,6 +405,8 @@ def check_who_gives_up_waiting_for_a_lock():
         assert "Lock" in raises(TimeoutError, lock.acquire, timeout=0.01)
         assert not lock.try_acquire()
         assert "not hold" in raises(UsageError, lock.release)
+        with progress.callback():
+            assert "inside a callback" in raises(gw.ProgressError, lock.acquire)
     world.barrier()
     if world.rank == 0:
         lock.release()
