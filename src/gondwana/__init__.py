@@ -56,6 +56,7 @@ from gondwana.memory import wait as wait
 from gondwana.memory import when_all as when_all
 from gondwana.memory.copy import Transfer as Transfer
 from gondwana.memory.copy import copy as copy
+from gondwana.memory.copy import copy_indexed as copy_indexed
 from gondwana.memory.copy import get as get
 from gondwana.memory.copy import put as put
 from gondwana.memory.copy import strided as strided

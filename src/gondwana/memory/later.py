@@ -38,13 +38,11 @@ def after(looks: int, act: Callable[[], None]) -> Future[None]:
 def _look() -> bool:
     if not _waiting:
         return False
-    due = []
     for late in _waiting:
         late.looks -= 1
-        if late.looks < 0:
-            due.append(late)
+    due = [late for late in _waiting if late.looks < 0]
+    _waiting[:] = [late for late in _waiting if late.looks >= 0]
     for late in due:
-        _waiting.remove(late)
         try:
             late.act()
         except Exception as error:

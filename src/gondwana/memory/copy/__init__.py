@@ -6,6 +6,7 @@ from gondwana.memory.copy.places import Place as Place
 from gondwana.memory.copy.places import strided as strided
 from gondwana.memory.copy.transfer import Transfer as Transfer
 from gondwana.memory.copy.verbs import copy as copy
+from gondwana.memory.copy.verbs import copy_indexed as copy_indexed
 from gondwana.memory.copy.verbs import get as get
 from gondwana.memory.copy.verbs import put as put
 from gondwana.world import Team

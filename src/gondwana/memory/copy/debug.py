@@ -46,7 +46,7 @@ def late(target: Place, begin: Callable[[], tuple[Future[None], Future[None]]]) 
         The futures of operation completion and of source completion.
     """
     if target.memory is not None:
-        target.memory[...] = np.frombuffer(bytes([_POISON] * target.dtype.itemsize), target.dtype)[0]
+        target.store(np.frombuffer(bytes([_POISON]) * target.nbytes, target.dtype).reshape(target.shape))
     reusable: Promise[None] = Promise()
 
     def steps() -> Steps:

@@ -94,8 +94,7 @@ def _begin(path: Path, source: Place, target: Place, call: Call | None) -> Start
     if path is STAGED:
         return Started(*staged(source, target))
     if path is MESSAGE:
-        assert source.memory is not None
-        return Started(rpc(notify.owner(target), land, source.memory.tobytes(), target, call), DONE, call is not None)
+        return Started(rpc(notify.owner(target), land, source.load().tobytes(), target, call), DONE, call is not None)
     if path is DELEGATED:
         agent = _agent(source, target)
         assert agent is not None

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.memory.copy.places import DEVICE, MEMORY, WINDOW, Place
-from gondwana.memory.copy.rows import copy_memory, joined_axes
+from gondwana.memory.copy.rows import joined_axes
 from gondwana.memory.futures import DONE, Future, Polled, when_all
 from gondwana.memory.kinds import Bytes, DeviceKind
 from gondwana.memory.pointer import GlobalPtr
@@ -27,8 +27,7 @@ def is_hop(source: Place, target: Place) -> bool:
     if MEMORY not in ways:
         return False
     here, there = (source, target) if ways[0] == MEMORY else (target, source)
-    assert here.memory is not None
-    if not here.memory.flags.c_contiguous:
+    if not here.contiguous:
         return False
     return there.reach == DEVICE or (there.reach == WINDOW and _in_long_runs(there))
 
@@ -40,7 +39,7 @@ def hop(source: Place, target: Place) -> tuple[Future[None], Future[None]]:
         The futures of operation completion and of source completion.
     """
     if source.memory is not None and target.memory is not None:
-        copy_memory(source.memory, target.memory)
+        target.store(source.load())
         return DONE, DONE
     if source.reach == WINDOW:
         done = _from_window(source, target)
@@ -59,6 +58,8 @@ def as_bytes(memory: npt.NDArray[Any]) -> Bytes:
 def runs(source: Place, target: Place) -> tuple[list[tuple[int, int]], int]:
     """What is without gaps on both sides: offsets of every run in bytes from the first elements, bytes of each."""
     item = source.dtype.itemsize
+    if source.offsets() is not None or target.offsets() is not None:
+        return list(zip(_chunks(source), _chunks(target), strict=True)), source.shape[1] * item
     axes = joined_axes(zip(source.shape, source.strides, target.strides, strict=True))
     length = item * axes.pop()[0] if axes and axes[-1][1:] == (item, item) else item
     offsets = [(0, 0)]
@@ -67,8 +68,17 @@ def runs(source: Place, target: Place) -> tuple[list[tuple[int, int]], int]:
     return offsets, length
 
 
+def _chunks(place: Place) -> list[int]:
+    """Offsets in bytes of the chunks of a place, of a contiguous one if it is not made of chunks."""
+    found = place.offsets()
+    chunk = place.shape[1] * place.dtype.itemsize
+    return [chunk * index for index in range(place.shape[0])] if found is None else found
+
+
 def _in_long_runs(place: Place) -> bool:
     item = place.dtype.itemsize
+    if place.offsets() is not None:
+        return place.shape[1] * item >= _WORTH
     axes = joined_axes((count, stride, stride) for count, stride in zip(place.shape, place.strides, strict=True))
     length = item * axes.pop()[0] if axes and axes[-1][1] == item else item
     return not axes or length >= _WORTH

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import UsageError
+from gondwana.memory.copy.rows import copy_memory
 from gondwana.memory.kinds import DeviceKind
 from gondwana.memory.pointer import GlobalPtr
 
@@ -98,7 +99,8 @@ class Place:
     @property
     def contiguous(self) -> bool:
         """Whether the elements lie without gaps, last axis fastest."""
-        return self.strides == contiguous_strides(self.shape, self.dtype.itemsize) or self.count <= 1
+        wanted = contiguous_strides(self.shape, self.dtype.itemsize)
+        return all(n == 1 or s == w for n, s, w in zip(self.shape, self.strides, wanted, strict=True))
 
     @property
     def owner(self) -> int | None:
@@ -142,11 +144,33 @@ class Place:
         """
         memory, pointer = self.memory, self.pointer
         if memory is not None:
-            memory = memory[tuple(slice(first, first + count) for first, count in zip(starts, shape, strict=True))]
+            box: list[Any] = [slice(first, first + count) for first, count in zip(starts, shape, strict=True)]
+            memory = memory[(*box, ...)]  # without the dots a box of no axes would be a number
         if pointer is not None:
             start = pointer.offset + sum(map(operator.mul, starts, self.strides))
             pointer = GlobalPtr(pointer.segment, pointer.rank, start, self.dtype)
         return Place(pointer, memory, self.dtype, shape, self.strides)
+
+    def load(self) -> npt.NDArray[Any]:
+        """Return the elements, from memory in reach; maybe the memory itself. Local."""
+        assert self.memory is not None
+        return self.memory
+
+    def store(self, data: npt.NDArray[Any]) -> None:
+        """Set the elements, in memory in reach, from others of the same shape. Local."""
+        assert self.memory is not None
+        copy_memory(data, self.memory)
+
+    def of_bytes(self) -> Place:
+        """Return the same elements as bytes, with one more axis. Local."""
+        byte = np.dtype(np.uint8)
+        memory = None if self.memory is None else self.memory[..., None].view(byte)
+        pointer = None if self.pointer is None else self.pointer.cast(byte)
+        return Place(pointer, memory, byte, (*self.shape, self.dtype.itemsize), (*self.strides, 1))
+
+    def offsets(self) -> list[int] | None:
+        """Bytes from the first element to each chunk, if the place consists of chunks at any distances."""
+        return None
 
     def __repr__(self) -> str:
         where = "private memory" if self.pointer is None else repr(self.pointer)
@@ -222,6 +246,16 @@ def pair(src: End, dst: End, n: int | None) -> tuple[Place, Place]:
         target = Place.at(cast(GlobalPtr, dst), shape)
     if source.shape != target.shape:
         raise UsageError(f"a copy from shape {source.shape} to shape {target.shape}: make them equal")
+    check_fit(source, target)
+    return source, target
+
+
+def check_fit(source: Place, target: Place) -> None:
+    """Raise if elements of one end cannot become those of the other. Local.
+
+    Raises:
+        UsageError: their dtypes differ, or the target is read-only.
+    """
     if source.dtype != target.dtype:
         raise UsageError(
             f"a copy from elements of {source.dtype} to elements of {target.dtype}: make them equal, by "
@@ -229,7 +263,6 @@ def pair(src: End, dst: End, n: int | None) -> tuple[Place, Place]:
         )
     if target.memory is not None and not target.memory.flags.writeable:
         raise UsageError("a copy into an array that is read-only")
-    return source, target
 
 
 def contiguous_strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:

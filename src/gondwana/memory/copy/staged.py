@@ -6,8 +6,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 
-import numpy as np
-
 from gondwana.memory.copy import staging
 from gondwana.memory.copy.hops import hop, is_hop
 from gondwana.memory.copy.places import AWAY, WINDOW, Place
@@ -30,7 +28,7 @@ def staged(source: Place, target: Place) -> tuple[Future[None], Future[None]]:
         The futures of operation completion and of source completion.
     """
     if source.dtype.itemsize > SLOT:
-        source, target = _of_bytes(source), _of_bytes(target)
+        source, target = source.of_bytes(), target.of_bytes()
     boxes = list(pieces(source.shape, source.dtype.itemsize, SLOT))
     left = len(boxes)
     read: Promise[None] = Promise()
@@ -94,11 +92,3 @@ def _through(pool: Pool, source: Place, target: Place, when_read: Callable[[], N
         yield step(between, target)
     finally:
         slot.give_back()
-
-
-def _of_bytes(place: Place) -> Place:
-    """The same bytes, with one more axis: for elements that are larger than a slot."""
-    memory = None if place.memory is None else place.memory[..., None].view(np.uint8)
-    pointer = None if place.pointer is None else place.pointer.cast(np.uint8)
-    shape, strides = (*place.shape, place.dtype.itemsize), (*place.strides, 1)
-    return Place(pointer, memory, np.dtype(np.uint8), shape, strides)

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from gondwana.errors import UsageError
 from gondwana.memory.copy import engine
 from gondwana.memory.copy import notify as notices
+from gondwana.memory.copy.indexed import Indexed
 from gondwana.memory.copy.paths import DIRECT, state
-from gondwana.memory.copy.places import End, pair
+from gondwana.memory.copy.places import End, Place, check_fit, pair
 from gondwana.memory.copy.transfer import COMPLETE, Following, Transfer
 from gondwana.memory.futures import DONE, Future, ready
 from gondwana.memory.pointer import GlobalPtr
@@ -53,7 +54,10 @@ def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | N
     """
     if notify is None and state.plain and _copied_near(src, dst, n):
         return COMPLETE
-    source, target = pair(src, dst, n)
+    return _start(*pair(src, dst, n), notify)
+
+
+def _start(source: Place, target: Place, notify: notices.Notify | None) -> Transfer:
     if notify is not None:
         notices.check(notify, target)
     call = notify if isinstance(notify, tuple) else None
@@ -64,6 +68,44 @@ def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | N
         return Transfer(started.operation, started.source)
     remote: Future[None] = started.operation.then(lambda _: notices.tell(notify, target))
     return Transfer(started.operation, started.source, remote)
+
+
+def copy_indexed(
+    src: GlobalPtr | npt.NDArray[Any],
+    src_indices: npt.ArrayLike,
+    dst: GlobalPtr | npt.NDArray[Any],
+    dst_indices: npt.ArrayLike,
+    length: int = 1,
+    *,
+    notify: notices.Notify | None = None,
+) -> Transfer:
+    """Start to copy chunks of equal length: the i-th of the source becomes the i-th of the destination. Local.
+
+    Internal progress; does not wait. Ends, completions, ordering and errors as for `copy`. Chunks of the destination
+    must not overlap anything; those of the source may overlap each other.
+
+    Args:
+        src: a global pointer, or an ndarray of one axis.
+        src_indices: of the first element of each chunk, counted in elements from `src`.
+        dst: the same.
+        dst_indices: as many as `src_indices`.
+        length: elements of a chunk.
+        notify: as for `copy`.
+
+    Example:
+        >>> import gondwana as gw
+        >>> import numpy as np
+        >>> there = gw.Segment(gw.world, 64).pointer(dtype=int)
+        >>> gw.copy_indexed(np.arange(10, 18), [0, 4], there, [6, 0], length=2).wait()
+        >>> there.local(8).tolist()
+        [14, 15, 0, 0, 0, 0, 10, 11]
+    """
+    source, target = Indexed.within(src, src_indices, length), Indexed.within(dst, dst_indices, length)
+    if source.shape != target.shape:
+        counts = source.shape[0], target.shape[0]
+        raise UsageError("{} indices of the source and {} of the destination: make them equal".format(*counts))
+    check_fit(source, target)
+    return _start(source, target, notify)
 
 
 def put(value: Any, ptr: GlobalPtr) -> Future[None]:

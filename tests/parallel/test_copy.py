@@ -1,0 +1,131 @@
+"""`copy`, `put` and `get` on 1, 2, 3, 4 and 6 ranks: one job each, every check a test of its own.
+
+GONDWANA_RANKS_PER_NODE makes the ranks of one machine believe in several nodes; GONDWANA_DEBUG_COPY has every copy
+start late and in another order, so that nothing can rely on more than it is promised.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+PROGRAM = Path(__file__).parent / "programs" / "copy_checks.py"
+JOBS = {
+    "1rank": (1, {}),
+    "2ranks": (2, {}),
+    "3ranks-late": (3, {"GONDWANA_DEBUG_COPY": "6"}),
+    "3ranks-1pernode": (3, {"GONDWANA_RANKS_PER_NODE": "1"}),
+    "4ranks-2pernode-late": (4, {"GONDWANA_RANKS_PER_NODE": "2", "GONDWANA_DEBUG_COPY": "3"}),
+    "6ranks": (6, {"GONDWANA_FAKE_DEVICE_SEED": "7"}),
+}
+
+
+def check_names() -> list[str]:
+    """The checks by name: importing the program would start MPI here."""
+    lines = PROGRAM.read_text(encoding="utf-8").splitlines()
+    return [line[4 : line.index("(")] for line in lines if line.startswith("def check_")]
+
+
+@functools.cache
+def reports(job: str, python: str = sys.executable) -> dict[str, list[str]]:
+    """Run all checks of a job once."""
+    ranks, variables = JOBS[job]
+    outcome = jobs.run_ranks(ranks, PROGRAM, "--ranks", str(ranks), python=python, timeout=150, variables=variables)
+    assert outcome.status == 0, str(outcome)
+    lines = [json.loads(line) for line in outcome.stdout.splitlines() if line.startswith('{"check"')]
+    return {line["check"]: line["problems"] for line in lines}
+
+
+@pytest.mark.parametrize("name", check_names())
+@pytest.mark.parametrize("job", JOBS)
+def test_copy(job: str, name: str) -> None:
+    problems = reports(job)[name]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("name", check_names())
+def test_copy_with_mpich(name: str, mpich_python: Path) -> None:
+    problems = reports("3ranks-1pernode", str(mpich_python))[name]
+    assert not problems, "\n".join(problems)
+
+
+def notify_a_function_that_fails() -> None:
+    import numpy as np
+
+    import gondwana as gw
+
+    def fail(word: str) -> None:
+        raise ValueError(f"cannot use what has come: {word}")
+
+    there = gw.Segment(gw.world, 8).pointer(1, float)
+    if gw.world.rank == 0:
+        gw.copy(np.ones(1), there, notify=(fail, "ones")).wait()
+    gw.quiesce(gw.world)
+    gw.world.barrier()
+
+
+@pytest.mark.parametrize("per_node", ["1", "2"])
+def test_a_notification_that_fails_ends_the_job(per_node: str) -> None:
+    outcome = jobs.run_ranks(2, notify_a_function_that_fails, variables={"GONDWANA_RANKS_PER_NODE": per_node})
+    assert outcome.status != 0
+    assert "cannot use what has come: ones" in outcome.stderr
+
+
+def copy_without_waiting() -> None:
+    """What programs may not do, and what they get then."""
+    import numpy as np
+
+    import gondwana as gw
+
+    segment = gw.Segment(gw.world, 1 << 16)
+    here, there = np.full(1000, 3.0), segment.pointer(dtype=float)
+    early = gw.copy(here, there)
+    print("read early:", bool((there.local(1000) == 3.0).all()))
+    here[:] = 7.0
+    early.wait()
+    print("source changed early:", bool((there.local(1000) == 3.0).all()))
+    here[:] = 5.0
+    late = gw.copy(here, there)
+    late.source.wait()
+    here[:] = 0.0
+    late.wait()
+    print("as promised:", bool((there.local(1000) == 5.0).all()))
+    order = []
+    for number in range(40):
+        gw.put(number, segment.pointer(dtype=int) + number).add_done_callback(lambda _, n=number: order.append(n))
+    while len(order) < 40:
+        gw.progress()
+    print("in order:", order == sorted(order))
+
+
+def test_late_copies_reveal_who_does_not_wait() -> None:
+    usual = jobs.run_ranks(1, copy_without_waiting)
+    assert usual.stdout.splitlines() == [
+        "read early: True", "source changed early: True", "as promised: True", "in order: True",
+    ]  # fmt: skip
+    late = jobs.run_ranks(1, copy_without_waiting, variables={"GONDWANA_DEBUG_COPY": "9"})
+    assert late.stdout.splitlines() == [
+        "read early: False", "source changed early: False", "as promised: True", "in order: False",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"GONDWANA_COPY_PATH": "nonsense"}, "GONDWANA_COPY_PATH: a path of copies called 'nonsense'"),
+        ({"GONDWANA_COPY_PATH": "driver"}, "the path driver is forced (by paths.force or GONDWANA_COPY_PATH)"),
+        ({"GONDWANA_DEBUG_COPY": "much"}, "GONDWANA_DEBUG_COPY='much'"),
+    ],
+)
+def test_the_environment_is_obeyed_or_refused(variables: dict[str, str], message: str) -> None:
+    outcome = jobs.run_ranks(1, copy_without_waiting, variables=variables)
+    assert outcome.status != 0
+    assert message in outcome.stderr
