@@ -12,6 +12,8 @@ from gondwana.arrays.base import DomainArray, Position
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import ArraySpec, Described, dtype_name, intern
+from gondwana.memory.copy.places import Place
+from gondwana.memory.copy.verbs import copy
 from gondwana.memory.pointer import GlobalPtr
 
 MemoryOrder: TypeAlias = Literal["C", "F"]
@@ -74,6 +76,10 @@ class Array(DomainArray):
         offset = pointer.offset + self._data.ctypes.data - address
         return GlobalPtr(pointer.segment, pointer.rank, offset, self.dtype)
 
+    def __gondwana_place__(self) -> Place:
+        """Where the elements are, for `gw.copy`."""
+        return Place.of(self._data, None if self._anchor is None else self.pointer)
+
     @classmethod
     def empty(cls, domain: RectDomain, dtype: npt.DTypeLike = float, *, order: MemoryOrder = "C") -> Array:
         """Return an array with undefined elements. Local.
@@ -135,25 +141,17 @@ class Array(DomainArray):
         """Return a contiguous array of its own with the same elements and memory order. Local."""
         return Array(self._data.copy("K"), self._domain)
 
-    def copy_from(self, other: Array) -> None:
-        """Copy the elements at the points that both arrays have. Local.
-
-        This is Titanium's array copy: the intersection of the two index domains decides what moves, values are cast to
-        the dtype of this array.
-
-        Args:
-            other: an array of the same number of axes; may share memory with this one.
-
-        Example:
-            >>> import gondwana as gw
-            >>> a = gw.Array.zeros(gw.RectDomain(0, 6))
-            >>> a.copy_from(gw.Array.full(gw.RectDomain(4, 9), 1.0))
-            >>> a.numpy().tolist()
-            [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]
-        """
+    def copy_from(self, other: DomainArray) -> None:
+        """Copy the elements at the points that both arrays have, blocking: see `DomainArray.copy_from`. Local."""
         common = self._domain & other.domain
-        if not common.is_empty:
-            np.copyto(self.restrict(common)._data, other.restrict(common)._data, casting="same_kind")
+        if common.is_empty:
+            return
+        target, source = self.restrict(common), other.restrict(common)
+        if not isinstance(source, Array) and source.dtype == target.dtype:
+            copy(source, target).wait()
+            return
+        here = source if isinstance(source, Array) else source.copy()
+        np.copyto(target._data, here._data, casting="same_kind")
 
     def fill(self, value: Any) -> None:
         """Set all elements to one value. Local."""

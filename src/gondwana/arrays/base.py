@@ -11,9 +11,14 @@ import numpy as np
 from gondwana.domains import Offset, PointLike, RectDomain, as_point
 from gondwana.domains.point import as_integer
 from gondwana.errors import UsageError
+from gondwana.memory.copy.notify import Notify
+from gondwana.memory.copy.places import Place
+from gondwana.memory.copy.transfer import Transfer
+from gondwana.memory.copy.verbs import copy
 from gondwana.memory.pointer import GlobalPtr
 
 if TYPE_CHECKING:
+    from gondwana.arrays.array import Array
     from gondwana.arrays.reference import ArrayReference
 
 Slice: TypeAlias = slice
@@ -61,6 +66,10 @@ class DomainArray(ABC):
         from gondwana.arrays.reference import ArrayReference
 
         return ArrayReference(self.pointer, self._domain, self.strides)
+
+    def __gondwana_place__(self) -> Place:
+        """Where the elements are, for `gw.copy`."""
+        return Place(self.pointer, None, self.dtype, self.shape, self.strides)
 
     @property
     def domain(self) -> RectDomain:
@@ -149,6 +158,58 @@ class DomainArray(ABC):
         if domain.shape != self.shape:
             raise UsageError(f"project({divisor!r}) would put several elements of {self._domain!r} on one point")
         return self._like(self._data, domain)
+
+    @abstractmethod
+    def copy(self) -> Array:
+        """Return an array of its own with the same elements and memory order, in private memory. Blocks."""
+
+    @abstractmethod
+    def fill(self, value: Any) -> None:
+        """Set all elements to one value. Blocks."""
+
+    @abstractmethod
+    def copy_from(self, other: DomainArray) -> None:
+        """Copy the elements at the points that both arrays have. Blocks until they are here, wherever that is.
+
+        This is Titanium's array copy: the intersection of the two index domains decides what moves, values are cast to
+        the dtype of this array. One-sided: neither the rank that holds this array nor that of the other takes part.
+
+        Args:
+            other: an array of the same number of axes, anywhere; may share memory with this one.
+
+        Example:
+            >>> import gondwana as gw
+            >>> a = gw.Array.zeros(gw.RectDomain(0, 6))
+            >>> a.copy_from(gw.Array.full(gw.RectDomain(4, 9), 1.0))
+            >>> a.numpy().tolist()
+            [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]
+        """
+
+    def copy_from_async(self, other: DomainArray, *, notify: Notify | None = None) -> Transfer:
+        """Start to copy the elements at the points that both arrays have. Local; internal progress; does not wait.
+
+        The same as `gw.copy` of the common part: values are not cast, and the arrays must not share memory.
+
+        Args:
+            other: an array of the same number of axes and dtype, anywhere. Leave it unchanged until `.source` of the
+                result is done.
+            notify: whom to tell when the elements have arrived, also if there are none: a `gw.Signal`, which is raised
+                at the rank that holds this array, or `(function, *arguments)`, which runs there.
+
+        Returns:
+            The future of operation completion, with the futures `source` and `remote`: see `gw.copy`.
+
+        Raises:
+            UsageError: the dtypes differ.
+
+        Example:
+            >>> import gondwana as gw
+            >>> T, arrived = gw.zeros(gw.RectDomain(0, 8), ghost=1), gw.Signal(gw.world)
+            >>> sent = T.block(gw.world.rank).copy_from_async(gw.Array.full(T.owned, 1.0), notify=arrived)
+            >>> arrived.wait()
+        """
+        common = self._domain & other.domain
+        return copy(other.restrict(common), self.restrict(common), notify=notify)
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, RectDomain):

@@ -15,6 +15,7 @@ from gondwana.arrays.layout import Layout, best_grid
 from gondwana.domains import PointLike, RectDomain
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import DTYPES
+from gondwana.memory.kinds import MemoryKind, host
 from gondwana.world import Team, world
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ def empty(
     periodic: bool | Sequence[bool] = False,
     grid: Sequence[int] | None = None,
     order: MemoryOrder = "C",
+    kind: MemoryKind = host,
     team: Team = world,
 ) -> GlobalArray:
     """Return a global array whose elements are to be set. Collective over team; blocks.
@@ -40,6 +42,7 @@ def empty(
         grid: blocks along each axis, their product the number of ranks; default: the grid that moves least, the
             contiguous axis cut last.
         order: "C" (last axis contiguous) or "F" (first axis contiguous).
+        kind: where this rank's block lies; may differ from rank to rank.
         team: the ranks that share it.
 
     Returns:
@@ -55,16 +58,17 @@ def empty(
         ((1, 1, 1), 4096)
     """
     box = domain if isinstance(domain, RectDomain) else RectDomain.from_shape(domain)
-    kind = np.dtype(dtype)
+    element = np.dtype(dtype)
     if not box.is_dense:
         raise UsageError(
             f"a global array lives on a dense domain, not on {box!r}: divide its coordinates by the stride"
         )
     if box.is_empty:
         raise UsageError(f"a global array needs at least one cell, {box!r} has none")
-    if kind.name not in DTYPES or not kind.isnative:
+    if element.name not in DTYPES or not element.isnative:
         raise UsageError(
-            f"a global array of dtype {kind} is not possible: use a native bool, integer, float32, float64 or complex"
+            f"a global array of dtype {element} is not possible: use a native bool, integer, float32, float64 or "
+            "complex"
         )
     if order not in ("C", "F"):
         raise UsageError(f'order={order!r}: the orders are "C" and "F"')
@@ -78,7 +82,7 @@ def empty(
             f"grid={blocks} has {math.prod(blocks)} blocks for {team.size} ranks: "
             "give positive numbers whose product is the number of ranks, or leave it out"
         )
-    return GlobalArray(Layout(box, blocks, widths, closed, order), kind, team)
+    return GlobalArray(Layout(box, blocks, widths, closed, order), element, team, kind)
 
 
 def zeros(domain: RectDomain | PointLike, dtype: npt.DTypeLike = float, **options: Any) -> GlobalArray:
@@ -108,10 +112,11 @@ def zeros_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> Global
     """Return a global array of zeros with the division of another one. Collective over its team; blocks.
 
     Args:
-        other: gives domain, grid, ghosts, periodicity, order and team.
+        other: gives domain, grid, ghosts, periodicity, order, kind of memory and team.
         dtype: default: that of `other`.
     """
-    return GlobalArray(other.layout, other.dtype if dtype is None else np.dtype(dtype), other.team)
+    element = other.dtype if dtype is None else np.dtype(dtype)
+    return GlobalArray(other.layout, element, other.team, other.kind)
 
 
 def from_numpy(data: npt.ArrayLike, domain: RectDomain | None = None, **options: Any) -> GlobalArray:
@@ -129,7 +134,7 @@ def from_numpy(data: npt.ArrayLike, domain: RectDomain | None = None, **options:
     """
     source = Array(np.asarray(data), domain)
     array = empty(source.domain, source.dtype, **options)
-    array.local.copy_from(source)
+    array.block(array.team.rank).copy_from(source)
     return array
 
 

@@ -14,6 +14,7 @@ from gondwana.arrays.remote import RemoteArray
 from gondwana.domains import IndexSet, RectDomain
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import Described
+from gondwana.memory.kinds import MemoryKind, host
 from gondwana.memory.segment import Segment
 from gondwana.world import Team, wait_all
 
@@ -29,7 +30,8 @@ class GlobalArray:
 
     Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` (collective over team); everything but `exchange` and
     `to_numpy` is local. Coordinates are global on every rank: `T.local[p]` and `T.block(rank)[p]` mean the same cell p
-    where both hold it. Blocks live in memory that the ranks of a node share.
+    where both hold it. Blocks live in memory that the ranks of a node share, or in that of devices; every rank can read
+    and write the blocks of all others one-sidedly.
 
     Kernels take a global array for its local part.
 
@@ -42,11 +44,12 @@ class GlobalArray:
         True
     """
 
-    def __init__(self, layout: Layout, dtype: np.dtype[Any], team: Team) -> None:
+    def __init__(self, layout: Layout, dtype: np.dtype[Any], team: Team, kind: MemoryKind = host) -> None:
         self.layout = layout
         self.dtype = dtype
         self.team = team
-        self._segment = Segment(team, layout.held(team.rank).size * dtype.itemsize)
+        self.kind = kind
+        self._segment = Segment(team, layout.held(team.rank).size * dtype.itemsize, kind)
         self._blocks: dict[int, Array | RemoteArray] = {}
         self.exchanges: dict[tuple[int | bool, ...], Exchange] = {}
 
@@ -80,6 +83,11 @@ class GlobalArray:
         """Number of axes."""
         return self.layout.domain.ndim
 
+    @property
+    def in_host_memory(self) -> bool:
+        """Whether the blocks of all ranks lie in host memory."""
+        return all(self._segment.kind_of(rank).host for rank in range(self.team.size))
+
     @functools.cached_property
     def owned(self) -> RectDomain:
         """The cells of this rank, perhaps none."""
@@ -101,11 +109,16 @@ class GlobalArray:
 
     @functools.cached_property
     def local(self) -> Array:
-        """This rank's cells with the ghosts around them."""
+        """This rank's cells with the ghosts around them, in host memory.
+
+        Raises:
+            UsageError: they are in other memory.
+        """
         block = self.block(self.team.rank)
         if not isinstance(block, Array):
             raise UsageError(
-                f"the local block of {self!r}: the processor does not reach it; use block({self.team.rank})"
+                f"the processor cannot reach cells in {self.kind.name} memory: move them by "
+                "block(rank).copy_from(array) and block(rank).copy()"
             )
         return block
 
@@ -134,7 +147,7 @@ class GlobalArray:
 
     def fill(self, value: Any) -> None:
         """Set this rank's cells and its ghosts to one value. Local."""
-        self.local.fill(value)
+        self.block(self.team.rank).fill(value)
 
     def exchange(self, *, corners: bool = False) -> Exchange:
         """Start to fill the ghosts from the cells of the neighbours. Collective over team; does not wait.
@@ -162,7 +175,8 @@ class GlobalArray:
                 f"root={root!r}: the ranks of {self.team.name} are 0 to {self.team.size - 1}, or None for all"
             )
         receivers = range(self.team.size) if root is None else (root,)
-        mine = np.ascontiguousarray(self.local.restrict(self.owned).numpy())
+        owned = self.block(self.team.rank).restrict(self.owned)
+        mine = np.ascontiguousarray((owned if isinstance(owned, Array) else owned.copy()).numpy())
         sends = [self.team.Isend(mine, rank, _GATHER_TAG) for rank in receivers if mine.size]
         whole = self._receive() if self.team.rank in receivers else None
         wait_all(sends)
@@ -199,5 +213,5 @@ class GlobalArray:
     def __repr__(self) -> str:
         return (
             f"GlobalArray({self.dtype}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
-            f"periodic={self.periodic}, order={self.order!r}, {self.team.name})"
+            f"periodic={self.periodic}, order={self.order!r}, kind={self.kind!r}, {self.team.name})"
         )

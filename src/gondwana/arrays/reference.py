@@ -5,14 +5,13 @@ from __future__ import annotations
 import pickle
 from dataclasses import dataclass
 
-import numpy as np
-
 from gondwana.arrays.array import Array, MemoryOrder, in_segment
 from gondwana.arrays.base import DomainArray
 from gondwana.arrays.remote import RemoteArray
 from gondwana.arrays.strided import Strided, contiguous
 from gondwana.domains import PointLike, RectDomain
 from gondwana.errors import UsageError
+from gondwana.memory.copy.places import strided
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.world import Team, world
 
@@ -47,15 +46,10 @@ class ArrayReference:
         Raises:
             UsageError: an element is not inside the segment, or there is not one stride for each axis.
         """
-        if len(self.strides) != self.domain.ndim:
-            raise UsageError(f"{self!r}: give one stride for each of the {self.domain.ndim} axes")
-        elements = Strided(self.pointer, self.domain.shape, self.strides)
-        elements.check()
-        if not self.pointer.is_local:
-            return RemoteArray(elements, self.domain)
-        memory = self.pointer.segment.view(self.pointer.rank)
-        data = np.ndarray(elements.shape, elements.dtype, memory.data, self.pointer.offset, self.strides)
-        return in_segment(self.pointer, data, self.domain)
+        place = strided(self.pointer, self.domain.shape, self.strides)
+        if place.memory is None:
+            return RemoteArray(Strided(self.pointer, place.shape, place.strides), self.domain)
+        return in_segment(self.pointer, place.memory, self.domain)
 
 
 def array_at(pointer: GlobalPtr, domain: RectDomain | PointLike, *, order: MemoryOrder = "C") -> Array | RemoteArray:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, final
 
+import numpy as np
+
+from gondwana.arrays.array import Array, plain
 from gondwana.arrays.base import DomainArray, Position
 from gondwana.arrays.strided import Strided
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
+from gondwana.memory.copy.verbs import copy, get, put
 from gondwana.memory.pointer import GlobalPtr
 
 
@@ -42,8 +46,42 @@ class RemoteArray(DomainArray):
         """Where the first element lies: rank, kind of memory, offset."""
         return self._data.pointer
 
+    def copy(self) -> Array:
+        """Return an array of its own with the same elements and memory order, in private memory. Blocks: a get."""
+        fortran = self.ndim > 1 and abs(self.strides[0]) < abs(self.strides[-1])
+        here = Array.empty(self._domain, self.dtype, order="F" if fortran else "C")
+        copy(self, here).wait()
+        return here
+
+    def copy_from(self, other: DomainArray) -> None:
+        """Copy the elements at the points that both arrays have: see `DomainArray.copy_from`. Blocks: a put."""
+        common = self._domain & other.domain
+        if common.is_empty:
+            return
+        target, source = self.restrict(common), other.restrict(common)
+        if source.dtype != target.dtype or target._may_overlap(source):
+            source = Array(source.copy().numpy().astype(target.dtype, casting="same_kind", copy=False), common)
+        copy(source, target).wait()
+
+    def fill(self, value: Any) -> None:
+        """Set all elements to one value. Blocks: a put of as many elements."""
+        copy(np.full(self.shape, value, self.dtype), self).wait()
+
+    def _may_overlap(self, other: DomainArray) -> bool:
+        if isinstance(other, Array):
+            return False
+        mine, theirs = self.pointer, other.pointer
+        return mine.segment is theirs.segment and mine.rank == theirs.rank
+
     def _element(self, position: Position) -> Any:
-        raise UsageError(self._out_of_reach("an index"))
+        return plain(self.dtype.type(get(self._data[position].pointer).result()))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        position = self._position(index)
+        if all(isinstance(part, int) for part in position):
+            put(value, self._data[position].pointer).wait()
+        else:
+            self._view(position).fill(value)
 
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise UsageError(self._out_of_reach("NumPy"))
@@ -63,6 +101,9 @@ class RemoteArray(DomainArray):
             f"{who} cannot take {self!r}: its elements are {place}; fetch them by copy(), work on that Array, and send "
             "results back by copy_from()"
         )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled: send its reference(), or its elements by copy()")
 
     def __repr__(self) -> str:
         return f"RemoteArray({self.dtype}, {self._domain!r}, rank {self.pointer.rank}, {self.pointer.kind.name})"

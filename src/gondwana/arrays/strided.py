@@ -11,7 +11,6 @@ import numpy as np
 
 from gondwana.arrays.array import MemoryOrder
 from gondwana.arrays.base import Position
-from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
 
 
@@ -65,24 +64,6 @@ class Strided:
     def transpose(self, axes: Sequence[int]) -> Strided:
         """The same elements with the axes in another order."""
         return Strided(self.pointer, tuple(self.shape[i] for i in axes), tuple(self.strides[i] for i in axes))
-
-    def check(self) -> None:
-        """Raise if an element is not inside the segment. Local.
-
-        Raises:
-            UsageError: one is not.
-        """
-        if self.size == 0:
-            return
-        reaches = [(count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True)]
-        first = self.pointer.offset + sum(min(reach, 0) for reach in reaches)
-        end = self.pointer.offset + sum(max(reach, 0) for reach in reaches) + self.dtype.itemsize
-        held = self.pointer.segment.nbytes_of(self.pointer.rank)
-        if first < 0 or end > held:
-            raise UsageError(
-                f"elements of shape {self.shape} from {self.pointer!r} on take the bytes {first} to {end}: "
-                f"that rank's part of the segment has {held} bytes"
-            )
 
 
 def contiguous(shape: tuple[int, ...], itemsize: int, order: MemoryOrder) -> tuple[int, ...]:
