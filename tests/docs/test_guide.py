@@ -17,6 +17,7 @@ PAGES = (
     "compiled-communication.md",
     "completion-and-progress.md",
     "domains.md",
+    "ghosts-by-hand.md",
     "kernels.md",
     "output.md",
     "remote-calls.md",
