@@ -13,6 +13,7 @@ PAGES = (
     "arrays.md",
     "coming-from/julia.md",
     "coming-from/mpi4py.md",
+    "coming-from/titanium.md",
     "coming-from/upcxx.md",
     "compiled-communication.md",
     "completion-and-progress.md",
