@@ -38,10 +38,13 @@ def after(looks: int, act: Callable[[], None]) -> Future[None]:
 def _look() -> bool:
     if not _waiting:
         return False
-    for late in _waiting:
+    looked_at = list(_waiting)
+    for late in looked_at:
         late.looks -= 1
-    due = [late for late in _waiting if late.looks < 0]
-    _waiting[:] = [late for late in _waiting if late.looks >= 0]
+    # Another thread may add to the list meanwhile.
+    del _waiting[: len(looked_at)]
+    _waiting.extend(late for late in looked_at if late.looks >= 0)
+    due = [late for late in looked_at if late.looks < 0]
     for late in due:
         try:
             late.act()

@@ -456,6 +456,22 @@ def check_who_can_write_while_the_owner_does_nothing():
     world.barrier()
 
 
+def check_a_progress_thread_serves_copies():
+    device, flag = gw.Segment(world, SLOT * 9, gw.fake_device), gw.Segment(world, 8)
+    last = RANKS - 1
+    world.barrier()
+    if last == ME:
+        with gw.progress_thread():
+            while not flag.view(ME)[0] and RANKS > 1:
+                time.sleep(1e-3)
+    if ME == 0:
+        data = pattern("thread", 0, SLOT * 9)
+        gw.copy(data, device.pointer(last)).wait()
+        assert (gw.get(device.pointer(last), data.size).result() == data).all()
+        gw.put(1, flag.pointer(last)).wait()
+    world.barrier()
+
+
 def check_elements_larger_than_a_slot():
     dtype = np.dtype([("id", "i8"), ("data", "u1", SLOT)])
     right = (ME + 1) % RANKS

@@ -30,13 +30,11 @@ def staged(source: Place, target: Place) -> tuple[Future[None], Future[None]]:
     if source.dtype.itemsize > SLOT:
         source, target = source.of_bytes(), target.of_bytes()
     boxes = list(pieces(source.shape, source.dtype.itemsize, SLOT))
-    left = len(boxes)
+    unread = reversed(range(len(boxes)))
     read: Promise[None] = Promise()
 
     def one_read() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
+        if next(unread) == 0:
             read.set_result(None)
 
     queue = iter(boxes)

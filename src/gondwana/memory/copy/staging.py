@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Any
@@ -52,21 +53,25 @@ class Pool:
         self.segment = segment
         self._free = list(range(first, first + count))
         self._waiting: deque[Promise[Slot]] = deque()
+        self._lock = threading.Lock()  # a progress thread may go on with copies of this one
 
     def take(self) -> Future[Slot]:
         """Return the future of a slot. Local; does not wait."""
-        if self._free:
-            return ready(Slot(self, self._free.pop()))
-        promise: Promise[Slot] = Promise()
-        self._waiting.append(promise)
+        with self._lock:
+            if self._free:
+                return ready(Slot(self, self._free.pop()))
+            promise: Promise[Slot] = Promise()
+            self._waiting.append(promise)
         return promise.future
 
     def give_back(self, number: int) -> None:
         """Take a slot back, and hand it to who waits longest. Local."""
-        if self._waiting:
-            self._waiting.popleft().set_result(Slot(self, number))
-        else:
-            self._free.append(number)
+        with self._lock:
+            if not self._waiting:
+                self._free.append(number)
+                return
+            promise = self._waiting.popleft()
+        promise.set_result(Slot(self, number))
 
 
 class _Pools:
