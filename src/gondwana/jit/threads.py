@@ -11,10 +11,10 @@ import ctypes
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.jit.native import Native
+from gondwana.world import cores
 
 LINE = 128
 """Bytes between things that different threads write."""
@@ -23,7 +23,6 @@ FLUSH_SUBNORMALS = 1
 _SPINS = 2000
 _worker = Native("gondwana.jit.native_pool", "worker", 2)
 _run = Native("gondwana.jit.native_pool", "run", 6)
-_LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "SLURM_TASKS_PER_NODE")
 
 
 @dataclass
@@ -37,7 +36,7 @@ class _Pool:
     def __post_init__(self) -> None:
         self._memory = ctypes.create_string_buffer(LINE * (self.size + 5))
         self.address = -(-ctypes.addressof(self._memory) // LINE) * LINE
-        ctypes.c_int64.from_address(self.address + 3 * LINE).value = 0 if crowded(self.size) else _SPINS
+        ctypes.c_int64.from_address(self.address + 3 * LINE).value = 0 if cores.crowded(self.size) else _SPINS
         self.run = _run.call
         work = _worker.call if self.size > 1 else None
         for thread in range(1, self.size):
@@ -68,7 +67,7 @@ def threads() -> int:
         return _wanted
     named = os.environ.get("GONDWANA_THREADS")
     if named is None:
-        return max(1, len(os.sched_getaffinity(0)) // _local_ranks())
+        return max(1, len(cores.own()) // cores.ranks())
     if not named.isdecimal() or int(named) < 1:
         raise UsageError(f"GONDWANA_THREADS is {named!r}: give a whole number of threads, 1 or more")
     return int(named)
@@ -95,11 +94,6 @@ def set_threads(count: int) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise UsageError(f"set_threads({count!r}): give a whole number of threads, 1 or more")
     _wanted = count
-
-
-def crowded(count: int = 1) -> bool:
-    """Tell whether several ranks of `count` threads each outnumber the cores: who waits should yield at once. Local."""
-    return count * _local_ranks() > len(os.sched_getaffinity(0)) and _local_ranks() > 1
 
 
 def run(function: int, block: int, count: int, flags: int) -> None:
@@ -134,12 +128,3 @@ def _after_fork() -> None:
 
 atexit.register(_stop)
 os.register_at_fork(after_in_child=_after_fork)
-
-
-def _local_ranks() -> int:
-    """How many ranks share this node, as the launcher says."""
-    for name in _LOCAL_RANKS:
-        digits: Any = os.environ.get(name, "").partition("(")[0]
-        if digits.isdecimal() and int(digits) > 0:
-            return int(digits)
-    return 1

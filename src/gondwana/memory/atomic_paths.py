@@ -16,7 +16,6 @@ from gondwana.errors import UsageError
 from gondwana.jit.native import Native
 from gondwana.memory.futures import DONE, Future, Polled, ready
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.memory.segment import TABLE_HEAD
 from gondwana.world import BAND, BOR, BXOR, MAX, MIN, PROD, SUM, Op
 from gondwana.world.windows import Epoch, Window
 
@@ -53,7 +52,7 @@ class Processor:
 
     def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
         """Do it now."""
-        base = int(target.segment.table[TABLE_HEAD + target.rank])
+        base = target.segment.bases[target.rank]
         if base == 0:
             raise UsageError(f"{target!r} is not in host memory of this node, where this domain works")
         to_bits = self._to_bits

@@ -30,13 +30,14 @@ class Future(Generic[T]):
         5
     """
 
-    __slots__ = ("__weakref__", "_calls", "_done", "_error", "_value")
+    __slots__ = ("__weakref__", "_calls", "_done", "_error", "_hook", "_value")
 
     def __init__(self) -> None:
         self._done = False
         self._value: T | None = None
         self._error: BaseException | None = None
         self._calls: list[Callable[[Future[T]], None]] = []
+        self._hook: Callable[[Future[T]], None] | None = None
 
     def done(self) -> bool:
         """Tell whether the result, or an error, is there. Local; no progress."""
@@ -97,6 +98,13 @@ class Future(Generic[T]):
         else:
             self._calls.append(call)
 
+    def at_once(self, call: Callable[[Future[T]], None]) -> None:
+        """Have the library's own `call(future)` run the moment it is ready, in internal progress too. Local."""
+        if self.done():
+            call(self)
+        else:
+            self._hook = call
+
     def _what(self) -> str:
         return "a future"
 
@@ -104,6 +112,9 @@ class Future(Generic[T]):
         if self._done:
             raise RuntimeError("this future has a result already")
         self._value, self._error, self._done = value, error, True
+        hook, self._hook = self._hook, None
+        if hook is not None:
+            hook(self)
         calls, self._calls = self._calls, []
         for call in calls:
             progress.enqueue(functools.partial(call, self))
@@ -177,7 +188,7 @@ class Polled(Future[T]):
         return self._done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Complete the operation. Blocks, the timeout notwithstanding, but not on other ranks' attention."""
+        """Complete the operation. Blocks, the timeout notwithstanding, until MPI has carried it out."""
         if not self.done():
             self._finish()
             self.done()
@@ -185,6 +196,14 @@ class Polled(Future[T]):
     def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
         """Have `call(future)` run when the operation is complete: at once, or inside progress. Local."""
         super().add_done_callback(call)
+        self._be_pushed()
+
+    def at_once(self, call: Callable[[Future[T]], None]) -> None:
+        """Have the library's own `call(future)` run the moment it is complete; progress completes it. Local."""
+        super().at_once(call)
+        self._be_pushed()
+
+    def _be_pushed(self) -> None:
         if not self._done and self not in _listened:
             _listened.append(self)
 

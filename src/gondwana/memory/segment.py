@@ -198,11 +198,15 @@ class Segment:
         return self.view(rank).ctypes.data if rank in self._published else 0
 
     @cached_property
+    def bases(self) -> list[int]:
+        """What `base` returns for every rank. Local."""
+        return [self.base(rank) for rank in range(self.team.size)]
+
+    @cached_property
     def table(self) -> npt.NDArray[np.int64]:
         """What compiled code reads: `TABLE_HEAD` words, then the base address of every rank or 0. Local."""
         handle = 0 if self.window is None else self.window.handle
-        bases = [self.base(rank) for rank in range(self.team.size)]
-        return np.array([self.team.size, handle, self.team.rank, 0, *bases], np.int64)
+        return np.array([self.team.size, handle, self.team.rank, 0, *self.bases], np.int64)
 
     @cached_property
     def table_address(self) -> int:
@@ -230,7 +234,7 @@ class Segment:
         """Give up the memory. Local; views that exist stay valid, peers that have not looked yet can no longer."""
         self._maps.clear()
         self.elements.clear()
-        for name in ("table", "table_address"):
+        for name in ("bases", "table", "table_address"):
             self.__dict__.pop(name, None)
         if self.window is not None:
             self.window.release()

@@ -10,9 +10,8 @@ from gondwana.errors import UsageError
 from gondwana.jit.arguments import Described
 from gondwana.jit.handles import describe_handle, extend
 from gondwana.jit.native import Native
-from gondwana.jit.threads import crowded
-from gondwana.memory.segment import TABLE_HEAD, Segment
-from gondwana.world import SUM, Team, addresses, progress
+from gondwana.memory.segment import Segment
+from gondwana.world import SUM, Team, addresses, cores, progress
 
 extend("gondwana.memory.compiled.signals")
 
@@ -60,8 +59,10 @@ class Signal:
         self.team = team
         self.channels = channels
         self.segment = Segment(team, channels * _CHANNEL)
-        self.segment.typed(team.rank, np.dtype(np.int64))[_SPINS // 8 :: _CHANNEL // 8] = 0 if crowded() else _PATIENCE
-        self._bases: list[int] = self.segment.table[TABLE_HEAD:].tolist()
+        self.segment.typed(team.rank, np.dtype(np.int64))[_SPINS // 8 :: _CHANNEL // 8] = (
+            0 if cores.crowded() else _PATIENCE
+        )
+        self._bases = self.segment.bases
         self._own: int = self._bases[team.rank]
 
     def add(self, rank: int, n: int = 1, channel: int = 0) -> None:

@@ -14,6 +14,7 @@ import socket
 from dataclasses import dataclass
 
 from gondwana.errors import LaunchError
+from gondwana.world import cores
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Member:
     process: int
     page: int
     inode: int
+    cores: frozenset[int]
 
 
 class Obituary:
@@ -73,7 +75,7 @@ def member(rank: int) -> Member:
     except OSError as error:
         raise LaunchError(f"this system gives no shared memory: {error}") from error
     os.ftruncate(page, mmap.PAGESIZE)
-    return Member(rank, socket.gethostname(), os.getpid(), page, os.fstat(page).st_ino)
+    return Member(rank, socket.gethostname(), os.getpid(), page, os.fstat(page).st_ino, cores.own())
 
 
 def _map(first: Member) -> mmap.mmap | None:

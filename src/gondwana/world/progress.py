@@ -18,12 +18,13 @@ from collections import deque
 from collections.abc import Callable
 
 from gondwana.errors import GondwanaError
+from gondwana.world import cores
 
 Poll = Callable[[], bool]
 """Looks for something to do, does it, and tells whether there was anything."""
 
 _IDLE_LOOKS = 50
-"""Vain looks before a waiting rank offers its core to others."""
+"""Vain looks before a waiting rank offers its core to others; none if the ranks of the host outnumber the cores."""
 
 _movers: list[Poll] = []
 _servers: list[Poll] = []
@@ -140,13 +141,13 @@ def wait_until(ready: Callable[[], bool], what: str, timeout: float | None = Non
         return
     refuse_in_callback(what)
     end = None if timeout is None else time.monotonic() + timeout
-    idle = 0
+    idle, patience = 0, 0 if cores.crowded() else _IDLE_LOOKS
     while not ready():
         if progress():
             idle = 0
             continue
         idle += 1
-        if idle > _IDLE_LOOKS:
+        if idle > patience:
             os.sched_yield()
         if end is not None and time.monotonic() > end:
             raise TimeoutError(f"{what}: not after {timeout:g} s")

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from types import FrameType
 
 from gondwana.errors import UsageError
-from gondwana.world import exits, mpi, obituary
+from gondwana.world import cores, exits, mpi, obituary
 from gondwana.world.rollcall import Stack, roll_call
 
 ANSWER_TIME = 3.0
@@ -65,6 +65,7 @@ def start(comm: mpi.Communicator, limit: float | None) -> None:
     members = comm.allgather(obituary.member(comm.rank))
     watch = obituary.Obituary(members[comm.rank], members)
     exits.announce_by(watch.announce)
+    cores.share([member.cores for member in members if member.host == members[comm.rank].host])
     hosts = [member.host for member in members]
     one_host = len(set(hosts)) == 1
     listener = socket.create_server(("127.0.0.1" if one_host else "", 0), backlog=64)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import UsageError
 from gondwana.memory.copy.places import Place
-from gondwana.memory.futures import DONE, Future
+from gondwana.memory.futures import Future, Promise
 from gondwana.memory.rpc import rpc
 from gondwana.memory.signals import Signal, SignalAt
 from gondwana.world import Team, progress, world
@@ -29,20 +29,29 @@ def check(notify: Notify, target: Place) -> None:
         raise UsageError(f"notify={notify!r}: give a gw.Signal, signal.at(...), or a tuple (function, *arguments)")
 
 
-def tell(notify: Notify, target: Place) -> Future[None]:
-    """Raise the signal or run the function at the owner; the data must be there. Local; internal progress.
+def follow(operation: Future[None], notify: Notify, target: Place) -> Future[None]:
+    """Tell the owner when a copy is complete: a signal is raised the moment that this rank knows it. Local.
 
     Returns:
         The future of the signal having been raised, or of the function having run.
     """
-    rank = owner(target)
-    if isinstance(notify, Signal):
-        notify.add(rank_in(notify.team, rank))
-        return DONE
-    if isinstance(notify, SignalAt):
-        notify.add()
-        return DONE
-    return rpc(rank, run, *notify)
+    if isinstance(notify, tuple):
+        return operation.then(lambda _: rpc(owner(target), run, *notify))
+    promise: Promise[None] = Promise()
+
+    def tell(done: Future[None]) -> None:
+        error = done.exception()
+        if error is not None:
+            promise.set_exception(error)
+            return
+        if isinstance(notify, Signal):
+            notify.add(rank_in(notify.team, owner(target)))
+        else:
+            notify.add()
+        promise.set_result(None)
+
+    operation.at_once(tell)
+    return promise.future
 
 
 def run(function: Callable[..., Any], *arguments: Any) -> None:

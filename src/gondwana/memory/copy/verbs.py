@@ -16,6 +16,7 @@ from gondwana.memory.copy.places import End, Place, check_fit, pair
 from gondwana.memory.copy.transfer import COMPLETE, Following, Transfer
 from gondwana.memory.futures import DONE, Future, ready
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.memory.signals import Signal
 
 
 def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | None = None) -> Transfer:
@@ -52,7 +53,9 @@ def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | N
         >>> segment.pointer(dtype=float).local(3).tolist()
         [0.0, 1.0, 2.0]
     """
-    if notify is None and state.plain and _copied_near(src, dst, n):
+    if state.plain and (notify is None or _told_near(notify, dst)) and _copied_near(src, dst, n):
+        if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
+            notify.add(dst.rank)
         return COMPLETE
     return _start(*pair(src, dst, n), notify)
 
@@ -66,8 +69,7 @@ def _start(source: Place, target: Place, notify: notices.Notify | None) -> Trans
         return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
     if started.called:
         return Transfer(started.operation, started.source)
-    remote: Future[None] = started.operation.then(lambda _: notices.tell(notify, target))
-    return Transfer(started.operation, started.source, remote)
+    return Transfer(started.operation, started.source, notices.follow(started.operation, notify, target))
 
 
 def copy_indexed(
@@ -208,6 +210,11 @@ def _copied_near(src: End, dst: End, n: int | None) -> bool:
     DIRECT.operations += 1
     DIRECT.nbytes += source.nbytes
     return True
+
+
+def _told_near(notify: Any, dst: Any) -> bool:
+    """Whether the rank to notify is the one that the destination names, so that no translation is needed."""
+    return notify.__class__ is Signal and dst.__class__ is GlobalPtr and notify.team is dst.segment.team
 
 
 def _in_a_row(end: Any, n: int) -> npt.NDArray[Any] | None:

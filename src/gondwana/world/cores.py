@@ -1,0 +1,50 @@
+"""The cores of this host and the ranks that share them: what waiting and threads adapt to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+
+_LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "SLURM_TASKS_PER_NODE")
+
+
+@dataclass
+class _Host:
+    ranks: int = 0
+    cores: int = 0
+
+
+_host = _Host()
+
+
+def own() -> frozenset[int]:
+    """Return the cores that this process may use. Local."""
+    return frozenset(os.sched_getaffinity(0))
+
+
+def share(of_ranks: Collection[frozenset[int]]) -> None:
+    """Note the cores of all ranks of this host. Local.
+
+    Launchers may bind each rank to cores of its own; what the ranks have is what all of them have together.
+    """
+    _host.ranks = len(of_ranks)
+    _host.cores = len(frozenset().union(*of_ranks))
+
+
+def ranks() -> int:
+    """Return how many ranks share this host: as the launcher says until the world has connected. Local."""
+    return _host.ranks or _from_launcher()
+
+
+def crowded(threads: int = 1) -> bool:
+    """Tell whether several ranks of so many threads outnumber the cores: who waits should yield at once. Local."""
+    return ranks() > 1 and threads * ranks() > (_host.cores or len(own()))
+
+
+def _from_launcher() -> int:
+    for name in _LOCAL_RANKS:
+        digits = os.environ.get(name, "").partition("(")[0]
+        if digits.isdecimal() and int(digits) > 0:
+            return int(digits)
+    return 1
