@@ -31,7 +31,7 @@ def reports(ranks: int, python: str = sys.executable, ranks_per_node: int = 0) -
 
 
 @pytest.mark.parametrize("name", check_names())
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 6])
 def test_on_one_node(ranks: int, name: str) -> None:
     problems = reports(ranks)[name]
     assert not problems, "\n".join(problems)

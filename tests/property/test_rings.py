@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gondwana.memory import rings
 
 CAPACITY = 4096
-LARGEST = CAPACITY // 4 - rings.HEADER
+LARGEST = CAPACITY // 2 - 2 * rings.HEADER
 push_one = rings.Held("push_one", 5).load()
 push_parts = rings.Held("push_parts", 7).load()
 take = rings.Held("take", 2).load()
@@ -121,7 +121,7 @@ def test_a_full_ring_refuses_and_nothing_is_lost(size: int) -> None:
         sent = 0
         while push_one(pair.out(), 1, sent, content(size, sent), size):
             sent += 1
-        assert sent >= 3
+        assert sent >= 1
         for number in range(sent):
             assert pair.take() == (0, 1, number, content(size, number))
         assert pair.take() is None

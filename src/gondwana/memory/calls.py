@@ -145,9 +145,8 @@ def _offer(target: int, message: Message) -> bool:
     return True
 
 
-def _reply(target: int, tag: int, number: int, parts: list[Any]) -> None:
+def _reply(box: Mailbox, target: int, tag: int, number: int, parts: list[Any]) -> None:
     """Send a reply; where there is no room it waits, and so do then the requests of that rank."""
-    box = mailbox.own()
     box.sent[target] += 1
     if tag & wire.PARTS == 0 and box.post(target, rings.CALL_REPLY, tag, number, parts[0]):
         return
@@ -164,21 +163,25 @@ def _move() -> bool:
     box = mailbox.opened()
     if box is None:
         return False
-    done = box.look()
-    return _read_replies(box) or done if box.has_replies else done
+    seen = box.look()
+    done = seen & mailbox.WRITTEN != 0
+    return _read_replies(box) or done if seen & mailbox.REPLIES else done
 
 
 def _read_replies(box: Mailbox) -> bool:
     for served in range(_AT_ONCE):
-        if not box.reading.acquire(blocking=False):
-            return False
+        if not box.reading.acquire(False):
+            return served > 0
         try:
             found = box.take(rings.CALL_REPLY)
             if found is None:
                 return served > 0
             _settle(box, *found)
+            more = box.more()
         finally:
             box.reading.release()
+        if not more:
+            break
     return True
 
 
@@ -218,54 +221,57 @@ def _remote_error(source: int, pickled: bytes, text: str) -> BaseException:
 
 
 def _serve() -> bool:
-    """User-level progress: requests run."""
-    box = mailbox.opened()
-    if box is None:
-        return False
-    active = handlers.opened()
+    """User-level progress: handlers and requests run."""
+    box, active = mailbox.opened(), handlers.opened()
     done = active is not None and active.serve()
-    return _serve_calls(box) or done if box.has_requests or _released else done
+    if box is not None and (box.seen & mailbox.REQUESTS or _released):
+        return _serve_calls(box) or done
+    return done
 
 
 def _serve_calls(box: Mailbox) -> bool:
-    for served in range(_AT_ONCE):
-        if not box.reading.acquire(blocking=False):
-            return served > 0
-        try:
-            call = _next_call(box)
-        finally:
-            box.reading.release()
-        if call is None:
-            return served > 0
-        with progress.callback():
+    with progress.callback():
+        for served in range(_AT_ONCE):
+            if not box.reading.acquire(False):
+                return served > 0
+            try:
+                call = _next_call(box)
+                more = box.more()
+            finally:
+                box.reading.release()
+            if call is None:
+                return served > 0
             _run(box, *call)
+            if not more and not _released:
+                break
     return True
 
 
 def _next_call(box: Mailbox) -> tuple[int, int, Any, Exception | None] | None:
     """Return the sender, the number and the content of the next request, or the error of reading it."""
-    while True:
-        if _released:
-            parked = _released.popleft()
-            found = (parked.source, parked.tag, parked.number, parked.data)
-            if parked.lane == rings.CALL_REPLY:
-                _settle(box, *found)
-                continue
-        else:
-            taken = box.take(rings.CALL)
-            if taken is None:
-                return None
-            found = taken
-        source, tag, number, data = found
-        if tag & handlers.ACTIVE:
-            handlers.own().handle(source, number, data)
-            continue
-        try:
-            return source, number, wire.decode(tag, data), None
-        except AwaitedError as awaited:
-            _park(awaited.key, rings.CALL, source, tag, number, data)
-        except Exception as error:
-            return source, number, None, error
+    while _released:
+        parked = _released.popleft()
+        if parked.lane == rings.CALL_REPLY:
+            _settle(box, parked.source, parked.tag, parked.number, parked.data)
+        elif (call := _read_call(parked.source, parked.tag, parked.number, parked.data)) is not None:
+            return call
+    while (found := box.take(rings.CALL)) is not None:
+        if (call := _read_call(*found)) is not None:
+            return call
+    return None
+
+
+def _read_call(source: int, tag: int, number: int, data: Any) -> tuple[int, int, Any, Exception | None] | None:
+    if tag & handlers.ACTIVE:
+        handlers.own().handle(source, number, data)
+        return None
+    try:
+        return source, number, wire.decode(tag, data), None
+    except AwaitedError as awaited:
+        _park(awaited.key, rings.CALL, source, tag, number, data)
+        return None
+    except Exception as error:
+        return source, number, None, error
 
 
 def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | None) -> None:
@@ -300,9 +306,9 @@ def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseExcep
         except Exception as problem:
             error = problem
         else:
-            _reply(source, tag, number, parts)
+            _reply(box, source, tag, number, parts)
             return
-    _reply(source, ERROR, number, [_pickled_error(error)])
+    _reply(box, source, ERROR, number, [_pickled_error(error)])
 
 
 def _pickled_error(error: BaseException) -> bytes:

@@ -105,7 +105,7 @@ class Handlers:
         while self._replies:
             done = True
             self.handle(*self._replies.popleft(), is_reply=True)
-        if self._box.has_messages or self._failed[0]:
+        if self._box.seen & mailbox.MESSAGES or self._failed[0]:
             done |= self.serve_node()
         return done
 

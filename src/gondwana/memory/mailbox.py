@@ -22,8 +22,10 @@ from gondwana.world import Team, parcels, start, world
 MOST_QUEUED = 2**20
 """Bytes of replies to a rank that wait for room before its requests have to wait."""
 _HEADER = struct.Struct("<qq")
-_REPLIES, _REQUESTS = 1 << rings.CALL_REPLY, 1 << rings.CALL
-_MESSAGES = 1 << rings.MESSAGE | 1 << rings.MESSAGE_REPLY
+REPLIES, REQUESTS = 1 << rings.CALL_REPLY, 1 << rings.CALL
+MESSAGES = 1 << rings.MESSAGE | 1 << rings.MESSAGE_REPLY
+WRITTEN = 1 << rings.LANES
+"""Bits of `Mailbox.seen`: there are replies, requests, messages for compiled handlers; queued messages have left."""
 
 
 class Message:
@@ -76,6 +78,7 @@ class Mailbox:
         sent: how many calls and replies this rank has sent to each rank of the world.
         finished: how many from each it has dealt with.
         reading: the lock to hold while a message is taken and its bytes are read.
+        seen: what `look` has seen; of other nodes it does not know before something is taken.
     """
 
     def __init__(self, team: Team) -> None:
@@ -86,7 +89,8 @@ class Mailbox:
         self.reading = threading.Lock()
         self._queues: dict[tuple[int, int], Queue] = {}
         self._sending = threading.Lock()
-        self._seen = 0
+        self.seen = 0
+        self._far = 0 if self._parcels is None else REPLIES | REQUESTS
 
     def is_near(self, rank: int) -> bool:
         """Tell whether a rank of the world is on this node. Local."""
@@ -181,25 +185,16 @@ class Mailbox:
 
     # -- receiving -----------------------------------------------------------------------------------------------
 
-    def look(self) -> bool:
-        """Move queued messages and see whether any have arrived; tell whether any was sent. Local; cheap if none."""
-        self._seen = self.rings.look()
-        return self._flush() if self._queues else False
+    def look(self) -> int:
+        """Move queued messages and see whether any have arrived; return bits of `seen`. Local; cheap when none have."""
+        self.seen = self.rings.look() | self._far
+        if self._queues and self._flush():
+            self.seen |= WRITTEN
+        return self.seen
 
-    @property
-    def has_replies(self) -> bool:
-        """Whether `look` has seen replies, or there may be some from other nodes."""
-        return self._seen & _REPLIES != 0 or self._parcels is not None
-
-    @property
-    def has_requests(self) -> bool:
-        """Whether `look` has seen requests, or there may be some from other nodes."""
-        return self._seen & _REQUESTS != 0 or self._parcels is not None
-
-    @property
-    def has_messages(self) -> bool:
-        """Whether `look` has seen messages for compiled handlers."""
-        return self._seen & _MESSAGES != 0
+    def more(self) -> bool:
+        """Tell whether there may be more messages behind the one that was taken last. Local."""
+        return self.rings.more[0] != 0 or self._parcels is not None
 
     def take(self, lane: int) -> Found | None:
         """Return a message that has arrived in a lane; the caller holds `reading`. Local."""

@@ -10,11 +10,13 @@ from gondwana.errors import UsageError
 from gondwana.world import world
 
 _main: list[ModuleType] = []
+_namespaces: dict[str, dict[str, Any]] = {}
 
 
 def remember_main() -> None:
     """Keep the module of the program: calls of its functions may arrive when it has ended. Local."""
     _main[:] = [sys.modules["__main__"]]
+    _namespaces.clear()
 
 
 def module(name: str) -> ModuleType | None:
@@ -39,9 +41,10 @@ def referent(reference: Any) -> Any:
     if not isinstance(reference, str):
         return reference
     home, _, name = reference.partition(":")
-    if module(home) is None:
-        __import__(home)
     found = _look_up(home, name)
+    if found is None and module(home) is None:
+        __import__(home)
+        found = _look_up(home, name)
     if found is None:
         raise UsageError(
             f"rank {world.rank} has no {name!r} in module {home!r}: define it on every rank before it is sent there, "
@@ -52,9 +55,16 @@ def referent(reference: Any) -> Any:
 
 def _look_up(home: str, name: str) -> Any:
     """Return what a dotted name in a loaded module stands for, None if nothing."""
-    found: Any = module(home)
+    namespace = _namespaces.get(home)
+    if namespace is None:
+        found = module(home)
+        if found is None:
+            return None
+        namespace = _namespaces[home] = vars(found)
     if "." not in name:
-        return getattr(found, name, None)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        return namespace.get(name)
+    outer, *inner = name.split(".")
+    value = namespace.get(outer)
+    for part in inner:
+        value = getattr(value, part, None)
+    return value

@@ -36,6 +36,7 @@ from gondwana.memory.rings import (
     MESSAGE_REPLY,
     MISSING,
     MORE,
+    MORE_CAME,
     NEXT,
     NOTHING,
     NUMBER,
@@ -117,7 +118,7 @@ def _padded(size: int) -> int:
 def reserve(out: int, size: int) -> int:
     """Return where a record with a payload of `size` bytes may be written, 0 if there is no room now.
 
-    It must not be longer than a quarter of the ring: then there is room for it in an empty ring wherever it begins.
+    It must fit half of the ring: then there is room for it in an empty ring wherever it begins.
     """
     capacity = at(out, CAPACITY)
     tail = at(out, TAIL)
@@ -152,8 +153,8 @@ def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) 
 
 
 def push_one(out: int, tag: int, number: int, data: int, size: int) -> int:
-    """Write a message of one piece, at most a quarter of the ring: 1, or 0 if there is no room now."""
-    if size > at(out, CAPACITY) // 4 - HEADER or at(out, HELD) != 0:
+    """Write a message of one piece, if it fits half the ring: 1, or 0 if there is no room now."""
+    if size > at(out, CAPACITY) // 2 - 2 * HEADER or at(out, HELD) != 0:
         return 0
     record = reserve(out, size)
     if record == 0:
@@ -184,17 +185,18 @@ def _gather(target: int, parts: int, count: int, done: int, size: int) -> None:
 def push_parts(out: int, tag: int, number: int, parts: int, count: int, total: int, done: int) -> int:
     """Go on writing a message of several parts, of which `done` bytes are written; return how many are now.
 
-    What is longer than a quarter of the ring goes in fragments. The number travels in the header; in the first fragment
-    the total length has that place.
+    What does not fit half of the ring goes in fragments of a quarter. The number travels in the header; in the first
+    fragment the total length has that place.
     """
-    largest = at(out, CAPACITY) // 4 - HEADER
+    whole = at(out, CAPACITY) // 2 - 2 * HEADER
+    largest = whole if total <= whole else at(out, CAPACITY) // 4 - HEADER
     while done < total:
         size = min(largest, total - done)
         record = reserve(out, size)
         if record == 0:
             return done
         _gather(record + HEADER, parts, count, done, size)
-        if total <= largest:
+        if total <= whole:
             publish(out, record, size, WHOLE, tag, number)
         elif done == 0:
             publish(out, record, size, FIRST, tag, total)
@@ -238,17 +240,23 @@ def next_header(block: int) -> int:
     return word  # type: ignore[no-any-return]
 
 
+@inlined
+def _something(state: int, lane: int) -> bool:
+    """Whether a lane has something to read."""
+    blocks = _blocks(state, LANES + lane)
+    for peer in range(at(state, PEERS)):
+        block = blocks + peer * BLOCK * WORD
+        if load_acquire(_record(block)) != 0 and at(block, PAUSED) == 0:
+            return True
+    return False
+
+
 def look(state: int) -> int:
     """Return which lanes have something to read, one bit a lane."""
     found = 0
-    peers = at(state, PEERS)
     for lane in range(LANES):
-        blocks = _blocks(state, LANES + lane)
-        for peer in range(peers):
-            block = blocks + peer * BLOCK * WORD
-            if load_acquire(_record(block)) != 0 and at(block, PAUSED) == 0:
-                found |= 1 << lane
-                break
+        if _something(state, lane):
+            found |= 1 << lane
     return found
 
 
@@ -310,6 +318,7 @@ def take(state: int, lane: int) -> int:
                 if event != NOTHING:
                     put_at(state, PEER, peer)
                     put_at(state, NEXT + lane, peer if event == WANTED else peer + 1)
+                    put_at(state, MORE_CAME, 1 if _something(state, lane) else 0)
                     return event  # type: ignore[no-any-return]
         peer += 1
     return NOTHING

@@ -17,7 +17,8 @@ _NODE_BYTES = 8 * 2**20
 _SMALLEST_RING, _LARGEST_RING = 2**15, 2**18
 
 Found = tuple[int, int, int, Any]
-"""A message: the rank in the world that sent it, its tag, its number, and its bytes, valid until the next is taken."""
+"""A message: the rank in the world that sent it, its tag, its number, and its bytes, valid until the next is taken.
+Behind the bytes there may be others."""
 
 
 class NodeRings:
@@ -34,6 +35,7 @@ class NodeRings:
         words: what compiled code works on.
         state: their address.
         awake: whether anything has come to this rank or left it by a ring.
+        more: whether there was another message behind the one taken last.
     """
 
     def __init__(self, team: Team) -> None:
@@ -50,6 +52,7 @@ class NodeRings:
         self.words = np.zeros(rings.state_words(len(self.ranks)), np.int64)
         self.state = self.words.ctypes.data
         self._found = self.words.data[rings.PEER : rings.LENGTH + 1]
+        self.more = self.words.data[rings.MORE_CAME : rings.MORE_CAME + 1]
         self._buffer = np.zeros(rings.SMALL_BYTES, np.uint8)
         self._small = self._buffer.data
         self._lay_out()
@@ -105,7 +108,8 @@ class NodeRings:
         if out is None:
             self.connect(rank)
             out = self._outs[lane][rank]
-        return bool(self._push_one(out, tag, number, data, len(data)))
+        written: bool = self._push_one(out, tag, number, data, len(data)) == 1
+        return written
 
     def push_parts(self, rank: int, lane: int, tag: int, number: int, parts: tuple[int, int, int], done: int) -> int:
         """Go on writing a message of several parts; return how many of its bytes are written. Local.
@@ -124,7 +128,8 @@ class NodeRings:
     def look(self) -> int:
         """Return which lanes have something to read, one bit a lane. Local; cheap when nothing has ever come."""
         if self.awake:
-            return int(self._look(self.state))
+            seen: int = self._look(self.state)
+            return seen
         if self._bell[0] != 0:
             self.wake()
         return 0
@@ -137,7 +142,7 @@ class NodeRings:
                 return None
             peer, tag, number, length = self._found
             if event == rings.SMALL:
-                return self.ranks[peer], tag, number, self._small[:length]
+                return self.ranks[peer], tag, number, self._small
             if event == rings.ASSEMBLED:
                 return self.ranks[peer], tag, number, self._long.pop((lane, peer)).data
             memory = self._long[lane, peer] = np.empty(length, np.uint8)

@@ -36,10 +36,10 @@ BLOCK = 16
 
 # Words of the state of an inbox, before its OUT and IN blocks.
 PEERS, POLLING, SENDING, SOURCE, FAILED, HANDLERS, BUFFER, START = range(8)
-# What `take` says about the message that it found.
-PEER, TAG, NUMBER, LENGTH = 8, 9, 10, 11
-NEXT = 12  # one word a lane: the peer whose turn it is
-FAR_REPLY = 16  # a reply to a rank of another node: number + 1 or 0, bytes, up to ARGUMENTS words
+# What `take` says about the message that it found, and whether there are others.
+PEER, TAG, NUMBER, LENGTH, MORE_CAME = range(8, 13)
+NEXT = 13  # one word a lane: the peer whose turn it is
+FAR_REPLY = 17  # a reply to a rank of another node: number + 1 or 0, bytes, up to ARGUMENTS words
 ARGUMENTS = 16
 BLOCKS = 48  # where the OUT blocks begin; the IN blocks follow
 

@@ -28,7 +28,7 @@ def rpc(rank: int, function: Callable[..., Any], *args: Any, team: Team = world,
     Args:
         rank: where to run it, a rank of `team`.
         function: travels by its name if that leads to it (so do functions of the program, which all ranks run),
-            otherwise by value: lambdas, closures.
+            otherwise by value: lambdas, closures. Those work with the globals of the rank where they run.
         args: what can be pickled: values, arrays, global pointers, DistObjects (which arrive as that rank's own).
         team: whose rank `rank` is.
         kwargs: likewise.

@@ -127,6 +127,7 @@ class Segment:
         if self.team.node.size > 1:
             descriptor = os.memfd_create("gondwana", os.MFD_CLOEXEC)
             self._release = weakref.finalize(self, os.close, descriptor)
+            self._release.atexit = False  # until all ranks leave, a late peer may want to map it
             inode = os.fstat(descriptor).st_ino
             os.ftruncate(descriptor, offset + max(self.nbytes, 1))
         self._maps[self.team.rank] = memory = _map(descriptor, offset, self.nbytes)

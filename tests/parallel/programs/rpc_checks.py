@@ -18,7 +18,6 @@ from gondwana.world import RemoteError, world
 
 RANKS = range(world.size)
 NEXT = (world.rank + 1) % world.size
-SMALL_JOB = world.size <= 4
 arrived: list[object] = []
 
 
@@ -124,7 +123,7 @@ def check_errors_come_back():
     assert "in fail" in error.__notes__[0]
     odd = raises(RemoteError, gw.rpc(NEXT, fail_oddly).result)
     assert "OddError" in str(odd)
-    assert "TypeError" in str(raises(Exception, gw.rpc(NEXT, where, 1).then(lambda _: int([])).result)) or True
+    assert "int()" in str(raises(TypeError, gw.rpc(NEXT, where, 1).then(lambda _: int([])).result))
     unpicklable = raises(TypeError, gw.rpc(NEXT, threading.Lock).result)
     assert "pickle" in str(unpicklable)
     assert "pickle" in str(raises(TypeError, gw.rpc, NEXT, where, threading.Lock()))
@@ -224,7 +223,7 @@ def check_third_parties():
 
 
 def check_one_way_flood_of_large_calls():
-    """10^5 calls of 64 KB need less than 64 MB; here fewer of them (see test_floods for the number)."""
+    """Fewer calls than in the test of 10^5, on any number of ranks and between nodes."""
     before = peak()
     count, data = 1000, np.zeros(2**16, np.uint8)
     if world.rank == world.size - 1:
@@ -420,21 +419,20 @@ def check_ranks_of_split_teams():
 
 
 def check_a_thread_may_make_progress():
+    """While the other ranks sleep, their threads serve."""
+    finished = gw.DistObject(threading.Event(), world)
     world.barrier()
     with gw.progress_thread():
         if world.rank == 0:
-            names = [gw.rpc(rank, lambda: threading.current_thread().name).result() for rank in RANKS[1:]]
-            assert set(names) <= {"gondwana-progress", "MainThread"}
-            gw.rpc_ff(NEXT, record, "done")
-            if world.size > 1:
-                assert "gondwana-progress" in names
-        if world.rank:
-            end = time.monotonic() + 5
-            while not arrived and world.rank == 1 and time.monotonic() < end:
-                time.sleep(0.01)
-            time.sleep(0.1)
-    found = settled()
-    assert found == ([("done",)] if world.rank == 1 % world.size else [])
+            for rank in RANKS[1:]:
+                name, end = "", time.monotonic() + 20
+                while name != "gondwana-progress" and time.monotonic() < end:  # at first perhaps still in the barrier
+                    name = gw.rpc(rank, lambda: threading.current_thread().name).result()
+                assert name == "gondwana-progress"
+                gw.rpc(rank, lambda here: here.value.set(), finished).result()
+        else:
+            assert finished.value.wait(30)
+    world.barrier()
 
 
 def check_floods_by_several_threads():
