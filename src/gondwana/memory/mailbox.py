@@ -173,7 +173,7 @@ class Mailbox:
 
     def _flush(self) -> bool:
         """Write queued messages for which there is room now; tell whether any was finished."""
-        if not self._sending.acquire(blocking=False):
+        if not self._sending.acquire(False):
             return False
         try:
             written = False

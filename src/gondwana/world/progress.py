@@ -87,7 +87,7 @@ def advance() -> bool:
     Returns:
         Whether anything was done.
     """
-    if not _moving.acquire(blocking=False):
+    if not _moving.acquire(False):
         return False  # another thread is at it
     try:
         done = False
