@@ -23,6 +23,10 @@ class Collectives:
     Objects travel by pickling; arrays are refused there. Buffers are contiguous arrays, or anything with the buffer
     protocol; what is sent and what is received must have one dtype, and the sizes must fit: this is checked before
     anything is sent.
+
+    The blocking ones make user-level progress until all ranks have come, so that a rank which is late may still call
+    on one that waits; in callbacks they raise ProgressError. That costs a barrier of about a microsecond: where it is
+    too much and nobody needs this rank meanwhile, use `team.comm`, or compiled code.
     """
 
     comm: mpi.Communicator
@@ -39,24 +43,26 @@ class Collectives:
         Raises:
             ProgressError: called inside a callback.
         """
-        progress.refuse_in_callback("a barrier")
-        progress.wait_until(self.comm.Ibarrier().Test, "a barrier")
+        self._arrive("a barrier")
 
     def bcast(self, obj: Any = None, root: int = 0) -> Any:
         """Return the object that rank ``root`` gave, on every rank. Collective over team. Blocking."""
         if self.rank == root:
             _refuse_array(obj, "bcast")
+        self._arrive()
         return self.comm.bcast(obj, root)
 
     def gather(self, obj: Any, root: int = 0) -> list[Any] | None:
         """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking."""
         _refuse_array(obj, "gather")
+        self._arrive()
         gathered: list[Any] | None = self.comm.gather(obj, root)
         return gathered
 
     def allgather(self, obj: Any) -> list[Any]:
         """Return every rank's object in rank order, on every rank. Collective over team. Blocking."""
         _refuse_array(obj, "allgather")
+        self._arrive()
         gathered: list[Any] = self.comm.allgather(obj)
         return gathered
 
@@ -69,11 +75,13 @@ class Collectives:
         """
         if self.rank == root:
             self._check_one_each(objs, "scatter")
+        self._arrive()
         return self.comm.scatter(objs, root)
 
     def alltoall(self, objs: Sequence[Any]) -> list[Any]:
         """Send ``objs[r]`` to every rank r; return what every rank sent here. Collective over team. Blocking."""
         self._check_one_each(objs, "alltoall")
+        self._arrive()
         received: list[Any] = self.comm.alltoall(objs)
         return received
 
@@ -86,6 +94,7 @@ class Collectives:
             root: the rank that gets the result.
         """
         _refuse_array(obj, "reduce")
+        self._arrive()
         return self.comm.reduce(obj, op, root)
 
     def allreduce(self, obj: Any, op: Combine = SUM) -> Any:
@@ -97,23 +106,28 @@ class Collectives:
             True
         """
         _refuse_array(obj, "allreduce")
+        self._arrive()
         return self.comm.allreduce(obj, op)
 
     def scan(self, obj: Any, op: Combine = SUM) -> Any:
         """Return the objects of ranks 0 to this one combined with ``op``. Collective over team. Blocking."""
         _refuse_array(obj, "scan")
+        self._arrive()
         return self.comm.scan(obj, op)
 
     def exscan(self, obj: Any, op: Combine = SUM) -> Any:
         """Return the objects of the ranks before this one combined, None on rank 0. Collective over team. Blocking."""
         _refuse_array(obj, "exscan")
+        self._arrive()
         return self.comm.exscan(obj, op)
 
     # -- buffers, blocking ---------------------------------------------------------------------------------------
 
     def Bcast(self, buf: Buffer, root: int = 0) -> None:
         """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
-        self.comm.Bcast(mpi.message(self.comm, as_message(buf, "buf", writable=self.rank != root)), root)
+        message = mpi.message(self.comm, as_message(buf, "buf", writable=self.rank != root))
+        self._arrive()
+        self.comm.Bcast(message, root)
 
     def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Op = SUM, root: int = 0) -> None:
         """Combine all ``sendbuf`` element by element in ``recvbuf`` of ``root``. Collective over team. Blocking.
@@ -126,6 +140,7 @@ class Collectives:
         """
         send, recv = self._reduction(sendbuf, recvbuf if self.rank == root else None)
         # Without large counts, MPI combines at most 2^31 - 1 elements in one operation.
+        self._arrive()
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
             self.comm.Reduce(sent, received, mpi.native(self.comm, op), root)
@@ -139,6 +154,7 @@ class Collectives:
             op: the operation.
         """
         send, recv = self._reduction(sendbuf, recvbuf)
+        self._arrive()
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
             self.comm.Allreduce(sent, received, mpi.native(self.comm, op))
@@ -146,21 +162,25 @@ class Collectives:
     def Gather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> None:
         """Gather all ranks' equally long ``sendbuf`` in ``recvbuf`` of ``root``. Collective over team. Blocking."""
         send, recv = self._gathering(sendbuf, recvbuf, root)
+        self._arrive()
         self.comm.Gather(send, recv, root)
 
     def Allgather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
         """Gather all ranks' equally long ``sendbuf`` in every rank's ``recvbuf``. Collective over team. Blocking."""
         send, recv = self._gathering(sendbuf, recvbuf, self.rank)
+        self._arrive()
         self.comm.Allgather(send, recv)
 
     def Scatter(self, sendbuf: Buffer | None, recvbuf: Buffer | InPlace, root: int = 0) -> None:
         """Deal ``sendbuf`` of ``root`` out in equal parts to all ranks' ``recvbuf``. Collective over team. Blocking."""
         send, recv = self._scattering(sendbuf, recvbuf, root)
+        self._arrive()
         self.comm.Scatter(send, recv, root)
 
     def Alltoall(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
         """Send part r of ``sendbuf`` to rank r; receive part s from rank s. Collective over team. Blocking."""
         send, recv = self._exchanging(sendbuf, recvbuf)
+        self._arrive()
         self.comm.Alltoall(send, recv)
 
     def Gatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer | None = None, root: int = 0) -> None:
@@ -172,7 +192,9 @@ class Collectives:
             root: the rank that gathers.
         """
         send = as_buffer(sendbuf, "sendbuf")
-        self.comm.Gatherv(send, self._vector(recvbuf, "recvbuf", send) if self.rank == root else None, root)
+        recv = self._vector(recvbuf, "recvbuf", send) if self.rank == root else None
+        self._arrive()
+        self.comm.Gatherv(send, recv, root)
 
     def Allgatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer) -> None:
         """Gather all ranks' ``sendbuf``, of any length, on every rank. Collective over team. Blocking.
@@ -182,7 +204,9 @@ class Collectives:
             recvbuf: a buffer and the number of elements from every rank.
         """
         send = as_buffer(sendbuf, "sendbuf")
-        self.comm.Allgatherv(send, self._vector(recvbuf, "recvbuf", send))
+        recv = self._vector(recvbuf, "recvbuf", send)
+        self._arrive()
+        self.comm.Allgatherv(send, recv)
 
     def Scatterv(self, sendbuf: VectorBuffer | None, recvbuf: Buffer, root: int = 0) -> None:
         """Deal a buffer of ``root`` out in parts of any length. Collective over team. Blocking.
@@ -193,7 +217,9 @@ class Collectives:
             root: the rank that gives.
         """
         recv = as_buffer(recvbuf, "recvbuf", writable=True)
-        self.comm.Scatterv(self._vector(sendbuf, "sendbuf", recv) if self.rank == root else None, recv, root)
+        send = self._vector(sendbuf, "sendbuf", recv) if self.rank == root else None
+        self._arrive()
+        self.comm.Scatterv(send, recv, root)
 
     def Alltoallv(self, sendbuf: VectorBuffer, recvbuf: VectorBuffer) -> None:
         """Send parts of any length to every rank, and receive such. Collective over team. Blocking.
@@ -203,7 +229,9 @@ class Collectives:
             recvbuf: a buffer and the number of elements from every rank.
         """
         recv = as_buffer(recvbuf[0], "recvbuf", writable=True)
-        self.comm.Alltoallv(self._vector(sendbuf, "sendbuf", recv), self._vector(recvbuf, "recvbuf", recv))
+        send, received = self._vector(sendbuf, "sendbuf", recv), self._vector(recvbuf, "recvbuf", recv)
+        self._arrive()
+        self.comm.Alltoallv(send, received)
 
     # -- buffers, non-blocking -----------------------------------------------------------------------------------
 
@@ -251,6 +279,11 @@ class Collectives:
         return Request(self.comm.Ialltoall(send, recv), recvbuf, (send, recv))
 
     # -- checks, all before anything is sent ---------------------------------------------------------------------
+
+    def _arrive(self, what: str = "a collective") -> None:
+        """Wait for the others attentively: a rank that is late may need this one, which MPI would not serve."""
+        progress.refuse_in_callback(what)
+        progress.wait_until(self.comm.Ibarrier().Test, what)
 
     def _native(self, buffer: Any) -> Any:
         if isinstance(buffer, np.ndarray):

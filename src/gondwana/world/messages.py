@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.world import mpi
+from gondwana.world import mpi, progress
 from gondwana.world.buffers import Buffer, as_message
 from gondwana.world.request import PersistentRequest, Request
 
@@ -18,6 +18,7 @@ class Messages:
 
     Messages between two ranks with one tag arrive in the order in which they were sent. For a receive, ``source=None``
     means "from any rank" and ``tag=None`` "with any tag". Only the two ranks take part: none of these is collective.
+    What blocks makes user-level progress meanwhile, and so raises ProgressError in callbacks.
     """
 
     comm: mpi.Communicator
@@ -27,19 +28,25 @@ class Messages:
         """Send a Python object to rank ``dest``; it is pickled. Blocking until the object may be changed."""
         if isinstance(obj, np.ndarray):
             raise TypeError("send pickles Python objects, which is slow for an array: use Send and Recv")
-        self.comm.send(obj, self._partner(dest, "dest"), tag)
+        if mpi.is_serial(self.comm):
+            self.comm.send(obj, self._partner(dest, "dest"), tag)
+        else:
+            progress.wait_until(self.comm.isend(obj, self._partner(dest, "dest"), tag).Test, "a message to leave")
 
     def recv(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return an object that ``send`` sent here. Blocking until it has arrived."""
-        return self.comm.recv(None, *self._from(source, tag))
+        place = self._from(source, tag)
+        if not mpi.is_serial(self.comm):
+            progress.wait_until(lambda: self.comm.Iprobe(*place), "a message")
+        return self.comm.recv(None, *place)
 
     def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
         """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""
-        self.comm.Send(mpi.message(self.comm, as_message(buf, "buf")), self._partner(dest, "dest"), tag)
+        self.Isend(buf, dest, tag).wait()
 
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
         """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
-        self.comm.Recv(mpi.message(self.comm, as_message(buf, "buf", writable=True)), *self._from(source, tag))
+        self.Irecv(buf, source, tag).wait()
 
     def Isend(self, buf: Buffer, dest: int, tag: int = 0) -> Request:
         """Start ``Send``. Non-blocking; leave ``buf`` unchanged until the request has completed."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from gondwana.world import progress
+from gondwana.world.serial import SerialRequest
+
 
 class Request:
     """An operation that has started. Local.
@@ -36,9 +39,16 @@ class Request:
         return self._done
 
     def wait(self) -> None:
-        """Return when the operation has completed. Blocking."""
+        """Return when the operation has completed. Blocking; user-level progress.
+
+        Raises:
+            ProgressError: called inside a callback before it has completed.
+        """
         if not self._done:
-            self.handle.Wait()
+            if not isinstance(self.handle, SerialRequest):
+                progress.wait_until(self.handle.Test, "a request")
+            else:
+                self.handle.Wait()
             self._finish()
 
     def result(self) -> Any:
