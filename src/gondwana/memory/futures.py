@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
+from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
 
@@ -11,6 +13,9 @@ from gondwana.world import progress
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+_settling = threading.Lock()
+"""Held while a future changes, so that a progress thread and the program do not miss each other."""
 
 _ASYNC_LOOKS = 100
 """Vain looks of an awaiting coroutine before it sleeps between two."""
@@ -93,29 +98,34 @@ class Future(Generic[T]):
 
     def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
         """Have `call(future)` run when the result or an error is there: at once, or inside progress. Local."""
-        if self.done():
-            call(self)
-        else:
-            self._calls.append(call)
+        if not self.done():
+            with _settling:
+                if not self._done:
+                    self._calls.append(call)
+                    return
+        call(self)
 
     def at_once(self, call: Callable[[Future[T]], None]) -> None:
         """Have the library's own `call(future)` run the moment it is ready, in internal progress too. Local."""
-        if self.done():
-            call(self)
-        else:
-            self._hook = call
+        if not self.done():
+            with _settling:
+                if not self._done:
+                    self._hook = call
+                    return
+        call(self)
 
     def _what(self) -> str:
         return "a future"
 
     def _settle(self, value: T | None, error: BaseException | None) -> None:
-        if self._done:
-            raise RuntimeError("this future has a result already")
-        self._value, self._error, self._done = value, error, True
-        hook, self._hook = self._hook, None
+        with _settling:
+            if self._done:
+                raise RuntimeError("this future has a result already")
+            self._value, self._error, self._done = value, error, True
+            hook, self._hook = self._hook, None
+            calls, self._calls = self._calls, []
         if hook is not None:
             hook(self)
-        calls, self._calls = self._calls, []
         for call in calls:
             progress.enqueue(functools.partial(call, self))
 
@@ -208,16 +218,15 @@ class Polled(Future[T]):
             _listened.append(self)
 
 
-_listened: list[Polled[Any]] = []
+_listened: deque[Polled[Any]] = deque()
 """Operations that someone listens to: progress completes them."""
 
 
 def _complete_listened() -> bool:
     if not _listened:
         return False
-    pending, _listened[:] = list(_listened), []
-    for future in pending:
-        future.wait()
+    for _ in range(len(_listened)):
+        _listened.popleft().wait()
     return True
 
 
@@ -250,8 +259,10 @@ def when_all(*futures: Future[Any]) -> Future[tuple[Any, ...]]:
 
     def one_less(_: Future[Any]) -> None:
         nonlocal left
-        left -= 1
-        if left == 0:
+        with _settling:
+            left -= 1
+            last = left == 0
+        if last:
             finish()
 
     def finish() -> None:
