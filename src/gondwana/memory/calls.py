@@ -333,4 +333,9 @@ def _name(function: Any) -> str:
     return getattr(function, "__qualname__", None) or repr(function)
 
 
+def _unfinished() -> str | None:
+    return f"{len(_answers)} remote calls without an answer" if _answers else None
+
+
 progress.register(_move, _serve)
+progress.account_for(_unfinished)

@@ -231,6 +231,7 @@ def _complete_listened() -> bool:
 
 
 progress.register(_complete_listened)
+progress.account_for(lambda: f"{len(_listened)} operations between nodes under way" if _listened else None)
 
 
 def ready(value: T) -> Future[T]:

@@ -193,6 +193,12 @@ def _leave() -> None:
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
     _state.left = True
+    left_over = progress.unfinished()
+    if left_over and not status:
+        _write(
+            f"[rank {_rank()} on {socket.gethostname()}] ends with {' and '.join(left_over)}: wait for their futures, "
+            "or call gw.quiesce, before the end\n"
+        )
     for action in _state.last_actions:
         action()
 

@@ -27,6 +27,7 @@ _IDLE_LOOKS = 50
 """Vain looks before a waiting rank offers its core to others; none if the ranks of the host outnumber the cores."""
 
 _movers: list[Poll] = []
+_accounts: list[Callable[[], str | None]] = []
 _servers: list[Poll] = []
 _queue: deque[Callable[[], object]] = deque()
 _moving = threading.Lock()
@@ -53,6 +54,16 @@ def register(move: Poll, serve: Poll | None = None) -> None:
     _movers.append(move)
     if serve is not None:
         _servers.append(serve)
+
+
+def account_for(unfinished: Callable[[], str | None]) -> None:
+    """Have `unfinished()` asked when all ranks have come to their end: it says what was never completed. Local."""
+    _accounts.append(unfinished)
+
+
+def unfinished() -> list[str]:
+    """Return what this rank has started and not completed, in words. Local."""
+    return [text for text in (account() for account in _accounts) if text]
 
 
 def enqueue(call: Callable[[], object]) -> None:

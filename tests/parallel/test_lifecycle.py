@@ -1,0 +1,60 @@
+"""What is made can be made again and again; many more ranks than cores; a program that leaves work undone says so."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+
+import pytest
+
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+PROGRAM = Path(__file__).parent / "programs" / "lifecycle_checks.py"
+NAMES = jobs.check_names(PROGRAM)
+
+
+@functools.cache
+def reports(ranks: int, per_node: int) -> dict[str, list[str]]:
+    variables = {"GONDWANA_RANKS_PER_NODE": str(per_node)} if per_node else {}
+    outcome = jobs.run_ranks(ranks, PROGRAM, "--ranks", str(ranks), timeout=120, variables=variables)
+    assert outcome.status == 0, str(outcome)
+    return {line["check"]: line["problems"] for line in map(json.loads, outcome.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("ranks", "per_node"), [(1, 0), (2, 0), (2, 1), (8, 0)])
+def test_what_comes_and_goes(ranks: int, per_node: int, name: str) -> None:
+    problems = reports(ranks, per_node)[name]
+    assert not problems, "\n".join(problems)
+
+
+def test_calls_that_nobody_answered_are_reported_at_the_end() -> None:
+    def program() -> None:
+        import gondwana as gw
+
+        def never() -> object:
+            return gw.Promise().future
+
+        if gw.world.rank == 1:
+            gw.rpc(0, never)
+        gw.world.barrier()
+
+    outcome = jobs.run_ranks(2, program)
+    assert outcome.status == 0, str(outcome)
+    assert outcome.stderr.count("\n") == 1, str(outcome)
+    assert outcome.stderr.startswith("[rank 1 on ")
+    assert "ends with 1 remote calls without an answer: wait for their futures" in outcome.stderr
+
+
+def test_a_program_that_has_finished_its_work_says_nothing() -> None:
+    def program() -> None:
+        import gondwana as gw
+
+        gw.rpc(0, abs, -1).result()
+        gw.rpc_ff(0, abs, -1)
+
+    outcome = jobs.run_ranks(2, program)
+    assert (outcome.status, outcome.stderr) == (0, ""), str(outcome)
