@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -38,19 +39,22 @@ statistics = Statistics()
 """The figures of this process."""
 
 
-_engines: list[Any] = []
-"""One for each object, for the life of the process: objects from different processes may have symbols of one name."""
+@functools.cache
+def _target() -> Any:
+    """LLVM's back end for this processor."""
+    from llvmlite import binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple()
 
 
 def _new_engine() -> Any:
+    """A linker of its own for each object: objects from different processes may have symbols of one name."""
     from llvmlite import binding as llvm
 
-    if not _engines:
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple().create_target_machine(jit=True)
-    _engines.append(llvm.create_mcjit_compiler(llvm.parse_assembly(""), target))
-    return _engines[-1]
+    target = _target().create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
 
 
 def link(entry: ObjectCode) -> int:
@@ -69,6 +73,7 @@ def link(entry: ObjectCode) -> int:
     engine.add_object_file(llvm.ObjectFileRef.from_data(entry.code))
     engine.finalize_object()
     address: int = engine.get_function_address(entry.symbol)
+    engine.detach()  # the code is there as long as the process; disposing at exit, after llvmlite is gone, would fail
     statistics.seconds_loading += time.perf_counter() - start
     return address
 
