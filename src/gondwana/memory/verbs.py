@@ -101,6 +101,8 @@ def sendrecv(team: Team, sendbuf: Buffer, dest: int, recvbuf: Buffer, source: in
 def allreduce(team: Team, value: Any, op: str = "sum") -> Any:
     """Combine what all ranks give. Collective over team. Blocking. Callable in compiled code.
 
+    MPI's own reduction, which serves nobody meanwhile; `team.allreduce` and `team.Allreduce` do.
+
     Args:
         team: the ranks.
         value: a number of the same dtype on all ranks (int is int64, float is float64), or an ndarray or Array without
@@ -128,7 +130,8 @@ def allreduce(team: Team, value: Any, op: str = "sum") -> Any:
     problem = operation_problem(op, buffer.dtype)
     if problem:
         raise UsageError(problem)
-    team.Allreduce(IN_PLACE, buffer, Op[op.upper()])
+    in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, Op[op.upper()]))
+    team.comm.Allreduce(in_place, buffer, operation)  # as compiled code calls it: the two may meet
     return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
 
 

@@ -181,7 +181,7 @@ def _leave() -> None:
     started = time.monotonic()
     pause = 1e-4
     while not arrived.Test():
-        if _serve():
+        if not status and _serve():
             pause = 1e-4
             continue
         if status and time.monotonic() - started > PATIENCE:
