@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
+from gondwana.bench import build
+from gondwana.errors import UsageError
 from support import jobs
 
 
@@ -19,3 +23,19 @@ def mpich_python():
     if not jobs.MPICH_PYTHON.exists():
         pytest.skip("no .venv-mpich: python tests/support/make_mpich_env.py makes it")
     return jobs.MPICH_PYTHON
+
+
+@pytest.fixture
+def c_compiler():
+    """Without a C compiler the test is skipped."""
+    try:
+        build.command()
+    except UsageError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def mpi4py_there():
+    """Without mpi4py the test is skipped; it is not imported."""
+    if importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("needs mpi4py")

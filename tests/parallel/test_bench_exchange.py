@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -10,21 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.bench import build
 from gondwana.bench.exchange import grid_of
-from gondwana.errors import UsageError
 
-pytestmark = pytest.mark.parallel
-
-
-@pytest.fixture(autouse=True)
-def _tools() -> None:
-    if importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("needs mpi4py")
-    try:
-        build.command()
-    except UsageError as error:
-        pytest.skip(str(error))
+pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there", "c_compiler")]
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -11,20 +10,10 @@ from typing import Any
 
 import pytest
 
-from gondwana.bench import build, rma
+from gondwana.bench import rma
 from gondwana.errors import UsageError
 
-pytestmark = pytest.mark.parallel
-
-
-@pytest.fixture(autouse=True)
-def _tools() -> None:
-    if importlib.util.find_spec("mpi4py") is None:
-        pytest.skip("needs mpi4py")
-    try:
-        build.command()
-    except UsageError as error:
-        pytest.skip(str(error))
+pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there", "c_compiler")]
 
 
 def bench(file: Path, options: str) -> tuple[list[dict[str, Any]], str]:

@@ -6,9 +6,6 @@ start late and in another order, so that nothing can rely on more than it is pro
 
 from __future__ import annotations
 
-import functools
-import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from support import jobs
 pytestmark = pytest.mark.parallel
 
 PROGRAM = Path(__file__).parent / "programs" / "copy_checks.py"
+NAMES = jobs.check_names(PROGRAM)
 JOBS = {
     "1rank": (1, {}),
     "2ranks": (2, {}),
@@ -28,32 +26,17 @@ JOBS = {
 }
 
 
-def check_names() -> list[str]:
-    """The checks by name: importing the program would start MPI here."""
-    lines = PROGRAM.read_text(encoding="utf-8").splitlines()
-    return [line[4 : line.index("(")] for line in lines if line.startswith("def check_")]
-
-
-@functools.cache
-def reports(job: str, python: str = sys.executable) -> dict[str, list[str]]:
-    """Run all checks of a job once."""
-    ranks, variables = JOBS[job]
-    outcome = jobs.run_ranks(ranks, PROGRAM, "--ranks", str(ranks), python=python, timeout=150, variables=variables)
-    assert outcome.status == 0, str(outcome)
-    lines = [json.loads(line) for line in outcome.stdout.splitlines() if line.startswith('{"check"')]
-    return {line["check"]: line["problems"] for line in lines}
-
-
-@pytest.mark.parametrize("name", check_names())
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("job", JOBS)
 def test_copy(job: str, name: str) -> None:
-    problems = reports(job)[name]
+    ranks, variables = JOBS[job]
+    problems = jobs.reports(ranks, PROGRAM, variables=variables, timeout=150)[name]
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("name", check_names())
+@pytest.mark.parametrize("name", NAMES)
 def test_copy_with_mpich(name: str, mpich_python: Path) -> None:
-    problems = reports("3ranks-1pernode", str(mpich_python))[name]
+    problems = jobs.reports(3, PROGRAM, per_node=1, python=mpich_python, timeout=150)[name]
     assert not problems, "\n".join(problems)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
 from pathlib import Path
 
 import pytest
@@ -16,18 +14,10 @@ PROGRAM = Path(__file__).parent / "programs" / "lifecycle_checks.py"
 NAMES = jobs.check_names(PROGRAM)
 
 
-@functools.cache
-def reports(ranks: int, per_node: int) -> dict[str, list[str]]:
-    variables = {"GONDWANA_RANKS_PER_NODE": str(per_node)} if per_node else {}
-    outcome = jobs.run_ranks(ranks, PROGRAM, "--ranks", str(ranks), timeout=120, variables=variables)
-    assert outcome.status == 0, str(outcome)
-    return {line["check"]: line["problems"] for line in map(json.loads, outcome.stdout.splitlines())}
-
-
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("ranks", "per_node"), [(1, 0), (2, 0), (2, 1), (8, 0)])
 def test_what_comes_and_goes(ranks: int, per_node: int, name: str) -> None:
-    problems = reports(ranks, per_node)[name]
+    problems = jobs.reports(ranks, PROGRAM, per_node=per_node)[name]
     assert not problems, "\n".join(problems)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import os
 import subprocess
 import time
@@ -16,17 +14,15 @@ from support import jobs, two_hosts
 pytestmark = pytest.mark.parallel
 
 PROGRAM = Path(__file__).parent / "programs" / "two_host_checks.py"
+NAMES = jobs.check_names(PROGRAM)
 
 
-@functools.cache
+@jobs.once
 def reports() -> dict[str, list[str]]:
-    outcome = two_hosts.run_two_hosts(PROGRAM, "--ranks", "2", timeout=100)
-    assert outcome.status == 0, str(outcome)
-    lines = [json.loads(line) for line in outcome.stdout.splitlines() if line.startswith('{"check"')]
-    return {line["check"]: line["problems"] for line in lines}
+    return jobs.by_check(two_hosts.run_two_hosts(PROGRAM, "--ranks", "2", timeout=100))
 
 
-@pytest.mark.parametrize("name", jobs.check_names(PROGRAM))
+@pytest.mark.parametrize("name", NAMES)
 def test_two_hosts(name: str) -> None:
     problems = reports()[name]
     assert not problems, "\n".join(problems)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
+import json
 import os
 import re
 import signal
@@ -13,7 +15,8 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from gondwana.cli import launch
 
@@ -21,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 MPICH_PYTHON = ROOT / ".venv-mpich" / "bin" / "python"
 
 Program = Path | str | Callable[..., Any]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,74 @@ def run_ranks(
         variables=variables,
     )
     return run_command(command.argv, timeout=timeout, variables=command.variables)
+
+
+def once(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function once for the same arguments and keep its result; a failure is kept and raised again, too.
+
+    So a job that fails or hangs costs its time once, not once for each of its checks.
+    """
+
+    @functools.cache
+    def ending(*args: Any, **kwargs: Any) -> Callable[[], T]:
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            return functools.partial(fail_again, error, error.__traceback__)
+        return lambda: result
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return ending(*args, **kwargs)()
+
+    return call
+
+
+def fail_again(error: Exception, trace: TracebackType | None) -> NoReturn:
+    """Raise an error as it was raised first."""
+    raise error.with_traceback(trace)
+
+
+def reports(
+    ranks: int,
+    program: Path,
+    *arguments: str,
+    per_node: int = 0,
+    python: str | Path = sys.executable,
+    variables: Mapping[str, str] | None = None,
+    timeout: float = 120,
+) -> dict[str, list[str]]:
+    """What the checks of a program found on so many ranks: problems by name of the check. Each job runs once.
+
+    Args:
+        ranks: as for `run_ranks`, like `python`, `variables` and `timeout`.
+        program: calls `run_checks`.
+        arguments: for the program, besides `--ranks`.
+        per_node: ranks that take each other to be on one node; 0: all.
+    """
+    settings = dict(variables or {})
+    if per_node:
+        settings["GONDWANA_RANKS_PER_NODE"] = str(per_node)
+    return _reports(ranks, program, arguments, str(python), tuple(settings.items()), timeout)
+
+
+@once
+def _reports(
+    ranks: int,
+    program: Path,
+    arguments: tuple[str, ...],
+    python: str,
+    settings: tuple[tuple[str, str], ...],
+    timeout: float,
+) -> dict[str, list[str]]:
+    words = "--ranks", str(ranks), *arguments
+    return by_check(run_ranks(ranks, program, *words, timeout=timeout, python=python, variables=dict(settings)))
+
+
+def by_check(outcome: Outcome) -> dict[str, list[str]]:
+    """The problems by name of the check that a job has printed, which must have ended well."""
+    assert outcome.status == 0, str(outcome)
+    lines = [json.loads(line) for line in outcome.stdout.splitlines() if line.startswith('{"check"')]
+    return {line["check"]: line["problems"] for line in lines}
 
 
 def check_names(program: Path) -> list[str]:

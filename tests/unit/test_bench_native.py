@@ -14,16 +14,10 @@ from gondwana.bench import build
 from gondwana.bench.native.sweeps import Sweeps
 from gondwana.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("c_compiler")
+
 CELLS = (5, 6, 7)
 INNER = (slice(1, -1),) * 3
-
-
-@pytest.fixture(autouse=True)
-def _compiler() -> None:
-    try:
-        build.command()
-    except UsageError as error:
-        pytest.skip(str(error))
 
 
 def shifted(a: Any, dz: int, dy: int, dx: int) -> Any:

@@ -8,17 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.bench import build, stencil
+from gondwana.bench import stencil
 from gondwana.cli.main import main
-from gondwana.errors import UsageError
 
-
-@pytest.fixture(autouse=True)
-def _compiler() -> None:
-    try:
-        build.command()
-    except UsageError as error:
-        pytest.skip(str(error))
+pytestmark = pytest.mark.usefixtures("c_compiler")
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:

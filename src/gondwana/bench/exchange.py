@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,10 @@ from numpy.typing import NDArray
 from gondwana.arrays import GlobalArray, exchange, zeros
 from gondwana.bench.measure import interleave, timed
 from gondwana.bench.native.ghosts import GhostExchange
-from gondwana.bench.report import Report, Row
-from gondwana.bench.statistics import ratio, summarize
+from gondwana.bench.report import Row, beside_c, measure_on_ranks
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.world import Team, exits, world
+from gondwana.world import Team, exits
 
 SIZES = (64, 128)
 FIELDS = (1, 2)
@@ -100,26 +97,6 @@ def measure(
                 yield _measure_one(team, size, count, split_only, repeat, batch_seconds)
 
 
-def main(argv: list[str]) -> int:
-    """Measure, print the table and write the report. Collective over all ranks.
-
-    Args:
-        argv: the options of the command line as one JSON object.
-
-    Returns:
-        The exit status: 0 if all results were equal.
-    """
-    options = json.loads(argv[0])
-    report = Report("exchange", command=options.pop("command"))
-    file = options.pop("file")
-    report.rows.extend(measure(world, **options))
-    if world.rank == 0:
-        report.show(COLUMNS)
-        if file is not None:
-            report.write(file)
-    return 0 if all(row["verified"] for row in report.rows) else 1
-
-
 def _measure_one(team: Team, size: int, count: int, split_only: bool, repeat: int, batch_seconds: float) -> Row:
     grid = grid_of(team.size)
     exchanged = tuple(n > 1 or not split_only for n in grid)
@@ -171,28 +148,22 @@ def _ghosts_are(block: NDArray[Any], values: NDArray[Any], exchanged: tuple[bool
 def _row(
     size: int, count: int, split_only: bool, grid: Triple, faces: int, samples: dict[str, list[float]], verified: bool
 ) -> Row:
-    ours, native = summarize(samples["ours"]), summarize(samples["c"])
-    speed = ratio(samples["c"], samples["ours"])
+    comparison = beside_c(samples, verified)
+    ours, native = comparison["seconds"]["median"], comparison["c_seconds"]["median"]
     return {
         "size": size,
         "dtype": "float64",
         "fields": count,
         "faces": "split axes" if split_only else "all",
         "grid": "x".join(map(str, grid)),
-        "microseconds": ours.median * 1e6,
-        "c_microseconds": native.median * 1e6,
-        "gb_per_s": faces * 8 / 1e9 / ours.median,
-        "c_gb_per_s": faces * 8 / 1e9 / native.median,
-        "ratio": speed.value,
-        "ratio_low": speed.low,
-        "ratio_high": speed.high,
-        "ratio_of_best": native.minimum / ours.minimum,
-        "verified": verified,
-        "seconds": asdict(ours),
-        "c_seconds": asdict(native),
+        "microseconds": ours * 1e6,
+        "c_microseconds": native * 1e6,
+        "gb_per_s": faces * 8 / 1e9 / ours,
+        "c_gb_per_s": faces * 8 / 1e9 / native,
+        **comparison,
     }
 
 
 if __name__ == "__main__":
     exits.install()
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(measure_on_ranks("exchange", COLUMNS, measure, sys.argv[1:]))

@@ -9,14 +9,15 @@ import os
 import platform
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gondwana.bench import build
+from gondwana.bench.statistics import ratio, summarize
 from gondwana.errors import UsageError
-from gondwana.world import terminal
+from gondwana.world import terminal, world
 
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
 
@@ -91,6 +92,54 @@ class Report:
         # Figures are never cut: a narrow terminal wraps the lines.
         console.width = max(console.width, Measurement.get(console, console.options.update(width=200), table).maximum)
         console.print(table)
+
+
+def measure_on_ranks(
+    benchmark: str, columns: Mapping[str, str], measure: Callable[..., Iterable[Row]], argv: Sequence[str]
+) -> int:
+    """Measure, print the table and write the report. Collective over all ranks.
+
+    Args:
+        benchmark: its name.
+        columns: heading by the row's key, in the order of the table.
+        measure: yields the rows, the same on every rank; called with the world and the options.
+        argv: the options of the command line as one JSON object.
+
+    Returns:
+        The exit status: 0 if all rows are verified.
+    """
+    options = json.loads(argv[0])
+    report = Report(benchmark, command=options.pop("command"))
+    file = options.pop("file")
+    report.rows.extend(measure(world, **options))
+    if world.rank == 0:
+        report.show(columns)
+        if file is not None:
+            report.write(file)
+    return 0 if all(row["verified"] for row in report.rows) else 1
+
+
+def beside_c(samples: Mapping[str, Sequence[float]], verified: bool) -> Row:
+    """The part of a row that compares ours with C. Local.
+
+    Args:
+        samples: seconds of "ours" and "c", one a round.
+        verified: whether both computed the same.
+    """
+    ours, native = summarize(samples["ours"]), summarize(samples["c"])
+    return {
+        **relative(samples["c"], samples["ours"]),
+        "ratio_of_best": native.minimum / ours.minimum,
+        "verified": verified,
+        "seconds": asdict(ours),
+        "c_seconds": asdict(native),
+    }
+
+
+def relative(theirs: Sequence[float], ours: Sequence[float]) -> Row:
+    """Our speed relative to theirs: the times the other way round. Local."""
+    speed = ratio(theirs, ours)
+    return {"ratio": speed.value, "ratio_low": speed.low, "ratio_high": speed.high}
 
 
 def write_json(path: str | Path, content: Mapping[str, Any]) -> None:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from gondwana.bench import rma_calls, rma_ours, rma_rivals
 from gondwana.bench.candidates import WAYS, Candidate
 from gondwana.bench.measure import interleave
 from gondwana.bench.native.transfers import Transfers
-from gondwana.bench.report import Report, Row
-from gondwana.bench.statistics import ratio, summarize
+from gondwana.bench.report import Row, measure_on_ranks, relative
+from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 from gondwana.jit import machine
-from gondwana.world import Team, exits, world
+from gondwana.world import Team, exits
 
 WORD = 8
 SIZES = (8, 64, 512, 4096, 65536, 524288, 4194304)
@@ -166,25 +166,9 @@ def measure(
             yield from _rows(team, floods(size), found, size, repeat, batch_seconds)
 
 
-def main(argv: list[str]) -> int:
-    """Measure, print the table and write the report. Collective over all ranks.
-
-    Args:
-        argv: the options of the command line as one JSON object.
-
-    Returns:
-        The exit status: 0 if all data were right.
-    """
-    options = json.loads(argv[0])
-    report = Report("rma", command=options.pop("command"))
-    _pin(world)
-    file = options.pop("file")
-    report.rows.extend(measure(world, **options))
-    if world.rank == 0:
-        report.show(COLUMNS)
-        if file is not None:
-            report.write(file)
-    return 0 if all(row["verified"] for row in report.rows) else 1
+def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
+    _pin(team)
+    return measure(team, **options)
 
 
 def _pin(team: Team) -> None:
@@ -220,7 +204,7 @@ def _rows(
 
 def _row(ranks: int, case: Case, size: int, ours: Sequence[float], theirs: Sequence[float], verified: bool) -> Row:
     mine, rival = summarize(ours), summarize(theirs)
-    speed = ratio(theirs, ours)  # of the speeds: the times the other way round
+    speed = relative(theirs, ours)
     value = _in_unit(case, size, mine.median)
     return {
         "operation": case.ours,
@@ -230,11 +214,9 @@ def _row(ranks: int, case: Case, size: int, ours: Sequence[float], theirs: Seque
         "unit": case.unit,
         "ours": value,
         "theirs": _in_unit(case, size, rival.median),
-        "ratio": speed.value,
-        "ratio_low": speed.low,
-        "ratio_high": speed.high,
+        **speed,
         "goal": _goal(case),
-        "met": _met(case, value, speed.value),
+        "met": _met(case, value, speed["ratio"]),
         "verified": verified,
         "seconds": asdict(mine),
         "rival_seconds": asdict(rival),
@@ -264,4 +246,4 @@ def _met(case: Case, value: float, speed: float) -> bool | None:
 
 if __name__ == "__main__":
     exits.install()
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(measure_on_ranks("rma", COLUMNS, _measure_pinned, sys.argv[1:]))

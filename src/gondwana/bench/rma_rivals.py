@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from gondwana.bench.candidates import (
     one_way,
     there_and_back,
 )
+from gondwana.bench.closing import ClosedTogether
 from gondwana.bench.measure import Variant
 from gondwana.bench.native.transfers import WINDOW, Transfers
 from gondwana.world import Team, mpi
@@ -73,7 +73,7 @@ def c_floods(team: Team, c: Transfers, source: Bytes, target: Bytes, places: int
     return floods
 
 
-class Mpi4py:
+class Mpi4py(ClosedTogether):
     """Ranks 0 and 1 in Python with mpi4py. Collective over team.
 
     Args:
@@ -124,17 +124,11 @@ class Mpi4py:
         both = moving(team, by_role(team, window, window), both_ways(team, here, there), WINDOW)
         return {"mpi4py Put flood" + WAYS[1]: one, "mpi4py Put flood" + WAYS[2]: both}
 
-    def __enter__(self) -> Mpi4py:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After an error the other ranks are elsewhere: freeing, which is collective, could hang.
-        if error is None:
-            del self._exposed
-            self._window.Unlock_all()
-            self._window.Free()
+    def close(self) -> None:
+        """Free the window. Collective over team."""
+        del self._exposed
+        self._window.Unlock_all()
+        self._window.Free()
 
     def _put(self) -> Callable[[], None]:
         put, flush, message = self._window.Put, self._window.Flush, (self._local[:8], self._mpi.BYTE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,7 @@ import numpy as np
 from gondwana.arrays import GlobalArray, zeros
 from gondwana.bench.measure import interleave, timed
 from gondwana.bench.native.sweeps import Field, Sweeps
-from gondwana.bench.report import Row
-from gondwana.bench.statistics import ratio, summarize
+from gondwana.bench.report import Row, beside_c
 from gondwana.domains import RectDomain, X, Y, Z
 from gondwana.errors import UsageError
 from gondwana.jit import set_threads, statistics, threads
@@ -213,8 +212,8 @@ def _equal(mine: GlobalArray, other: Field, tolerance: float) -> bool:
 def row_of(name: str, size: int, dtype: str, count: int, samples: dict[str, list[float]], *, verified: bool) -> Row:
     """Put the samples of one combination in a row. Local."""
     case = CASES[name]
-    ours, native = summarize(samples["ours"]), summarize(samples["c"])
-    speed = ratio(samples["c"], samples["ours"])
+    comparison = beside_c(samples, verified)
+    ours, native = comparison["seconds"]["median"], comparison["c_seconds"]["median"]
     cells = case.cells(size)
     gigabytes = (case.outputs + case.inputs) * cells * np.dtype(dtype).itemsize / 1e9
     return {
@@ -222,15 +221,9 @@ def row_of(name: str, size: int, dtype: str, count: int, samples: dict[str, list
         "size": size,
         "dtype": dtype,
         "threads": count,
-        "ns_per_cell": ours.median / cells * 1e9,
-        "c_ns_per_cell": native.median / cells * 1e9,
-        "gb_per_s": gigabytes / ours.median,
-        "c_gb_per_s": gigabytes / native.median,
-        "ratio": speed.value,
-        "ratio_low": speed.low,
-        "ratio_high": speed.high,
-        "ratio_of_best": native.minimum / ours.minimum,
-        "verified": verified,
-        "seconds": asdict(ours),
-        "c_seconds": asdict(native),
+        "ns_per_cell": ours / cells * 1e9,
+        "c_ns_per_cell": native / cells * 1e9,
+        "gb_per_s": gigabytes / ours,
+        "c_gb_per_s": gigabytes / native,
+        **comparison,
     }

@@ -1,4 +1,4 @@
-"""Loads, stores and read-modify-writes with a memory order, and the few system calls that waiting needs.
+"""Loads, stores and read-modify-writes with a memory order, copies of bytes, and the system calls that waiting needs.
 
 For compiled code only (Numba has none of these for the CPU): thin names for LLVM instructions. Addresses are integers.
 """
@@ -70,6 +70,21 @@ def load_word(typingctx: Any, address: Any) -> Any:
 
 
 @intrinsic
+def move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
+    """Copy a run of bytes."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8)
+        kind = ir.FunctionType(ir.VoidType(), [byte.as_pointer(), byte.as_pointer(), _INT, ir.IntType(1)])
+        function = declare(builder, "llvm.memcpy.p0i8.p0i8.i64", kind)
+        pointers = [_pointer(builder, address, byte) for address in args[:2]]
+        builder.call(function, [*pointers, args[2], ir.Constant(ir.IntType(1), 0)])
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
 def pause(typingctx: Any) -> Any:
     """Tell the core that this is a waiting loop."""
 
@@ -87,7 +102,7 @@ def sched_yield(typingctx: Any) -> Any:
     """Let another process run on this core."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        function = _declare(builder, "sched_yield", ir.FunctionType(_INT32, []))
+        function = declare(builder, "sched_yield", ir.FunctionType(_INT32, []))
         builder.call(function, [])
         return context.get_dummy_value()
 
@@ -127,16 +142,17 @@ def call_at(typingctx: Any, function: Any, block: Any, thread: Any, threads: Any
     return types.int64(types.int64, types.int64, types.int64, types.int64), codegen
 
 
-def _declare(builder: Any, name: str, kind: Any) -> Any:
+def declare(builder: Any, name: str, kind: Any) -> Any:
+    """The function of this name and type in the module that is being built."""
     module = builder.module
     return module.globals[name] if name in module.globals else ir.Function(module, kind, name)
 
 
 def _futex(builder: Any, address: Any, operation: int, value: Any) -> None:
     if _SYS_FUTEX < 0:
-        builder.call(_declare(builder, "sched_yield", ir.FunctionType(_INT32, [])), [])
+        builder.call(declare(builder, "sched_yield", ir.FunctionType(_INT32, [])), [])
         return
     kind = ir.FunctionType(_INT, [_INT] * 7)
     constants = [ir.Constant(_INT, number) for number in (_SYS_FUTEX, operation, 0)]
     arguments = [constants[0], address, constants[1], value, constants[2], constants[2], constants[2]]
-    builder.call(_declare(builder, "syscall", kind), arguments)
+    builder.call(declare(builder, "syscall", kind), arguments)

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.jit.memory_order import call_at, inlined, load_acquire, load_word, sched_yield, store_release
+from gondwana.jit.memory_order import call_at, inlined, load_acquire, load_word, move_bytes, sched_yield, store_release
 from gondwana.memory.rings import (
     ARGUMENTS,
     ASSEMBLED,
@@ -64,23 +64,6 @@ from gondwana.memory.rings import (
 _LENGTH_BITS = (1 << KIND_SHIFT) - 1
 _KIND_BITS = (1 << (TAG_SHIFT - KIND_SHIFT)) - 1
 _STATUS = 0
-
-
-@intrinsic
-def move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
-    """Copy a run of bytes."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, byte, ir.IntType(64), ir.IntType(1)])
-        name = "llvm.memcpy.p0i8.p0i8.i64"
-        module = builder.module
-        function = module.globals[name] if name in module.globals else ir.Function(module, kind, name)
-        pointers = [builder.inttoptr(address, byte) for address in args[:2]]
-        builder.call(function, [*pointers, args[2], ir.Constant(ir.IntType(1), 0)])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic

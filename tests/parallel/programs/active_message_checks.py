@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from checks import run_checks
+from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import KernelError, UsageError
@@ -99,14 +99,6 @@ def clear():
     world.barrier()
     numbers[:] = floats[:] = answers[:] = 0
     world.barrier()
-
-
-def raises(kind, call, *args, **kwargs):
-    try:
-        call(*args, **kwargs)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"no {kind.__name__}")
 
 
 def check_sending_from_python():

@@ -5,9 +5,26 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from gondwana.world import world
+
+E = TypeVar("E", bound=Exception)
+
+
+def raised(kind: type[E], function: Callable[..., object], *arguments: Any, **options: Any) -> E:
+    """Return the error that a call must raise on this rank."""
+    try:
+        function(*arguments, **options)
+    except kind as error:
+        return error
+    raise AssertionError(f"{function} did not raise {kind.__name__}")
+
+
+def raises(kind: type[Exception], function: Callable[..., object], *arguments: Any, **options: Any) -> str:
+    """Return the message of the error that a call must raise on this rank."""
+    return str(raised(kind, function, *arguments, **options))
 
 
 def run_checks(names: dict[str, Any]) -> None:

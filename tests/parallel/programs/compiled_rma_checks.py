@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from checks import run_checks
+from checks import raises, run_checks
 
 import gondwana as gw
 
@@ -21,14 +21,6 @@ def shared(nbytes):
     """A segment that lives until the end: this rank may be done with it before others are."""
     _kept.append(gw.Segment(world, nbytes))
     return _kept[-1]
-
-
-def raises(kind, function, *arguments):
-    try:
-        function(*arguments)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"{function.__name__} did not raise {kind.__name__}")
 
 
 @gw.jit

@@ -10,6 +10,7 @@ import time
 import zlib
 
 import numpy as np
+from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -505,15 +506,5 @@ def check_nothing_moves_when_refused():
         world.barrier()
 
 
-def raises(kind, function, *arguments, **options):
-    try:
-        function(*arguments, **options)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"{function} did not raise {kind.__name__}")
-
-
 if __name__ == "__main__":
-    from checks import run_checks
-
     run_checks(globals())

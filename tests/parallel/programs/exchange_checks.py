@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import numpy as np
+from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -20,15 +21,6 @@ from gondwana.world import world
 
 DTYPES = ("float64", "float32", "int16", "bool", "complex128", "uint8")
 STALE = 77
-
-
-def raises(kind, function, *arguments, **options):
-    """Return the message of the error that a call must raise on this rank."""
-    try:
-        function(*arguments, **options)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"{function} did not raise {kind}")
 
 
 def grids(ranks: int, ndim: int) -> list[tuple[int, ...]]:
@@ -338,6 +330,4 @@ def check_memory_is_given_back():
 
 
 if __name__ == "__main__":
-    from checks import run_checks
-
     run_checks(globals())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -19,15 +20,6 @@ from gondwana.world import world
 EXAMPLE = Path(__file__).parents[3] / "examples" / "ghosts.py"
 DTYPES = ("float64", "float32", "int16", "complex128", "uint8")
 PLACES = [gw.host, gw.fake_device]
-
-
-def raises(kind, function, *arguments, **options):
-    """Return the message of the error that a call must raise on this rank."""
-    try:
-        function(*arguments, **options)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"{function} did not raise {kind}")
 
 
 def value(domain: gw.RectDomain, seed: int, dtype: Any = float) -> gw.Array:
@@ -312,6 +304,4 @@ def check_exchange_of_device_memory():
 
 
 if __name__ == "__main__":
-    from checks import run_checks
-
     run_checks(globals())

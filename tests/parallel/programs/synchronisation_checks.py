@@ -7,7 +7,7 @@ import sys
 import time
 
 import numpy as np
-from checks import run_checks
+from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -36,14 +36,6 @@ OPS = {
 def word(dtype="i8"):
     """A word on rank 0, and the pointer to it."""
     return gw.Segment(world, 64).pointer(0, dtype) + 2
-
-
-def raises(kind, function, *arguments, **options):
-    try:
-        function(*arguments, **options)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"no {kind.__name__}")
 
 
 # -- signals -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pickle
 import time
 
 import numpy as np
+from checks import raises, run_checks
 
 from gondwana.errors import UsageError
 from gondwana.world import (
@@ -29,15 +30,6 @@ from gondwana.world import (
     wait_all,
     world,
 )
-
-
-def raises(kind, function, *arguments):
-    """Return the message of the error that a call must raise on this rank, before it communicates."""
-    try:
-        function(*arguments)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"{function.__name__} did not raise {kind.__name__}")
 
 
 def row(rank, size=5, dtype=float):
@@ -383,6 +375,4 @@ def check_identity():
 
 
 if __name__ == "__main__":
-    from checks import run_checks
-
     run_checks(globals())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from checks import run_checks
+from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -11,14 +11,6 @@ from gondwana.errors import UsageError
 world = gw.world
 RIGHT, LEFT = (world.rank + 1) % world.size, (world.rank - 1) % world.size
 DTYPES = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16")
-
-
-def raises(kind, function, *arguments):
-    try:
-        function(*arguments)
-    except kind as error:
-        return str(error)
-    raise AssertionError(f"{function.__name__} did not raise {kind.__name__}")
 
 
 @gw.jit

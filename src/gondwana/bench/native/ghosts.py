@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ctypes
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gondwana.bench import build
+from gondwana.bench.closing import ClosedTogether
 from gondwana.errors import UsageError
 from gondwana.world.team import Team
 
 
-class GhostExchange:
+class GhostExchange(ClosedTogether):
     """Persistent requests that exchange the ghosts of a few blocks of doubles. Collective over team.
 
     Args:
@@ -60,16 +60,6 @@ class GhostExchange:
             self.fields.clear()
             self._library.exchange_free(self._handle)
             self._handle = ctypes.c_void_p()
-
-    def __enter__(self) -> GhostExchange:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After an error the other ranks are elsewhere: freeing, which is collective, could hang.
-        if error is None:
-            self.close()
 
     def _field(self, number: int) -> NDArray[np.float64]:
         """The block of one field, indexed (z, y, x), ghosts included."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gondwana.bench import build
+from gondwana.bench.closing import ClosedTogether
 from gondwana.errors import UsageError
 from gondwana.world.team import Team
 
@@ -18,7 +18,7 @@ WINDOW = 64
 Bytes = NDArray[np.uint8]
 
 
-class Transfers:
+class Transfers(ClosedTogether):
     """Messages, one-sided operations, a flag and memcpy between ranks 0 and 1 in C. Collective over team.
 
     The methods that time something are called by all ranks with the same arguments; ranks other than 0 and 1 return at
@@ -90,16 +90,6 @@ class Transfers:
             del self.exposed, self.local
             self._library.rma_free(self._handle)
             self._handle = ctypes.c_void_p()
-
-    def __enter__(self) -> Transfers:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After an error the other ranks are elsewhere: freeing, which is collective, could hang.
-        if error is None:
-            self.close()
 
     def _time(self, function: ctypes._NamedFuncPointer, *arguments: object) -> float:
         seconds: float = function(self._handle, *arguments)

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.jit.memory_order import inlined, load_word
+from gondwana.jit.memory_order import declare, inlined, load_word, move_bytes
 from gondwana.memory.copy.rows import LOOPS, ROW
 
 _WORD = 8
@@ -19,23 +19,6 @@ _AHEAD = 32
 _KEEP_IN_CACHE, _DATA = 3, 1
 
 
-@intrinsic
-def _move_bytes(typingctx: Any, target: Any, source: Any, count: Any) -> Any:
-    """Copy a run of bytes."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, byte, ir.IntType(64), ir.IntType(1)])
-        name = "llvm.memcpy.p0i8.p0i8.i64"
-        module = builder.module
-        function = module.globals[name] if name in module.globals else ir.Function(module, kind, name)
-        pointers = [builder.inttoptr(address, byte) for address in args[:2]]
-        builder.call(function, [*pointers, args[2], ir.Constant(ir.IntType(1), 0)])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64), codegen
-
-
 def _prefetcher(write: int) -> Any:
     @intrinsic
     def prefetch(typingctx: Any, address: Any) -> Any:
@@ -44,9 +27,7 @@ def _prefetcher(write: int) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
             kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-            name = "llvm.prefetch.p0i8"
-            module = builder.module
-            function = module.globals[name] if name in module.globals else ir.Function(module, kind, name)
+            function = declare(builder, "llvm.prefetch.p0i8", kind)
             options = [ir.Constant(number, option) for option in (write, _KEEP_IN_CACHE, _DATA)]
             builder.call(function, [builder.inttoptr(args[0], byte), *options])
             return context.get_dummy_value()
@@ -94,7 +75,7 @@ _line_8, _line_16, _line_32, _line_64, _line_128 = (_line_mover(bits) for bits i
 def _move_line(target: int, source: int, element: int, count: int, target_stride: int, source_stride: int) -> None:
     """Copy along the innermost loop: a run of bytes, or elements."""
     if element == 0:
-        _move_bytes(target, source, count)
+        move_bytes(target, source, count)
     elif element == 8:
         _line_64(target, source, count, target_stride, source_stride)
     elif element == 4:
