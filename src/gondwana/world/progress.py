@@ -26,6 +26,11 @@ Poll = Callable[[], bool]
 _IDLE_LOOKS = 50
 """Vain looks before a waiting rank offers its core to others; none if the ranks of the host outnumber the cores."""
 
+_YIELDS = 200
+"""Offers of the core after which a rank that waits among too many sleeps between two looks."""
+_NAP = 2e-5
+"""How long it sleeps [s]; waking up takes the system as long again and more."""
+
 _movers: list[Poll] = []
 _accounts: list[Callable[[], str | None]] = []
 _servers: list[Poll] = []
@@ -152,14 +157,17 @@ def wait_until(ready: Callable[[], bool], what: str, timeout: float | None = Non
         return
     refuse_in_callback(what)
     end = None if timeout is None else time.monotonic() + timeout
-    idle, patience = 0, 0 if cores.crowded() else _IDLE_LOOKS
+    crowded = cores.crowded()
+    idle, patience = 0, 0 if crowded else _IDLE_LOOKS
     while not ready():
         if progress():
             idle = 0
             continue
         idle += 1
-        if idle > patience:
+        if patience < idle <= patience + _YIELDS or (idle > patience and not crowded):
             os.sched_yield()
+        elif idle > patience:
+            time.sleep(_NAP)  # whoever is waited for, or anybody else, has the core for longer than a look takes
         if end is not None and time.monotonic() > end:
             raise TimeoutError(f"{what}: not after {timeout:g} s")
 
