@@ -17,7 +17,7 @@ from typing import Any
 from gondwana.bench import build
 from gondwana.bench.statistics import ratio, summarize
 from gondwana.errors import UsageError
-from gondwana.world import terminal, world
+from gondwana.world import cores, terminal, world
 
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
 
@@ -35,7 +35,7 @@ def environment() -> dict[str, Any]:
     return {
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": len(cores.own()),
         "governor": _governor(),
         "load_average": list(os.getloadavg()),
         "system": platform.platform(),

@@ -17,7 +17,7 @@ from gondwana.bench.report import Row, measure_on_ranks, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 from gondwana.jit import machine
-from gondwana.world import Team, exits
+from gondwana.world import Team, cores, exits
 
 WORD = 8
 SIZES = (8, 64, 512, 4096, 65536, 524288, 4194304)
@@ -173,9 +173,9 @@ def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
 
 def _pin(team: Team) -> None:
     """Keep every rank on a core of its own, if there are as many: two ranks that meet on one wait for each other."""
-    cores = sorted(os.sched_getaffinity(0))
-    if len(cores) >= team.size:
-        os.sched_setaffinity(0, {cores[team.rank]})
+    mine = sorted(cores.own())
+    if len(mine) >= team.size:
+        os.sched_setaffinity(0, {mine[team.rank]})
 
 
 def _rows(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gondwana.errors import LaunchError
+from gondwana.world import cores as world_cores
 from gondwana.world import launcher, terminal
 
 FAMILIES = {
@@ -58,7 +59,7 @@ class Command:
 
 def cores() -> int:
     """Return how many cores this process may use. Local."""
-    return len(os.sched_getaffinity(0))
+    return len(world_cores.own())
 
 
 def default_threads(ranks: int) -> int:

@@ -30,9 +30,6 @@ _FORMATS = {
     "int16": "h6x",
     "int32": "i4x",
     "int64": "q",
-    "bool": "?7x",
-    "float32": "f4x",
-    "float64": "d",
 }
 _FORMATS |= {f"u{name}": _FORMATS[name].upper().replace("X", "x") for name in ("int8", "int16", "int32", "int64")}
 _FORMATS |= {"bool": "?7x", "float32": "f4x", "float64": "d", "complex64": "ff", "complex128": "dd"}
@@ -92,7 +89,6 @@ class ActiveMessage:
             entry = self._compile(function, context)
         except Exception as error:
             problem = error
-        team.barrier()  # serves those who are late, as the other collectives do not
         team.agree(problem)
         self._number = team.allreduce(self._handlers.free, MAX)
         self._handlers.enter(self._number, self._handled(entry))

@@ -23,6 +23,7 @@ from gondwana.errors import LaunchError, UsageError
 from gondwana.memory.kinds import DeviceKind, MemoryKind, host
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.world import Team
+from gondwana.world.shared_file import ForeignFileError, SharedFile
 from gondwana.world.windows import Window
 
 _HUGE = 2 * 1024 * 1024
@@ -51,12 +52,10 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Published:
-    """Where the peers of the node find the file of one rank."""
+    """Where the peers of the node find the memory of one rank: in a file, unless the rank is alone on its node."""
 
     rank: int
-    process: int
-    descriptor: int
-    inode: int
+    file: SharedFile | None
     offset: int
     nbytes: int
 
@@ -123,16 +122,14 @@ class Segment:
             self._maps[self.team.rank] = np.empty(0, np.uint8)
             return None
         offset = next(_starts) % _PAGE
-        descriptor = inode = -1  # alone on the node: private memory, for which huge pages are more often to be had
+        file = None  # alone on the node: private memory, for which huge pages are more often to be had
         if self.team.node.size > 1:
-            descriptor = os.memfd_create("gondwana", os.MFD_CLOEXEC)
-            self._release = weakref.finalize(self, os.close, descriptor)
+            file = SharedFile.create("gondwana", offset + max(self.nbytes, 1))
+            self._release = weakref.finalize(self, os.close, file.descriptor)
             self._release.atexit = False  # until all ranks leave, a late peer may want to map it
-            inode = os.fstat(descriptor).st_ino
-            os.ftruncate(descriptor, offset + max(self.nbytes, 1))
-        self._maps[self.team.rank] = memory = _map(descriptor, offset, self.nbytes)
+        self._maps[self.team.rank] = memory = _map(-1 if file is None else file.descriptor, offset, self.nbytes)
         self.address = memory.ctypes.data
-        return _Published(self.team.rank, os.getpid(), descriptor, inode, offset, self.nbytes)
+        return _Published(self.team.rank, file, offset, self.nbytes)
 
     @cached_property
     def peers(self) -> tuple[int, ...]:
@@ -215,18 +212,22 @@ class Segment:
         return self.table.ctypes.data
 
     def _open(self, entry: _Published) -> npt.NDArray[np.uint8]:
-        path = f"/proc/{entry.process}/fd/{entry.descriptor}"
+        file = entry.file
+        if file is None:  # private memory that this rank has closed
+            raise LaunchError(f"rank {self.team.rank} cannot map the memory of rank {entry.rank}: it was closed")
         try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = file.open()
         except OSError as error:
             raise LaunchError(
-                f"rank {self.team.rank} cannot map the memory of rank {entry.rank} ({path}: {error.strerror}): "
+                f"rank {self.team.rank} cannot map the memory of rank {entry.rank} ({file.path}: {error.strerror}): "
                 "ranks of one node must see each other's processes; run them in one container, or set "
                 "GONDWANA_RANKS_PER_NODE=1 to exchange by messages"
             ) from error
+        except ForeignFileError:
+            raise LaunchError(
+                f"{file.path} is not the memory of rank {entry.rank}: set GONDWANA_RANKS_PER_NODE=1"
+            ) from None
         try:
-            if os.fstat(descriptor).st_ino != entry.inode:
-                raise LaunchError(f"{path} is not the memory of rank {entry.rank}: set GONDWANA_RANKS_PER_NODE=1")
             return _map(descriptor, entry.offset, entry.nbytes)
         finally:
             os.close(descriptor)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from gondwana.errors import LaunchError
 from gondwana.world import cores
+from gondwana.world.shared_file import ForeignFileError, SharedFile
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,7 @@ class Member:
 
     rank: int
     host: str
-    process: int
-    page: int
-    inode: int
+    page: SharedFile
     cores: frozenset[int]
 
 
@@ -44,7 +43,7 @@ class Obituary:
         for member in neighbours:
             if member.rank != own.rank:
                 with contextlib.suppress(OSError):  # an old kernel, or a process that cannot be seen: no watch
-                    self.handles[os.pidfd_open(member.process)] = member
+                    self.handles[os.pidfd_open(member.page.process)] = member
 
     def announce(self) -> None:
         """Say that this rank ends the job and has told, or tells, why. Local."""
@@ -63,29 +62,28 @@ class Obituary:
         if self.announced or any(handle not in gone for handle in lower):
             return None
         return (
-            f"gondwana: rank {member.rank} (process {member.process} on {member.host}) has died without a word: it was "
-            "killed, crashed, or called os._exit; ending the job\n"
+            f"gondwana: rank {member.rank} (process {member.page.process} on {member.host}) has died without a word: "
+            "it was killed, crashed, or called os._exit; ending the job\n"
         )
 
 
 def member(rank: int) -> Member:
     """Describe this process; its page, if it is the first of its host, is the one that is used. Local."""
     try:
-        page = os.memfd_create("gondwana-end", os.MFD_CLOEXEC)
+        page = SharedFile.create("gondwana-end", mmap.PAGESIZE)
     except OSError as error:
         raise LaunchError(f"this system gives no shared memory: {error}") from error
-    os.ftruncate(page, mmap.PAGESIZE)
-    return Member(rank, socket.gethostname(), os.getpid(), page, os.fstat(page).st_ino, cores.own())
+    return Member(rank, socket.gethostname(), page, cores.own())
 
 
 def _map(first: Member) -> mmap.mmap | None:
     """The page of the first rank of this host, None if its process cannot be seen."""
     try:
-        descriptor = os.open(f"/proc/{first.process}/fd/{first.page}", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
+        descriptor = first.page.open()
+    except (OSError, ForeignFileError):
         return None
     try:
-        return mmap.mmap(descriptor, mmap.PAGESIZE) if os.fstat(descriptor).st_ino == first.inode else None
+        return mmap.mmap(descriptor, mmap.PAGESIZE)
     finally:
         os.close(descriptor)
 

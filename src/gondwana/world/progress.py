@@ -157,17 +157,16 @@ def wait_until(ready: Callable[[], bool], what: str, timeout: float | None = Non
         return
     refuse_in_callback(what)
     end = None if timeout is None else time.monotonic() + timeout
-    crowded = cores.crowded()
-    idle, patience = 0, 0 if crowded else _IDLE_LOOKS
+    idle, crowded = 0, cores.crowded()
     while not ready():
         if progress():
             idle = 0
             continue
         idle += 1
-        if patience < idle <= patience + _YIELDS or (idle > patience and not crowded):
-            os.sched_yield()
-        elif idle > patience:
+        if crowded and idle > _YIELDS:
             time.sleep(_NAP)  # whoever is waited for, or anybody else, has the core for longer than a look takes
+        elif crowded or idle > _IDLE_LOOKS:
+            os.sched_yield()
         if end is not None and time.monotonic() > end:
             raise TimeoutError(f"{what}: not after {timeout:g} s")
 

@@ -103,7 +103,6 @@ class Team(Collectives, Messages):
     def key(self) -> int:
         """A number that only the ranks of this team call it by. Collective over team at first use, then local."""
         proposal = next(_keys) | self.world_ranks[self.rank] << 32
-        self.barrier()  # which serves those who are late, as a broadcast would not
         return int(self.bcast(proposal))
 
     @functools.cached_property
