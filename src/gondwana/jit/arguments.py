@@ -29,13 +29,17 @@ class ScalarSpec:
 
 @dataclass(frozen=True, slots=True)
 class ArraySpec:
-    """An array on a domain: `unit` is the axis contiguous in memory (-1: none), `scaled` as in `views.ViewType`."""
+    """An array on a domain.
+
+    `unit` is the axis contiguous in memory (-1: none), `scaled` as in `views.ViewType`; `place` is "host" or "cuda".
+    """
 
     dtype: str
     ndim: int
     unit: int
     scaled: bool
     readonly: bool
+    place: str = "host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,3 +254,22 @@ def _strong_dtypes(spec: Spec) -> list[str]:
     if isinstance(spec, ScalarSpec):
         return [] if spec.weak else [spec.dtype]
     return [spec.dtype] if isinstance(spec, ArraySpec | NdarraySpec) else []
+
+
+def spec_words(spec: Spec) -> int:
+    """Return how many words of an argument block carry a value of this spec. Local."""
+    match spec:
+        case ScalarSpec(dtype):
+            return 2 if dtype == "complex128" else 1
+        case ArraySpec(ndim=ndim):
+            return 1 + 4 * ndim
+        case NdarraySpec(ndim=ndim):
+            return 1 + 2 * ndim
+        case PointSpec(ndim):
+            return ndim
+        case ConstantSpec():
+            return 0
+        case HandleSpec(words=words):
+            return words
+        case TupleSpec(items):
+            return sum(map(spec_words, items))

@@ -18,12 +18,18 @@ class Footprint:
         hi: largest offset from the index point, per axis.
         written: whether any access stores.
         bounded: whether all accesses have a constant offset, so that `lo` and `hi` say everything.
+        reads: the constant offsets at which it loads.
     """
 
     lo: tuple[int, ...]
     hi: tuple[int, ...]
     written: bool = False
     bounded: bool = True
+    reads: set[tuple[int, ...]] = field(default_factory=set, compare=False)
+
+    def about(self) -> dict[str, object]:
+        """What must be known at each launch, as JSON values."""
+        return {"lo": self.lo, "hi": self.hi, "written": self.written, "bounded": self.bounded}
 
 
 @dataclass
@@ -48,9 +54,10 @@ class Recorder:
         seen = slots.get(view.slot)
         at = (0,) * view.ndim if offset is None else offset
         if seen is None:
-            slots[view.slot] = Footprint(at, at, written, offset is not None)
-            return
+            seen = slots[view.slot] = Footprint(at, at, written, offset is not None)
         if offset is not None:
+            if not written:
+                seen.reads.add(at)
             seen.lo = tuple(map(min, seen.lo, at))
             seen.hi = tuple(map(max, seen.hi, at))
         seen.written |= written

@@ -20,8 +20,6 @@ from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import lower_builtin
 
-from gondwana.jit.views import DtypeType, ViewType
-
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class WeakLiterals(FunctionPass):  # type: ignore[misc]
@@ -34,30 +32,41 @@ class WeakLiterals(FunctionPass):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         """Change the Numba IR of one function before its types are inferred."""
-        if _widest_float(state.args) != 32:
-            return False
-        for block in state.func_ir.blocks.values():
-            for statement in block.find_insts(ir.Assign):
-                value = statement.value
-                if isinstance(value, ir.Const | ir.Global | ir.FreeVar) and _has_float(value.value):
-                    statement.value = ir.Const(_narrow(value.value), value.loc)
-                elif isinstance(value, ir.Arg) and _has_float(getattr(state.args[value.index], "value", None)):
-                    # A parameter that the caller left out: its type holds the default.
-                    statement.value = ir.Const(_narrow(state.args[value.index].value), value.loc)
-                elif isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop"):
-                    self._weaken(state.func_ir, value)
-        return True
+        return widest_float(state.args) == 32 and weaken(state, ir)
 
-    @staticmethod
-    def _weaken(func_ir: Any, operation: Any) -> None:
-        """Replace an operator, but leave powers of constant exponents to Numba, which makes them products."""
-        weak = _weak_operators.get(operation.fn)
-        if weak is None:
-            return
-        definitions = func_ir._definitions[operation.rhs.name]
-        constant = len(definitions) == 1 and isinstance(definitions[0], ir.Const)
-        if not (constant and operation.fn in (operator.pow, operator.ipow)):
-            operation.fn = weak
+
+def weaken(state: Any, ir: Any) -> bool:
+    """Make the Python numbers of a function under compilation single precision. Local.
+
+    Args:
+        state: of the compiler.
+        ir: the module that has the classes of its IR: Numba and numba-cuda have their own.
+
+    Returns:
+        True: the IR has changed.
+    """
+    for block in state.func_ir.blocks.values():
+        for statement in block.find_insts(ir.Assign):
+            value = statement.value
+            if isinstance(value, ir.Const | ir.Global | ir.FreeVar) and _has_float(value.value):
+                statement.value = ir.Const(_narrow(value.value), value.loc)
+            elif isinstance(value, ir.Arg) and _has_float(getattr(state.args[value.index], "value", None)):
+                # A parameter that the caller left out: its type holds the default.
+                statement.value = ir.Const(_narrow(state.args[value.index].value), value.loc)
+            elif isinstance(value, ir.Expr) and value.op in ("binop", "inplace_binop"):
+                _weaken_operator(state.func_ir, value, ir)
+    return True
+
+
+def _weaken_operator(func_ir: Any, operation: Any, ir: Any) -> None:
+    """Replace an operator, but leave powers of constant exponents to Numba, which makes them products."""
+    weak = _weak_operators.get(operation.fn)
+    if weak is None:
+        return
+    definitions = func_ir._definitions[operation.rhs.name]
+    constant = len(definitions) == 1 and isinstance(definitions[0], ir.Const)
+    if not (constant and operation.fn in (operator.pow, operator.ipow)):
+        operation.fn = weak
 
 
 class Compiler(CompilerBase):  # type: ignore[misc]
@@ -125,14 +134,14 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
     _make_weak(getattr(operator, f"i{_name}"))
 
 
-def _widest_float(args: Any) -> int:
+def widest_float(args: Any) -> int:
     """Bits of the widest float among the argument types of a function, 0 if there is none."""
     widths = [0]
     for arg in args:
         if isinstance(arg, types.BaseTuple):
-            widths.append(_widest_float(arg.types))
+            widths.append(widest_float(arg.types))
             continue
-        dtype = arg.dtype if isinstance(arg, types.Array | ViewType | DtypeType) else arg
+        dtype = getattr(arg, "dtype", arg)  # of an array, however compiled code sees it
         if isinstance(dtype, types.Float):
             widths.append(dtype.bitwidth)
         elif isinstance(dtype, types.Complex):

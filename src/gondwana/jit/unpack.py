@@ -78,7 +78,7 @@ def scalar_type(dtype: str) -> Any:
 
 
 @dataclass
-class _Reader:
+class Reader:
     """Reads consecutive words of the argument block; `alike` as in `loader`."""
 
     context: Any
@@ -89,21 +89,24 @@ class _Reader:
     views: list[list[Any]] = field(default_factory=list)
 
     def read(self, kind: Any, words: int = 1) -> Any:
+        """The next words as a value of an LLVM type."""
         address = self.builder.add(self.base, ir.Constant(INT, self.offset))
         self.offset += words * WORD
         return self.builder.load(self.builder.inttoptr(address, kind.as_pointer()))
 
     def integers(self, count: int) -> list[Any]:
+        """The next words as integers."""
         return [self.read(INT) for _ in range(count)]
 
     def value(self, spec: Spec, kind: Any) -> Any:
+        """The next argument."""
         match spec:
             case ScalarSpec():
-                return self.scalar(spec, kind)
+                return self._scalar(spec, kind)
             case ArraySpec():
-                return self.view(kind)
+                return self._view(kind)
             case NdarraySpec():
-                return self.ndarray(kind)
+                return self._ndarray(kind)
             case PointSpec(ndim):
                 return make(self.context, self.builder, kind, self.integers(ndim))
             case ConstantSpec(value):
@@ -114,7 +117,7 @@ class _Reader:
                 values = [self.value(item, member) for item, member in zip(items, kind.types, strict=True)]
                 return self.context.make_tuple(self.builder, kind, values)
 
-    def scalar(self, spec: ScalarSpec, kind: Any) -> Any:
+    def _scalar(self, spec: ScalarSpec, kind: Any) -> Any:
         stored = scalar_type(spec.dtype)
         data = self.context.get_data_type(stored)
         words = 2 if spec.dtype == "complex128" else 1
@@ -122,7 +125,7 @@ class _Reader:
         # A weak float travels as float64 and is rounded here, once a call.
         return self.context.cast(self.builder, value, stored, kind)
 
-    def view(self, kind: ViewType) -> Any:
+    def _view(self, kind: ViewType) -> Any:
         value = cgutils.get_null_value(self.context.get_value_type(kind))
         origin = self.read(self.context.get_data_type(kind.dtype).as_pointer())
         value = self.builder.insert_value(value, origin, 0)
@@ -134,7 +137,7 @@ class _Reader:
             value = self.builder.insert_value(value, word, 1 + index)
         return value
 
-    def ndarray(self, kind: Any) -> Any:
+    def _ndarray(self, kind: Any) -> Any:
         array = arrayobj.make_array(kind)(self.context, self.builder)
         data = self.read(self.context.get_data_type(kind.dtype).as_pointer())
         arrayobj.populate_array(
@@ -163,7 +166,7 @@ def loader(specs: tuple[Spec, ...], kinds: tuple[Any, ...], offset: int, alike: 
     @intrinsic
     def load(typingctx: Any, block: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            reader = _Reader(context, builder, args[0], offset, alike)
+            reader = Reader(context, builder, args[0], offset, alike)
             values = [reader.value(spec, kind) for spec, kind in zip(specs, kinds, strict=True)]
             return context.make_tuple(builder, packed, values)
 

@@ -78,7 +78,7 @@ def field(builder: Any, view: ViewType, value: Any, name: str, axis: int) -> Any
 class _Load(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
         view, index = args
-        if isinstance(view, ViewType) and _is_index(view, index):
+        if isinstance(view, ViewType) and is_index(view, index):
             return signature(view.dtype, view, index)
         return None
 
@@ -87,7 +87,7 @@ class _Load(AbstractTemplate):  # type: ignore[misc]
 class _Store(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
         view, index, value = args
-        if isinstance(view, ViewType) and _is_index(view, index):
+        if isinstance(view, ViewType) and is_index(view, index):
             if view.readonly:
                 raise errors.TypingError("the array is read-only: pass a copy, or an array that may be written")
             if self.context.can_convert(value, view.dtype) is None:
@@ -96,7 +96,7 @@ class _Store(AbstractTemplate):  # type: ignore[misc]
         return None
 
 
-def _is_index(view: ViewType, index: Any) -> bool:
+def is_index(view: ViewType, index: Any) -> bool:
     """Whether `index` can index `view`: a point, an integer for one axis, or a tuple of integers."""
     if isinstance(index, PointType):
         if index.ndim != view.ndim:
@@ -107,7 +107,8 @@ def _is_index(view: ViewType, index: Any) -> bool:
     return isinstance(index, types.UniTuple) and isinstance(index.dtype, types.Integer) and len(index) == view.ndim
 
 
-def _index_values(context: Any, builder: Any, index: Any, value: Any) -> list[Any]:
+def index_values(context: Any, builder: Any, index: Any, value: Any) -> list[Any]:
+    """The coordinates of an index as LLVM integers."""
     if isinstance(index, PointType):
         return coordinates(builder, index, value)
     if isinstance(index, types.Integer):
@@ -115,10 +116,10 @@ def _index_values(context: Any, builder: Any, index: Any, value: Any) -> list[An
     return [context.cast(builder, builder.extract_value(value, i), index.dtype, types.int64) for i in range(len(index))]
 
 
-def _address(context: Any, builder: Any, view: ViewType, value: Any, index: Any, at: Any) -> Any:
+def address(context: Any, builder: Any, view: ViewType, value: Any, index: Any, at: Any) -> Any:
     """Pointer to the element: the origin plus the sum of coordinate times stride (in elements)."""
     distance = None
-    for axis, coordinate in enumerate(_index_values(context, builder, index, at)):
+    for axis, coordinate in enumerate(index_values(context, builder, index, at)):
         term = coordinate
         if view.scaled:
             term = builder.sub(term, field(builder, view, value, "lo", axis), flags=["nsw"])
@@ -129,7 +130,7 @@ def _address(context: Any, builder: Any, view: ViewType, value: Any, index: Any,
     return builder.gep(builder.extract_value(value, 0), [distance])
 
 
-def _mark(builder: Any, instruction: Any, view: ViewType) -> None:
+def mark(builder: Any, instruction: Any, view: ViewType) -> None:
     """State that this access touches no array of another slot."""
     if not view.scopes:
         return
@@ -146,8 +147,8 @@ def _mark(builder: Any, instruction: Any, view: ViewType) -> None:
 def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     view, index = sig.args
     recorder.record(view, index, written=False)
-    loaded = builder.load(_address(context, builder, view, args[0], index, args[1]))
-    _mark(builder, loaded, view)
+    loaded = builder.load(address(context, builder, view, args[0], index, args[1]))
+    mark(builder, loaded, view)
     return context.data_model_manager[view.dtype].from_data(builder, loaded)
 
 
@@ -156,8 +157,8 @@ def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     view, index, _ = sig.args
     recorder.record(view, index, written=True)
     value = context.data_model_manager[view.dtype].as_data(builder, args[2])
-    stored = builder.store(value, _address(context, builder, view, args[0], index, args[1]))
-    _mark(builder, stored, view)
+    stored = builder.store(value, address(context, builder, view, args[0], index, args[1]))
+    mark(builder, stored, view)
     return context.get_dummy_value()
 
 

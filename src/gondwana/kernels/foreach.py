@@ -23,7 +23,8 @@ from gondwana.kernels.arguments import (
     kernel_arrays,
     overlapping,
 )
-from gondwana.kernels.cpu.launch import Boxes, Loaded, Variant, launch, load, thread_count
+from gondwana.kernels.cpu.launch import Boxes, Loaded, launch, load, thread_count
+from gondwana.kernels.variant import Variant
 
 _MEMO = 256
 

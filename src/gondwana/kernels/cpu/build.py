@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import types as pytypes
-from dataclasses import asdict
 from typing import Any
 
 import numba
-from numba.core import types
 from numba.core.errors import NumbaError
-from numba.extending import overload
 
 from gondwana.jit.arguments import WORD, array_specs, working_precision
 from gondwana.jit.cache import ObjectCode
@@ -18,11 +15,12 @@ from gondwana.jit.errors import readable
 from gondwana.jit.footprint import recorder
 from gondwana.jit.points import PointType
 from gondwana.jit.unpack import Typing, loader
-from gondwana.jit.views import DtypeType, ViewType
+from gondwana.jit.views import ViewType
+from gondwana.kernels import compiled_random  # noqa: F401  (kernels may draw)
 from gondwana.kernels.cpu.accumulate import Folding, fold, no_start, no_store
-from gondwana.kernels.cpu.launch import HEADER_WORDS, Variant
+from gondwana.kernels.cpu.launch import HEADER_WORDS
 from gondwana.kernels.cpu.sweeps import sweep
-from gondwana.kernels.random import signed_unit
+from gondwana.kernels.variant import Variant
 
 
 def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
@@ -49,7 +47,7 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
         return guarded(run, block, (thread, threads))  # type: ignore[no-any-return]
 
     code = compile_entry(entry, 3)
-    footprints = {str(slot): asdict(footprint) for slot, footprint in recorder.finish(number).items()}
+    footprints = {str(slot): footprint.about() for slot, footprint in recorder.finish(number).items()}
     code.about.update(footprints=footprints, result=folding.result)
     return code
 
@@ -75,24 +73,3 @@ def _described(kind: Any) -> str:
     if isinstance(kind, ViewType):
         return f"array({kind.dtype}, {kind.ndim}d)"
     return "point" if isinstance(kind, PointType) else str(kind)
-
-
-@overload(signed_unit, inline="never")
-def _compiled_signed_unit(word: Any, dtype: Any) -> Any:
-    """The conversion of `random`, resolved by dtype at compile time."""
-    single = "float32" in str(dtype)
-    if not isinstance(dtype, DtypeType | types.DType | types.NumberClass | types.Omitted):
-        return None
-    if single:
-
-        def convert(word: Any, dtype: Any) -> Any:
-            signed = word - ((word & 0x80000000) << 1)
-            return types.float32(signed >> 8) * types.float32(2.0**-23)
-
-    else:
-
-        def convert(word: Any, dtype: Any) -> Any:
-            signed = word - ((word & 0x80000000) << 1)
-            return signed * 2.0**-31
-
-    return convert

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gondwana.jit import machine
-from gondwana.jit.arguments import Spec
 from gondwana.jit.errors import raise_from_block
 from gondwana.jit.fingerprint import fingerprint
 from gondwana.jit.footprint import Footprint
 from gondwana.jit.function import obtain
 from gondwana.jit.threads import run, threads
-from gondwana.kernels.boxes import Order
+from gondwana.kernels.variant import Variant
 
 HEADER_WORDS = 5
 """Status, exception, address of the results, number of boxes, address of the boxes."""
@@ -25,31 +24,6 @@ _header = struct.Struct("3q").pack
 _NO_RESULTS = _header(0, 0, 0)
 _SMALL = 4096
 """Domains of fewer points run on one thread: waking the others costs more than they help."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """One way to compile a kernel.
-
-    Args:
-        specs: of the arguments after the point.
-        ndim: axes of the domain.
-        order: which axis is the innermost loop.
-        dense: whether the boxes have stride one.
-        alike: for each array the first one with the same strides.
-        disjoint: whether written arrays overlap no other.
-        operation: of a reduction, else None.
-        contract: whether multiply-adds may be fused.
-    """
-
-    specs: tuple[Spec, ...]
-    ndim: int
-    order: Order
-    dense: bool
-    alike: tuple[int, ...]
-    disjoint: bool
-    operation: str | None
-    contract: bool
 
 
 @dataclass(frozen=True)

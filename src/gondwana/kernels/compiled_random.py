@@ -1,0 +1,32 @@
+"""How compiled code turns a word into a random number, on the host and on devices. Imports Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import types
+from numba.extending import overload
+
+from gondwana.jit.views import DtypeType
+from gondwana.kernels.random import signed_unit
+
+
+@overload(signed_unit, inline="never")
+def _compiled_signed_unit(word: Any, dtype: Any) -> Any:
+    """The conversion of `random`, resolved by dtype at compile time."""
+    single = "float32" in str(dtype)
+    if not isinstance(dtype, DtypeType | types.DType | types.NumberClass | types.Omitted):
+        return None
+    if single:
+
+        def convert(word: Any, dtype: Any) -> Any:
+            signed = word - ((word & 0x80000000) << 1)
+            return types.float32(signed >> 8) * types.float32(2.0**-23)
+
+    else:
+
+        def convert(word: Any, dtype: Any) -> Any:
+            signed = word - ((word & 0x80000000) << 1)
+            return signed * 2.0**-31
+
+    return convert

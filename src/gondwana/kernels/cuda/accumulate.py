@@ -1,0 +1,197 @@
+"""Folding the values of a reduction on a device: operations, their start values, and what each block leaves.
+
+Imports numba-cuda. The result of a plain operation is one number a block, folded in an order that the shape of the
+launch fixes. "fsum" adds exactly into fixed-point numbers (see `kernels.exact`), one a warp, in shared memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.cuda.extending import intrinsic
+
+from gondwana.errors import KernelError
+from gondwana.kernels.cuda.compiler import cuda, device_function
+from gondwana.kernels.cuda.shapes import Shape
+from gondwana.kernels.cuda.sweeps import RESULTS
+from gondwana.kernels.exact import SPECIAL, WORDS
+
+WARP = 32
+
+
+@dataclass(frozen=True)
+class Folding:
+    """The functions that a sweep calls (see `sweeps.Parts`), and the dtype of the numbers that each block leaves."""
+
+    step: Any
+    start: Any
+    finish: Any
+    result: str
+
+
+def folding(name: str, operation: str | None, kernel: Any, value: Any, shape: Shape) -> Folding:
+    """The folding of the values of a kernel by an operation, or of nothing.
+
+    Raises:
+        KernelError: the kernel returns no number, or one that the operation cannot take.
+    """
+    if operation is None:
+        return _nothing(kernel)
+    if not isinstance(value, types.Float | types.Integer | types.Boolean):
+        raise KernelError(f"{name} returns {value}: a kernel of @gw.reduce returns a real number for each point")
+    return _exact(kernel, shape) if operation == "fsum" else _plain(operation, kernel, value, shape)
+
+
+def _nothing(kernel: Any) -> Folding:
+    @device_function
+    def step(total: Any, p: Any, args: Any) -> Any:
+        kernel(p, *args)
+        return total
+
+    @device_function
+    def start() -> int:
+        return 0
+
+    @device_function
+    def finish(words: Any, total: int) -> None:
+        pass
+
+    return Folding(step, start, finish, "")
+
+
+@device_function
+def _smaller(a: Any, b: Any) -> Any:
+    return a if a < b or a != a else b
+
+
+@device_function
+def _larger(a: Any, b: Any) -> Any:
+    return a if a > b or a != a else b
+
+
+@device_function
+def _sum(a: Any, b: Any) -> Any:
+    return a + b
+
+
+@device_function
+def _product(a: Any, b: Any) -> Any:
+    return a * b
+
+
+@intrinsic
+def _put(typingctx: Any, address: Any, value: Any) -> Any:
+    """Store a 64-bit number at an address of the device."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], builder.inttoptr(args[0], args[1].type.as_pointer(1)))
+        return context.get_dummy_value()
+
+    return types.none(types.int64, value), codegen
+
+
+@intrinsic
+def _bits(typingctx: Any, value: Any) -> Any:
+    """The bits of a float64."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+def _plain(operation: str, kernel: Any, value: Any, shape: Shape) -> Folding:
+    integer = not isinstance(value, types.Float)
+    kind = types.float64 if not integer else types.uint64 if value == types.uint64 else types.int64
+    limit = np.iinfo(str(kind)) if integer else None
+    combine, first = {
+        "sum": (_sum, 0),
+        "prod": (_product, 1),
+        "min": (_smaller, limit.max if limit else np.inf),
+        "max": (_larger, limit.min if limit else -np.inf),
+    }[operation]
+    identity = int(first) if integer else float(first)
+    width, threads = shape.x, shape.threads
+
+    @device_function
+    def step(total: Any, p: Any, args: Any) -> Any:
+        return combine(total, kind(kernel(p, *args)))
+
+    @device_function
+    def start() -> Any:
+        return kind(identity)
+
+    @device_function
+    def finish(words: Any, total: Any) -> None:
+        shared = cuda.shared.array(threads, kind)
+        thread = cuda.threadIdx.y * width + cuda.threadIdx.x
+        shared[thread] = total
+        reach = threads // 2
+        while reach > 0:
+            cuda.syncthreads()
+            if thread < reach:
+                shared[thread] = combine(shared[thread], shared[thread + reach])
+            reach //= 2
+        if thread == 0:
+            _put(words[RESULTS] + 8 * cuda.blockIdx.x, shared[0])
+
+    return Folding(step, start, finish, str(kind))
+
+
+def _exact(kernel: Any, shape: Shape) -> Folding:
+    width, threads = shape.x, shape.threads
+    copies = max(1, threads // WARP)
+    digits = copies * WORDS
+
+    @device_function
+    def start() -> Any:
+        shared = cuda.shared.array(digits, types.int64)
+        for i in range(cuda.threadIdx.y * width + cuda.threadIdx.x, digits, threads):
+            shared[i] = 0
+        cuda.syncthreads()
+        return shared
+
+    @device_function
+    def step(total: Any, p: Any, args: Any) -> Any:
+        warp = (cuda.threadIdx.y * width + cuda.threadIdx.x) // WARP
+        _add_exactly(total, warp * WORDS, types.float64(kernel(p, *args)))
+        return total
+
+    @device_function
+    def finish(words: Any, total: Any) -> None:
+        cuda.syncthreads()
+        for i in range(cuda.threadIdx.y * width + cuda.threadIdx.x, WORDS, threads):
+            digit = total[i]
+            for copy in range(1, copies):
+                other = total[copy * WORDS + i]
+                digit = digit | other if i == SPECIAL else digit + other
+            _put(words[RESULTS] + 8 * (WORDS * cuda.blockIdx.x + i), digit)
+
+    return Folding(step, start, finish, "int64")
+
+
+@device_function
+def _add_exactly(digits: Any, first: int, value: float) -> None:
+    """Add a float64 to the fixed-point number whose digits start at `first`: see `kernels.cpu.accumulate`."""
+    bits = _bits(value)
+    exponent = (bits >> 52) & 0x7FF
+    if exponent == 0x7FF:
+        code = 1 if value != value else (2 if value > 0 else 4)
+        cuda.atomic.or_(digits, first + SPECIAL, code)
+        return
+    mantissa = bits & 0xFFFFFFFFFFFFF
+    if exponent > 0:
+        mantissa |= 1 << 52
+        exponent -= 1
+    shift = exponent & 31
+    low = (mantissa & 0xFFFFFFFF) << shift
+    high = ((mantissa >> 32) << shift) + ((low >> 32) & 0xFFFFFFFF)
+    sign = -1 if bits < 0 else 1
+    at = first + (exponent >> 5)
+    cuda.atomic.add(digits, at, sign * (low & 0xFFFFFFFF))
+    cuda.atomic.add(digits, at + 1, sign * (high & 0xFFFFFFFF))
+    cuda.atomic.add(digits, at + 2, sign * (high >> 32))

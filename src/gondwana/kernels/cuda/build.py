@@ -1,0 +1,133 @@
+"""From a kernel and the specs of its arguments to PTX. Imports numba-cuda; needs no device."""
+
+from __future__ import annotations
+
+import itertools
+import types as pytypes
+from typing import Any
+
+from numba.core.errors import NumbaError
+from numba.cuda.core.errors import NumbaError as NumbaCudaError
+
+from gondwana.jit.arguments import array_specs, working_precision
+from gondwana.jit.cache import ObjectCode
+from gondwana.jit.errors import readable
+from gondwana.jit.footprint import Footprint, recorder
+from gondwana.jit.points import PointType
+from gondwana.jit.unpack import Typing
+from gondwana.kernels import compiled_random  # noqa: F401  (kernels may draw)
+from gondwana.kernels.cuda import shapes
+from gondwana.kernels.cuda.accumulate import Folding, folding
+from gondwana.kernels.cuda.arguments import loader
+from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function, return_type
+from gondwana.kernels.cuda.parts import Accesses, lanes, point_maker, seen_as, walker
+from gondwana.kernels.cuda.shapes import HEADER_WORDS, Offset, Shape
+from gondwana.kernels.cuda.sweeps import Parts, sweep
+from gondwana.kernels.cuda.views import Access
+from gondwana.kernels.variant import Variant
+
+
+def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capability: Capability) -> ObjectCode:
+    """Compile a kernel for one combination of argument specs and one shape of launches. Local.
+
+    Raises:
+        KernelError: the kernel does not type; the message says where and for which arguments.
+    """
+    number = recorder.new_kernel()
+    scopes = len(array_specs(variant.specs)) if variant.disjoint else 0
+    typing = Typing(working_precision(variant.specs), scopes, number)
+    kinds = tuple(typing.type_of(spec) for spec in variant.specs)
+    footprints, result = _survey(function, variant, kinds, number, capability)
+    march = shapes.march(variant.ndim, variant.order)
+    marching = march is not None and variant.dense and variant.disjoint and shape.held
+    accesses = _accesses(variant, shape, footprints, march if marching else None)
+    kernel = device_function(function)
+    fold = folding(function.__qualname__, variant.operation, kernel, result, shape)
+    parts = _parts(variant, shape, kinds, accesses, fold)
+    body = sweep(cuda, device_function, shape, parts, marching=marching)
+    arithmetic = Arithmetic(variant.contract, variant.flush)
+    words = HEADER_WORDS + _words(variant)
+    bounds = (shape.threads, shape.resident or 1)
+    ptx, name = compile_kernel(body, words, capability, arithmetic, bounds)
+    about: dict[str, object] = {
+        "footprints": {str(slot): footprint.about() for slot, footprint in footprints.items()},
+        "result": fold.result,
+    }
+    return ObjectCode(ptx, name, False, False, about)
+
+
+def _survey(
+    function: pytypes.FunctionType, variant: Variant, kinds: tuple[Any, ...], number: int, capability: Capability
+) -> tuple[dict[int, Footprint], Any]:
+    """Compile the kernel once for nothing but what it reads and writes, and the type of its result."""
+    seen = tuple(seen_as(kind, {}) for kind in kinds)
+    point = PointType(variant.ndim, (0,) * variant.ndim)
+    try:
+        result = return_type(device_function(function), (point, *seen), capability)
+    except (NumbaError, NumbaCudaError) as error:
+        recorder.finish(number)
+        described = ["p", *map(_described, kinds)]
+        raise readable(error, function.__qualname__, described) from None
+    return recorder.finish(number), result
+
+
+def _described(kind: Any) -> str:
+    from gondwana.jit.views import ViewType
+
+    return f"array({kind.dtype}, {kind.ndim}d)" if isinstance(kind, ViewType) else str(kind)
+
+
+def _accesses(variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None) -> Accesses:
+    """How each array is reached."""
+    streamed = shape.streamed and variant.disjoint
+    row = shapes.row(variant.ndim, variant.order)
+    found = {}
+    for slot, footprint in footprints.items():
+        if footprint.written:
+            found[slot] = Access(streamed=streamed and not footprint.reads)
+            continue
+        held: tuple[Offset, ...] = ()
+        if march is not None and not array_specs(variant.specs)[slot].scaled:
+            held = _held(footprint.reads, march, row, shape)
+        found[slot] = Access(held, shape.ahead if held else 0, constant=variant.disjoint)
+    return found
+
+
+def _held(reads: set[Offset], march: Offset, row: Offset, shape: Shape) -> tuple[Offset, ...]:
+    """The offsets to hold, for all lanes: of each column along the march that is read in several planes."""
+    axis = march.index(1)
+    columns: dict[Offset, list[int]] = {}
+    for offset in reads:
+        foot = tuple(0 if i == axis else x for i, x in enumerate(offset))
+        columns.setdefault(foot, []).append(offset[axis])
+    held = set()
+    for foot, planes in columns.items():
+        if len(planes) < 2:
+            continue
+        for lane, plane in itertools.product(range(shape.lanes), range(min(planes), max(planes) + shape.ahead + 1)):
+            moved = [f + lane * shape.x * r for f, r in zip(foot, row, strict=True)]
+            moved[axis] = plane
+            held.add(tuple(moved))
+    return tuple(sorted(held))
+
+
+def _parts(variant: Variant, shape: Shape, kinds: tuple[Any, ...], accesses: Accesses, fold: Folding) -> Parts:
+    enter, advance, at = walker(accesses, shapes.march(variant.ndim, variant.order) or ())
+    return Parts(
+        load=loader(variant.specs, kinds, HEADER_WORDS, variant.alike),
+        point=point_maker(variant.ndim, variant.order),
+        enter=enter,
+        advance=advance,
+        at=at,
+        lanes=lanes(fold.step, variant.ndim, variant.order, shape.lanes, shape.x),
+        one=fold.step,
+        start=fold.start,
+        finish=fold.finish,
+    )
+
+
+def _words(variant: Variant) -> int:
+    """Parameters that the arguments take."""
+    from gondwana.jit.arguments import spec_words
+
+    return sum(map(spec_words, variant.specs))

@@ -1,0 +1,195 @@
+"""From Python functions to PTX: the one file that drives numba-cuda's compiler. Needs no device."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from numba import cuda
+from numba.cuda import compiler, dispatcher, types
+from numba.cuda.core import ir as numba_ir
+from numba.cuda.core.callconv import CUDACallConv
+from numba.cuda.core.compiler_machinery import FunctionPass, register_pass
+from numba.cuda.core.untyped_passes import IRProcessing
+from numba.cuda.cudadrv import nvvm
+from numba.cuda.descriptor import cuda_target
+from numba.cuda.flags import CUDAFlags
+from numba.cuda.typing.typeof import typeof_impl
+from numba.cuda.utils import numba_target_override
+
+from gondwana.jit import points, views  # noqa: F401  (their types must be registered before anything compiles)
+from gondwana.jit.function import Compilable, JitFunction
+from gondwana.jit.literals import weaken, widest_float
+
+Capability = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What the compiler may do with floating-point numbers.
+
+    Args:
+        contract: fuse `a * b + c` into one rounding.
+        flush: treat subnormal float32 numbers as zero.
+    """
+
+    contract: bool = False
+    flush: bool = False
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _WeakLiterals(FunctionPass):  # type: ignore[misc]
+    """Python's numbers take the precision of the arrays they meet: see `jit.literals`."""
+
+    _name = "gondwana_weak_literals_cuda"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Change the IR of one function before its types are inferred."""
+        return widest_float(state.args) == 32 and weaken(state, numba_ir)
+
+
+class _Compiler(compiler.CUDACompiler):  # type: ignore[misc]
+    """numba-cuda's compiler with `_WeakLiterals` before type inference."""
+
+    def define_pipelines(self) -> list[Any]:
+        """The passes, in order."""
+        (manager,) = super().define_pipelines()
+        manager.add_pass_after(_WeakLiterals, IRProcessing)
+        manager.finalize()
+        return [manager]
+
+
+class _Device:
+    """Stands for the current device, of which numba-cuda asks the compute capability while it compiles."""
+
+    def __init__(self, capability: Capability) -> None:
+        self.compute_capability = capability
+
+
+_compiling = threading.RLock()
+_capability: Capability | None = None
+
+
+@contextmanager
+def _compiling_for(capability: Capability) -> Iterator[None]:
+    """Have everything that is compiled meanwhile be for one capability."""
+    global _capability
+    with _compiling:
+        before, current = _capability, dispatcher.get_current_device
+        _capability = capability
+        dispatcher.get_current_device = lambda: _Device(capability)
+        try:
+            yield
+        finally:
+            _capability, dispatcher.get_current_device = before, current
+
+
+class DeviceFunction(dispatcher.CUDADispatcher):  # type: ignore[misc]
+    """A function for use inside kernels: inlined into its caller, with NumPy's arithmetic (1/0 is inf)."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        options = {"device": True, "debug": False, "opt": True, "forceinline": True}
+        super().__init__(function, targetoptions=options)
+
+    def compile_device(self, args: Any, return_type: Any = None) -> Any:
+        """Compile for argument types, and return what numba-cuda knows of the result."""
+        if args not in self.overloads:
+            with self._compiling_counter:
+                found = _compile(self.py_func, args, return_type)
+                self.overloads[args] = found
+                cuda_target.target_context.insert_user_function(found.entry_point, found.fndesc, [found.library])
+        return self.overloads[args]
+
+
+_twins: weakref.WeakKeyDictionary[Any, DeviceFunction] = weakref.WeakKeyDictionary()
+
+
+@typeof_impl.register(Compilable)
+def _typeof_jit_function(value: JitFunction[..., Any], context: Any) -> Any:
+    """Let kernels call what `@gw.jit` decorates."""
+    if value not in _twins:
+        _twins[value] = DeviceFunction(value.py_func)
+    return types.Dispatcher(_twins[value])
+
+
+def return_type(function: DeviceFunction, kinds: tuple[Any, ...], capability: Capability) -> Any:
+    """Compile a function for argument types and return the type of its result. Local."""
+    with _compiling_for(capability):
+        return function.compile_device(kinds).signature.return_type
+
+
+def compile_kernel(
+    kernel: Callable[..., None],
+    words: int,
+    capability: Capability,
+    arithmetic: Arithmetic,
+    bounds: tuple[int, int] | None = None,
+) -> tuple[bytes, str]:
+    """Compile a kernel whose one argument is a tuple of 64-bit integers. Local.
+
+    Args:
+        kernel: a Python function in numba-cuda's subset.
+        words: how many integers; they become the parameters of the entry, in order.
+        capability: to compile for.
+        arithmetic: what is allowed.
+        bounds: most threads of a block, and least blocks that a multiprocessor is to hold; None: no bounds.
+
+    Returns:
+        The PTX, and the name of the entry in it.
+    """
+    with _compiling_for(capability):
+        found = _compile(kernel, (types.UniTuple(types.int64, words),), types.void)
+        library = found.library
+        entry = library.get_function(found.fndesc.llvm_func_name)
+        library._entry_name = found.fndesc.llvm_func_name
+        compiler.kernel_fixup(entry, False)
+        nvvm.set_launch_bounds(entry, bounds)
+        options = {
+            "opt": 3,
+            "arch": "compute_{}{}".format(*capability),
+            "fma": arithmetic.contract,
+            "ftz": arithmetic.flush,
+            "prec_div": True,
+            "prec_sqrt": True,
+        }
+        ptx = nvvm.compile_ir(library.llvm_strs, **options)
+    return ptx.rstrip(b"\0 \n") + b"\n", found.fndesc.llvm_func_name
+
+
+def _compile(function: Callable[..., Any], args: Any, return_type: Any) -> Any:
+    """Lower a function to LLVM's IR."""
+    flags = CUDAFlags()
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    flags.error_model = "numpy"
+    flags.forceinline = True
+    flags.nvvm_options = {"opt": 3}
+    flags.compute_capability = _capability
+    context = cuda_target.target_context
+    with numba_target_override():
+        found = compiler.compile_extra(
+            typingctx=cuda_target.typing_context,
+            targetctx=context,
+            func=function,
+            args=args,
+            return_type=return_type,
+            flags=flags,
+            locals={},
+            pipeline_class=_Compiler,
+            call_conv=CUDACallConv(context),
+            abi_info={},
+        )
+    found.library.finalize()
+    return found
+
+
+device_function = DeviceFunction
+"""Decorator of functions of the library that kernels call."""
+
+__all__ = ["Arithmetic", "Capability", "DeviceFunction", "compile_kernel", "cuda", "device_function", "return_type"]

@@ -1,0 +1,140 @@
+"""The parts of a sweep as compiled code: see `sweeps.Parts`. Imports numba-cuda."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.cuda.extending import intrinsic
+
+from gondwana.jit.points import INT, PointType, make
+from gondwana.jit.points import coordinates as values_of
+from gondwana.jit.views import ViewType
+from gondwana.kernels.boxes import Order
+from gondwana.kernels.cuda import shapes, views
+from gondwana.kernels.cuda.compiler import device_function
+from gondwana.kernels.cuda.shapes import AXES
+from gondwana.kernels.cuda.views import Access, ColumnType
+
+Accesses = dict[int, Access]
+"""How each array of a kernel is reached, by slot."""
+
+
+def point_maker(ndim: int, order: Order) -> Any:
+    """A compiled function: the index point at numbers of loops, of the box that the parameters describe."""
+    kind = PointType(ndim, (0,) * ndim)
+    loops = shapes.coordinates(ndim, order)
+
+    @intrinsic
+    def point(typingctx: Any, words: Any, slab: Any, step: Any, row: Any, column: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            found = []
+            for loop in loops:
+                first = builder.extract_value(args[0], loop)
+                stride = builder.extract_value(args[0], 2 * AXES + loop)
+                found.append(builder.add(first, builder.mul(stride, args[1 + loop], flags=["nsw"]), flags=["nsw"]))
+            return make(context, builder, kind, found)
+
+        return kind(words, *[types.int64] * AXES), codegen
+
+    return point
+
+
+def lane_of(ndim: int, order: Order, distance: int) -> Any:
+    """A compiled function: the point at a distance along the row from one, which knows its offset."""
+    offset = tuple(distance * step for step in shapes.row(ndim, order))
+    kind = PointType(ndim, offset)
+
+    @intrinsic
+    def lane(typingctx: Any, p: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            at = values_of(builder, signature.args[0], args[0])
+            moved = [builder.add(x, ir.Constant(INT, step), flags=["nsw"]) for x, step in zip(at, offset, strict=True)]
+            return make(context, builder, kind, moved)
+
+        return kind(p), codegen
+
+    return lane
+
+
+def lanes(one: Any, ndim: int, order: Order, count: int, distance: int) -> Any:
+    """A compiled function that runs `one` at `count` points along the row, `distance` apart."""
+    if count == 1:
+        return one
+    rest = lanes(one, ndim, order, count - 1, distance)
+    lane = lane_of(ndim, order, (count - 1) * distance)
+
+    @device_function
+    def several(total: Any, p: Any, args: Any) -> Any:
+        return one(rest(total, p, args), lane(p), args)
+
+    return several
+
+
+def seen_as(kind: Any, accesses: Accesses) -> Any:
+    """The type of an argument as a thread sees it: arrays become columns, in tuples too."""
+    if isinstance(kind, ViewType):
+        return ColumnType(kind, accesses.get(kind.slot, Access()))
+    if isinstance(kind, types.NamedTuple | types.NamedUniTuple):
+        return types.NamedTuple([seen_as(member, accesses) for member in kind.types], kind.instance_class)
+    if isinstance(kind, types.BaseTuple):
+        return types.Tuple([seen_as(member, accesses) for member in kind.types])
+    return kind
+
+
+Change = Callable[[ColumnType, Any], Any]
+"""Makes the value of a column from that of what stood in its place."""
+
+
+def _changed(context: Any, builder: Any, kind: Any, value: Any, change: Change) -> Any:
+    """An argument with the arrays in it changed; `kind` is what it becomes."""
+    if isinstance(kind, ColumnType):
+        return change(kind, value)
+    if isinstance(kind, types.BaseTuple):
+        members = [builder.extract_value(value, i) for i in range(len(kind.types))]
+        pairs = zip(kind.types, members, strict=True)
+        return context.make_tuple(builder, kind, [_changed(context, builder, k, v, change) for k, v in pairs])
+    return value
+
+
+def walker(accesses: Accesses, march: shapes.Offset) -> tuple[Any, Any, Any]:
+    """The compiled functions `enter`, `advance` and `at` of `sweeps.Parts`."""
+
+    @intrinsic
+    def enter(typingctx: Any, args: Any, p: Any) -> Any:
+        kind = seen_as(args, accesses)
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            def change(column: ColumnType, view: Any) -> Any:
+                there = views.at_point(context, builder, column, view, p, values[1])
+                return views.filled(context, builder, column, there, march)
+
+            return _changed(context, builder, kind, values[0], change)
+
+        return kind(args, p), codegen
+
+    @intrinsic
+    def advance(typingctx: Any, held: Any, left: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            def change(column: ColumnType, value: Any) -> Any:
+                return views.stepped(context, builder, column, value, march, values[1])
+
+            return _changed(context, builder, held, values[0], change)
+
+        return held(held, types.int64), codegen
+
+    @intrinsic
+    def at(typingctx: Any, args: Any, p: Any) -> Any:
+        kind = seen_as(args, accesses)
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            def change(column: ColumnType, view: Any) -> Any:
+                return views.at_point(context, builder, column, view, p, values[1])
+
+            return _changed(context, builder, kind, values[0], change)
+
+        return kind(args, p), codegen
+
+    return enter, advance, at

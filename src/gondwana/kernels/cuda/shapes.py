@@ -1,0 +1,103 @@
+"""Shapes of launches: how the points of a box are dealt to blocks and threads."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from gondwana.kernels.boxes import Order
+
+Offset = tuple[int, ...]
+
+AXES = 4
+"""Loops of a sweep, outermost first: over slabs, along the march, over rows, along rows. Missing ones have one
+point."""
+
+HEADER_WORDS = 3 * AXES + 5
+"""Parameters before the arguments: first coordinates, numbers of points and strides of a box, tiles along rows, tiles
+across rows, pieces of the march, steps of a piece, address of the results."""
+
+MOST_BLOCKS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One way to run a kernel.
+
+    A block of `x` times `y` threads walks along the march through a tile of `x * lanes` by `y` points.
+
+    Args:
+        x: threads along a row.
+        y: threads across rows.
+        lanes: points of a thread, `x` apart along the row.
+        steps: points of a thread along the march; the next block goes on.
+        held: whether elements that are needed again in the next plane stay in registers.
+        ahead: planes that are loaded before their time.
+        streamed: whether stores pass by the cache.
+        resident: blocks that a multiprocessor is to hold at once; 0 leaves it to the compiler.
+    """
+
+    x: int = 32
+    y: int = 8
+    lanes: int = 1
+    steps: int = 32
+    held: bool = True
+    ahead: int = 0
+    streamed: bool = False
+    resident: int = 0
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return self.x * self.y
+
+    def code(self) -> tuple[object, ...]:
+        """What of a shape is part of the compiled code."""
+        return self.x, self.y, self.lanes, self.held, self.ahead, self.streamed, self.resident
+
+
+def padded(row: Offset) -> tuple[Offset, Offset, Offset]:
+    """A row of a table of boxes (see `boxes.table`) as `AXES` loops: first coordinates, numbers of points, strides."""
+    ndim = len(row) // 3
+    return _padded(row[:ndim], 0), _padded(row[ndim : 2 * ndim], 1), _padded(row[2 * ndim :], 1)
+
+
+def _padded(values: Offset, missing: int) -> Offset:
+    if len(values) == 2:  # the march goes across rows
+        return missing, values[0], missing, values[1]
+    return (missing,) * (AXES - len(values)) + values
+
+
+def coordinates(ndim: int, order: Order) -> tuple[int, ...]:
+    """Which loop gives each coordinate of a point."""
+    loops = {1: (3,), 2: (1, 3), 3: (1, 2, 3), 4: (0, 1, 2, 3)}[ndim]
+    return loops if order == "C" else loops[::-1]
+
+
+def march(ndim: int, order: Order) -> Offset | None:
+    """The offset of one step of the march, None if there is no axis for it."""
+    return None if ndim == 1 else tuple(int(loop == 1) for loop in coordinates(ndim, order))
+
+
+def row(ndim: int, order: Order) -> tuple[int, ...]:
+    """The offset of one step along a row."""
+    return tuple(int(loop == AXES - 1) for loop in coordinates(ndim, order))
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The parameters of a launch over one box, results left out, and how many tiles there are."""
+
+    words: bytes
+    tiles: int
+
+
+def geometry(box: tuple[int, ...], shape: Shape) -> Geometry:
+    """Deal the points of a box (a row of `boxes.table`) to tiles. Local."""
+    first, counts, strides = padded(box)
+    across = -(-counts[3] // (shape.x * shape.lanes))
+    rows = -(-counts[2] // shape.y)
+    steps = min(shape.steps, max(counts[1], 1))
+    pieces = -(-counts[1] // steps)
+    words = (*first, *counts, *strides, across, rows, pieces, steps)
+    return Geometry(struct.pack(f"{len(words)}q", *words), counts[0] * pieces * rows * across)

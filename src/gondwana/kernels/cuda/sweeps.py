@@ -1,0 +1,116 @@
+"""The loops around a kernel on a device. The same source runs compiled and in numba's simulator.
+
+A tile is what a block does at a time: a piece of the march over `y` rows of `x * lanes` points. Tiles are numbered
+along rows first, so that blocks that run at the same time share rows in the cache. Nothing but the functions of `Parts`
+knows what a point or an array is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gondwana.kernels.cuda.shapes import AXES, Shape
+
+TILES_X, TILES_Y, PIECES, STEPS, RESULTS = range(3 * AXES, 3 * AXES + 5)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a sweep is made of.
+
+    Args:
+        load: `load(words)`, the arguments of the kernel.
+        point: `point(words, slab, step, row, column)`, the index point there.
+        enter: `enter(args, p)`, the arguments as a thread sees them one step before it starts its march, at `p`.
+        advance: `advance(args, left)`, the same one step on, where `left` more steps follow.
+        at: `at(args, p)`, the arguments as a thread sees them at a point, without a march.
+        lanes: `lanes(total, p, args)`, run the kernel at all points of a thread, the first of which is `p`.
+        one: `one(total, p, args)`, run the kernel at one point and fold its value into `total`.
+        start: `start()`, the value to fold into.
+        finish: `finish(words, total)`, called once by every thread at the end.
+    """
+
+    load: Any
+    point: Any
+    enter: Any
+    advance: Any
+    at: Any
+    lanes: Any
+    one: Any
+    start: Any
+    finish: Any
+
+
+def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, *, marching: bool) -> Any:
+    """Return the function of a kernel's parameters that runs one thread's share of a launch over one box.
+
+    Args:
+        cuda: numba-cuda, or its simulator.
+        inlined: decorator of the functions that it calls.
+        shape: of the launch.
+        parts: see above.
+        marching: whether elements are held along the march.
+    """
+    column = _marching(inlined, parts) if marching else _stepping(inlined, parts)
+    several, single = column(parts.lanes), column(parts.one)
+    width, height, lanes, last = shape.x, shape.y, shape.lanes, (shape.lanes - 1) * shape.x
+    load, start, finish = parts.load, parts.start, parts.finish
+
+    def run(words: Any) -> None:
+        args = load(words)
+        total = start()
+        slabs, steps, rows, columns = words[4], words[5], words[6], words[7]
+        for tile in range(cuda.blockIdx.x, slabs * words[PIECES] * words[TILES_Y] * words[TILES_X], cuda.gridDim.x):
+            rest = tile // words[TILES_X]
+            i = (tile - rest * words[TILES_X]) * (width * lanes) + cuda.threadIdx.x
+            above = rest // words[TILES_Y]
+            j = (rest - above * words[TILES_Y]) * height + cuda.threadIdx.y
+            slab = above // words[PIECES]
+            first = (above - slab * words[PIECES]) * words[STEPS]
+            end = min(first + words[STEPS], steps)
+            if j < rows:
+                if i + last < columns:
+                    total = several(total, words, args, slab, first, end, j, i)
+                else:
+                    for k in range(i, columns, width):
+                        total = single(total, words, args, slab, first, end, j, k)
+        finish(words, total)
+
+    return run
+
+
+def _marching(inlined: Callable[[Any], Any], parts: Parts) -> Callable[[Any], Any]:
+    """How a thread walks along the march, holding elements."""
+    point, enter, advance = parts.point, parts.enter, parts.advance
+
+    def column(body: Any) -> Any:
+        @inlined
+        def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
+            held = enter(args, point(words, slab, first - 1, j, i))
+            for m in range(first, end):
+                held = advance(held, end - 1 - m)
+                total = body(total, point(words, slab, m, j, i), held)
+            return total
+
+        return walk
+
+    return column
+
+
+def _stepping(inlined: Callable[[Any], Any], parts: Parts) -> Callable[[Any], Any]:
+    """How a thread walks along the march, looking at each point anew."""
+    point, at = parts.point, parts.at
+
+    def column(body: Any) -> Any:
+        @inlined
+        def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
+            for m in range(first, end):
+                p = point(words, slab, m, j, i)
+                total = body(total, p, at(args, p))
+            return total
+
+        return walk
+
+    return column

@@ -1,0 +1,212 @@
+"""How a kernel on a device sees arrays: what it needs again in the next plane stays in registers.
+
+A thread walks along one axis, the march. A `ColumnType` is an array as such a thread sees it at one point: the address
+of the element there, and the elements at some offsets (`held`), kept as values. One step of the march moves each held
+element to the offset at which it is now seen, and loads only those that were not held before. Loads and stores at
+other offsets go to memory at the address of the point plus a constant.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba.core import errors, types
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
+from numba.extending import lower_builtin, lower_getattr, models, register_model
+
+from gondwana.jit.footprint import recorder
+from gondwana.jit.points import INT, PointType
+from gondwana.jit.views import DtypeType, ViewType, address, field, is_index, mark
+
+Offset = tuple[int, ...]
+_GLOBAL = 1
+"""The address space of a device's memory."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How the elements of one array are reached.
+
+    Args:
+        held: offsets whose elements are kept in registers.
+        ahead: how many of the last planes of `held` are loaded before their time.
+        constant: no thread writes the array while the kernel runs.
+        streamed: what is stored will not be read again soon, and need not stay in the cache.
+    """
+
+    held: tuple[Offset, ...] = ()
+    ahead: int = 0
+    constant: bool = False
+    streamed: bool = False
+
+
+class ColumnType(types.Type):  # type: ignore[misc]
+    """An array as a thread sees it at one point of its march."""
+
+    def __init__(self, view: ViewType, access: Access) -> None:
+        self.view = view
+        self.access = access
+        self.dtype = view.dtype
+        super().__init__(f"Column({view}, {access})")
+
+
+@register_model(ColumnType)
+class _ColumnModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, column: ColumnType) -> None:
+        members = [("view", column.view), ("here", types.int64)]
+        members += [(f"held{i}", column.dtype) for i in range(len(column.access.held))]
+        super().__init__(manager, column, members)
+
+
+@infer_global(operator.getitem)
+class _Load(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        column, index = args
+        if isinstance(column, ColumnType) and is_index(column.view, index):
+            return signature(column.dtype, column, index)
+        return None
+
+
+@infer_global(operator.setitem)
+class _Store(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        column, index, value = args
+        if isinstance(column, ColumnType) and is_index(column.view, index):
+            if column.view.readonly:
+                raise errors.TypingError("the array is read-only: pass a copy, or an array that may be written")
+            if self.context.can_convert(value, column.dtype) is None:
+                raise errors.TypingError(f"{value} cannot be an element of an array of {column.dtype}")
+            return signature(types.none, column, index, column.dtype)
+        return None
+
+
+@infer_getattr
+class _ColumnAttributes(AttributeTemplate):  # type: ignore[misc]
+    key = ColumnType
+
+    def resolve_dtype(self, column: ColumnType) -> Any:
+        return DtypeType(column.dtype)
+
+    def resolve_ndim(self, column: ColumnType) -> Any:
+        return types.int64
+
+
+@lower_getattr(ColumnType, "dtype")
+def _lower_dtype(context: Any, builder: Any, column: ColumnType, value: Any) -> Any:
+    return context.get_dummy_value()
+
+
+@lower_getattr(ColumnType, "ndim")
+def _lower_ndim(context: Any, builder: Any, column: ColumnType, value: Any) -> Any:
+    return ir.Constant(INT, column.view.ndim)
+
+
+@lower_builtin(operator.getitem, ColumnType, types.Any)
+def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    column, index = sig.args
+    recorder.record(column.view, index, written=False)
+    offset = getattr(index, "offset", None)
+    if offset in column.access.held:
+        return builder.extract_value(args[0], 2 + column.access.held.index(offset))
+    return load(context, builder, column, _pointer(context, builder, column, index, *args))
+
+
+@lower_builtin(operator.setitem, ColumnType, types.Any, types.Any)
+def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    column, index, _ = sig.args
+    recorder.record(column.view, index, written=True)
+    value = context.data_model_manager[column.dtype].as_data(builder, args[2])
+    pointer = _pointer(context, builder, column, index, *args[:2])
+    if column.access.streamed and isinstance(value.type, ir.DoubleType | ir.FloatType):
+        _store_streamed(builder, value, pointer)
+    else:
+        mark(builder, builder.store(value, pointer), column.view)
+    return context.get_dummy_value()
+
+
+def load(context: Any, builder: Any, column: ColumnType, pointer: Any) -> Any:
+    """Load one element."""
+    loaded = builder.load(pointer)
+    mark(builder, loaded, column.view)
+    if column.access.constant:
+        loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return context.data_model_manager[column.dtype].from_data(builder, loaded)
+
+
+def _store_streamed(builder: Any, value: Any, pointer: Any) -> None:
+    """Store one number past the cache."""
+    kind, letter = ("f64", "d") if isinstance(value.type, ir.DoubleType) else ("f32", "f")
+    function = ir.FunctionType(ir.VoidType(), [INT, value.type])
+    code = ir.InlineAsm(function, f"st.global.cs.{kind} [$0], $1;", f"l,{letter}", side_effect=True)
+    builder.call(code, [builder.ptrtoint(pointer, INT), value])
+
+
+def _pointer(context: Any, builder: Any, column: ColumnType, index: Any, value: Any, at: Any) -> Any:
+    """The address of an element, in the device's memory."""
+    offset = getattr(index, "offset", None)
+    if offset is None or column.view.scaled:
+        plain = address(context, builder, column.view, builder.extract_value(value, 0), index, at)
+        return builder.addrspacecast(plain, plain.type.pointee.as_pointer(_GLOBAL))
+    return neighbour(context, builder, column, value, offset)
+
+
+def neighbour(context: Any, builder: Any, column: ColumnType, value: Any, offset: Offset) -> Any:
+    """The address of the element at a constant offset from the point where a column is."""
+    data = context.get_data_type(column.dtype)
+    first = builder.inttoptr(builder.extract_value(value, 1), data.as_pointer(_GLOBAL))
+    view, unit = builder.extract_value(value, 0), 0
+    for axis, steps in enumerate(offset):
+        if axis == column.view.unit:
+            unit = steps
+        elif steps:
+            stride = field(builder, column.view, view, "stride", axis)
+            first = builder.gep(first, [builder.mul(stride, ir.Constant(INT, steps), flags=["nsw"])])
+    return builder.gep(first, [ir.Constant(INT, unit)]) if unit else first
+
+
+def at_point(context: Any, builder: Any, column: ColumnType, view: Any, point: PointType, at: Any) -> Any:
+    """A column of an array at a point, nothing held yet."""
+    value = ir.Constant(context.get_value_type(column), ir.Undefined)
+    value = builder.insert_value(value, view, 0)
+    here = builder.ptrtoint(address(context, builder, column.view, view, point, at), INT)
+    return builder.insert_value(value, here, 1)
+
+
+def filled(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset) -> Any:
+    """A column with what the first step of a march takes over: held elements that it does not load."""
+    for i, offset in enumerate(column.access.held):
+        if _plus(offset, march, -1) in column.access.held:
+            loaded = load(context, builder, column, neighbour(context, builder, column, value, offset))
+            value = builder.insert_value(value, loaded, 2 + i)
+    return value
+
+
+def stepped(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, left: Any) -> Any:
+    """A column one step of the march on: held elements move, and those that are new are loaded.
+
+    After this step `left` more follow: what is loaded ahead for steps that do not follow may be any element.
+    """
+    held = column.access.held
+    axis, size = march.index(1), context.get_abi_sizeof(context.get_data_type(column.dtype))
+    stride = field(builder, column.view, builder.extract_value(value, 0), "stride", axis)
+    move = builder.mul(stride, ir.Constant(INT, size), flags=["nsw"])
+    moved = builder.insert_value(value, builder.add(builder.extract_value(value, 1), move), 1)
+    for i, offset in enumerate(held):
+        before = _plus(offset, march, 1)
+        if before in held:
+            element = builder.extract_value(value, 2 + held.index(before))
+        else:
+            pointer = neighbour(context, builder, column, moved, offset)
+            if column.access.ahead:
+                known = builder.icmp_signed(">=", left, ir.Constant(INT, column.access.ahead))
+                pointer = builder.select(known, pointer, neighbour(context, builder, column, moved, (0,) * len(offset)))
+            element = load(context, builder, column, pointer)
+        moved = builder.insert_value(moved, element, 2 + i)
+    return moved
+
+
+def _plus(offset: Offset, march: Offset, sign: int) -> Offset:
+    return tuple(a + sign * b for a, b in zip(offset, march, strict=True))
