@@ -1,0 +1,34 @@
+"""Tests that need a GPU. Without one all are skipped, for one reason; GONDWANA_CUDA=emulated tries them without."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from gondwana.cuda.device import Device, device
+from gondwana.cuda.driver import driver
+from gondwana.errors import UsageError
+
+
+@functools.cache
+def reason() -> str:
+    """Why there is no GPU, "" if there is one."""
+    try:
+        driver()
+    except UsageError as error:
+        return f"no GPU: {error}"
+    return ""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    # Raised here and not in a fixture: so the summary has one line for all tests.
+    if reason():
+        pytest.skip(reason())
+
+
+@pytest.fixture(scope="session")
+def gpu() -> Device:
+    """The first device, as this process uses it."""
+    return device(0)
