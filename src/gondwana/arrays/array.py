@@ -104,6 +104,11 @@ class Array(DomainArray):
         return cls(np.full(domain.shape, value, dtype, order), domain)
 
     @property
+    def device(self) -> None:
+        """None: the host, not a device."""
+        return None
+
+    @property
     def extent(self) -> tuple[int, int]:
         """First address of the elements and the address behind the last one."""
         if self._extent is None:

@@ -28,6 +28,10 @@ class KernelArray(Protocol):
     def extent(self) -> tuple[int, int]:
         """First address and end address of its memory."""
 
+    @property
+    def device(self) -> int | None:
+        """Number of the device in whose memory it lies, None for the host."""
+
     def __gondwana_argument__(self) -> Described:
         """Spec and descriptor for compiled code."""
 
@@ -60,6 +64,23 @@ def array_names(parameters: Iterable[str], specs: tuple[Spec, ...]) -> list[str]
             members = [f"{name}.{member}" for member in spec.fields]
             names += array_names(members or [f"{name}[{i}]" for i in range(len(spec.items))], spec.items)
     return names
+
+
+def common_device(name: str, parameters: Sequence[str], arrays: Sequence[KernelArray]) -> int | None:
+    """Return the device where all arrays of a launch lie, None for the host. Local.
+
+    Raises:
+        UsageError: they lie in different places.
+    """
+    places = [array.device for array in arrays]
+    if len(set(places)) > 1:
+        where = (f"{p} in {_place(d)}" for p, d in zip(parameters, places, strict=True))
+        raise UsageError(f"{name} needs all its arrays in one memory, but got {', '.join(where)}: copy some of them")
+    return places[0] if places else None
+
+
+def _place(device: int | None) -> str:
+    return "host memory" if device is None else f"memory of device {device}"
 
 
 def overlapping(arrays: Sequence[KernelArray], footprints: dict[int, Footprint]) -> bool:

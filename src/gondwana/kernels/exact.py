@@ -32,6 +32,15 @@ def normalise(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.array([*digits, value >> (32 * (DIGITS - 1)), words[SPECIAL]], np.int64)
 
 
+def gathered(rows: npt.NDArray[np.int64], values: int) -> npt.NDArray[np.int64]:
+    """Return few accumulators that together hold what many hold, of so many values in all. Local."""
+    if len(rows) < 2 or values >= 1 << 31:  # the words of a sum of that many might overflow
+        return rows
+    one: npt.NDArray[np.int64] = rows.sum(axis=0)
+    one[SPECIAL] = np.bitwise_or.reduce(rows[:, SPECIAL])
+    return one.reshape(1, -1)
+
+
 def total(values: Iterable[float]) -> npt.NDArray[np.int64]:
     """Return an accumulator that holds the sum of numbers, as compiled code would leave it. Local."""
     words = np.zeros(WORDS, np.int64)

@@ -20,10 +20,11 @@ from gondwana.kernels.arguments import (
     array_names,
     as_kernel_array,
     check_reach,
+    common_device,
     kernel_arrays,
     overlapping,
 )
-from gondwana.kernels.cpu.launch import Boxes, Loaded, launch, load, thread_count
+from gondwana.kernels.backends import Loaded, Table, load
 from gondwana.kernels.variant import Variant
 
 _MEMO = 256
@@ -44,12 +45,12 @@ class Kernel:
         self._operation = operation
         self._contract = contract
         self._flags = FLUSH_SUBNORMALS if flush_subnormals else 0
-        self._versions: dict[Variant, Loaded] = {}
-        self._remembered: dict[tuple[Any, ...], tuple[Loaded, Boxes, IndexSet]] = {}
+        self._versions: dict[tuple[Variant, int | None], Loaded] = {}
+        self._remembered: dict[tuple[Any, ...], tuple[Loaded, Table, IndexSet]] = {}
         self._interpreted = os.environ.get("GONDWANA_INTERPRET", "0") not in ("", "0")
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
 
-    def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Boxes, bytes]:
+    def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Table, bytes]:
         """Describe and check the arguments; find or compile the version for them.
 
         A launch is remembered by the identity of the domain and of the specs, and by the descriptors of the arrays,
@@ -71,7 +72,7 @@ class Kernel:
 
     def _remember(
         self, key: tuple[Any, ...], domain: IndexSet, arrays: list[KernelArray], specs: tuple[Spec, ...]
-    ) -> tuple[Loaded, Boxes, IndexSet]:
+    ) -> tuple[Loaded, Table, IndexSet]:
         if not isinstance(domain, IndexSet):
             raise UsageError(
                 f"{self._name} runs over a RectDomain or a Domain, not over {domain!r}: "
@@ -83,22 +84,25 @@ class Kernel:
         rows, count, dense = boxes.table(domain, order)
         layouts = [_strides(array) for array in arrays]
         alike = tuple(map(layouts.index, layouts))
-        variant = Variant(specs, domain.ndim, order, dense, alike, True, self._operation, self._contract)
-        loaded = self._version(variant)
-        if overlapping(arrays, loaded.footprints):
-            loaded = self._version(replace(variant, disjoint=False))
         names = array_names(self._parameters, specs)
+        device = common_device(self._name, names, arrays)
+        flush = device is not None and self._flags != 0
+        variant = Variant(specs, domain.ndim, order, dense, alike, True, self._operation, self._contract, flush)
+        loaded = self._version(variant, device, domain)
+        if overlapping(arrays, loaded.footprints):
+            loaded = self._version(replace(variant, disjoint=False), device, domain)
         check_reach(self._name, names, domain, arrays, loaded.footprints)
         if len(self._remembered) >= _MEMO:
             self._remembered.clear()
         # The domain is kept so that its identity, which the key holds, stays its own; specs live for ever.
-        self._remembered[key] = loaded, Boxes(rows, count, domain.size), domain
+        self._remembered[key] = loaded, loaded.table(rows, count, domain.size), domain
         return self._remembered[key]
 
-    def _version(self, variant: Variant) -> Loaded:
-        loaded = self._versions.get(variant)
+    def _version(self, variant: Variant, device: int | None, domain: IndexSet) -> Loaded:
+        key = (variant, device)
+        loaded = self._versions.get(key)
         if loaded is None:
-            loaded = self._versions[variant] = load(self.py_func, variant)
+            loaded = self._versions[key] = load(self.py_func, variant, device, domain)
         return loaded
 
     @staticmethod
@@ -138,9 +142,7 @@ class Foreach(Kernel):
                 self.py_func(p, *map(_interpretable, arguments))
             return
         loaded, table, data = self._prepare(domain, arguments)
-        if table.points:
-            count = thread_count(table.points)
-            launch(loaded, table, data, self._name, count=count, flags=self._flags)
+        loaded.run(table, data, self._name, self._flags)
 
 
 @overload

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import math
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, overload
 
-import numpy as np
-
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
 from gondwana.kernels import exact
-from gondwana.kernels.cpu.launch import launch, thread_count
 from gondwana.kernels.foreach import Kernel, _interpretable
 from gondwana.world import Team
 
@@ -57,16 +53,12 @@ class Reduce(Kernel):
         if self._interpreted:
             return self._interpret(domain, arguments)
         loaded, table, data = self._prepare(domain, arguments)
-        count = max(1, thread_count(table.points))
-        results = (ctypes.c_char * (count * exact.STRIDE))()
-        launch(loaded, table, data, self._name, count=count, flags=self._flags, results=ctypes.addressof(results))
+        left = loaded.results(table, data, self._name, self._flags)
         if self.op == "fsum":
-            words = np.frombuffer(memoryview(results), np.int64).reshape(count, -1)[:, : exact.WORDS]
-            return [exact.normalise(row) for row in words]
-        if not table.points and self.op in ("min", "max"):  # of integers no neutral element is representable
+            return [exact.normalise(row) for row in exact.gathered(left[:, : exact.WORDS], domain.size)]
+        if not domain.size and self.op in ("min", "max"):  # of integers no neutral element is representable
             return _fold(self.op, [])
-        numbers = np.frombuffer(memoryview(results), np.dtype(loaded.result)).reshape(count, -1)[:, 0]
-        return _fold(self.op, numbers.tolist())
+        return _fold(self.op, left[:, 0].view(loaded.result).tolist())
 
     def _interpret(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         values = [self.py_func(p, *map(_interpretable, arguments)) for p in domain]

@@ -9,12 +9,17 @@ import types as pytypes
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from gondwana.jit import machine
+from gondwana.jit.arguments import WORD
 from gondwana.jit.errors import raise_from_block
 from gondwana.jit.fingerprint import fingerprint
 from gondwana.jit.footprint import Footprint
 from gondwana.jit.function import obtain
 from gondwana.jit.threads import run, threads
+from gondwana.kernels import exact
 from gondwana.kernels.variant import Variant
 
 HEADER_WORDS = 5
@@ -41,6 +46,22 @@ class Loaded:
     address: int
     footprints: dict[int, Footprint]
     result: str
+
+    def table(self, rows: bytes, count: int, points: int) -> Boxes:
+        """Keep the boxes of a domain (see `boxes.table`) for the launches that use it. Local."""
+        return Boxes(rows, count, points)
+
+    def run(self, boxes: Boxes, data: bytes, name: str, flags: int) -> None:
+        """Run the kernel over boxes. Local; returns when it is done."""
+        if boxes.points:
+            _launch(self, boxes, data, name, count=_thread_count(boxes.points), flags=flags)
+
+    def results(self, boxes: Boxes, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
+        """Run a reduction over boxes and return what each thread left, a row of words each. Local; blocks."""
+        count = max(1, _thread_count(boxes.points))
+        left = np.zeros((count, exact.STRIDE // WORD), np.int64)
+        _launch(self, boxes, data, name, count=count, flags=flags, results=left.ctypes.data)
+        return left
 
 
 def load(function: pytypes.FunctionType, variant: Variant) -> Loaded:
@@ -73,7 +94,7 @@ class Boxes:
         return (_NO_RESULTS if results == 0 else _header(0, 0, results)) + self._tail
 
 
-def launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int, flags: int, results: int = 0) -> None:
+def _launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int, flags: int, results: int = 0) -> None:
     """Run a compiled kernel over boxes on `count` threads. Local; returns when it is done.
 
     Raises:
@@ -95,6 +116,6 @@ def _block_type(nbytes: int) -> Any:
     return ctypes.c_int64 * (nbytes // ctypes.sizeof(ctypes.c_int64))
 
 
-def thread_count(points: int) -> int:
+def _thread_count(points: int) -> int:
     """How many threads share a launch over so many points."""
     return 1 if points < _SMALL else threads()

@@ -1,0 +1,194 @@
+"""Launching compiled kernels on a device: versions by argument specs and shape, parameters, results of reductions."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import struct
+import types as pytypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.cuda.device import Device
+from gondwana.errors import KernelError
+from gondwana.jit.arguments import (
+    WORD,
+    HandleSpec,
+    NdarraySpec,
+    ScalarSpec,
+    Spec,
+    TupleSpec,
+    spec_words,
+    working_precision,
+)
+from gondwana.jit.cache import ObjectCode
+from gondwana.jit.fingerprint import fingerprint
+from gondwana.jit.footprint import Footprint
+from gondwana.jit.function import obtain
+from gondwana.kernels.cuda.shapes import AXES, Geometry, Shape, geometry
+from gondwana.kernels.exact import WORDS
+from gondwana.kernels.variant import Variant
+
+_MOST_PARAMETERS = 4096 // WORD
+_BLOCKS_EACH = 4
+"""Blocks of a reduction for each that the device holds at once: few enough to fold on the host, enough to balance."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A compiled variant on a device.
+
+    Attributes:
+        device: where it runs.
+        entry: the driver's handle.
+        shape: of its launches.
+        footprints: on each array slot that it uses.
+        result: dtype of the numbers that a reduction leaves, "" if there are none.
+        exact: whether these are accumulators.
+        narrow: words of the arguments that hold Python's floats, which the kernel takes in single precision.
+    """
+
+    device: Device
+    entry: int
+    shape: Shape
+    footprints: dict[int, Footprint]
+    result: str
+    exact: bool
+    narrow: tuple[int, ...]
+
+    def table(self, rows: bytes, count: int, points: int) -> Tiles:
+        """Deal the boxes of a domain (see `boxes.table`) to blocks, for the launches that use it. Local."""
+        size = len(rows) // count if count else 0
+        boxes = [struct.unpack_from(f"{size // WORD}q", rows, i * size) for i in range(count)]
+        return Tiles([one for one in (geometry(box, self.shape) for box in boxes) if one.tiles], points)
+
+    def run(self, tiles: Tiles, data: bytes, name: str, flags: int) -> None:
+        """Launch the kernel over boxes. Local; returns at once, the device runs it after all launches before."""
+        data = self._narrowed(data)
+        for box in tiles.boxes:
+            self._launch(box, box.tiles, data, 0)
+
+    def results(self, tiles: Tiles, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
+        """Run a reduction over boxes and return what each block left, a row of words each. Local; blocks."""
+        width = WORDS if self.exact else 1
+        most = _BLOCKS_EACH * self.device.facts.processors * max(1, self._resident)
+        blocks = [min(box.tiles, most) for box in tiles.boxes]
+        row = width * WORD
+        data, driver, stream = self._narrowed(data), self.device.driver, self.device.compute
+        self.device.activate()
+        scratch = driver.allocate(max(1, sum(blocks)) * row)
+        try:
+            first = scratch
+            for box, count in zip(tiles.boxes, blocks, strict=True):
+                self._launch(box, count, data, first)
+                first += count * row
+            left = np.empty((sum(blocks), width), np.int64)
+            driver.copy(left.ctypes.data, scratch, left.nbytes, stream)
+            driver.finish(stream)
+        finally:
+            driver.free(scratch)
+        return left
+
+    @functools.cached_property
+    def _resident(self) -> int:
+        return self.device.driver.resident(self.entry, self.shape.threads, 0)
+
+    def _launch(self, box: Geometry, blocks: int, data: bytes, results: int) -> None:
+        self.device.activate()
+        arguments = box.words + results.to_bytes(WORD, "little") + data
+        block = (self.shape.x, self.shape.y, 1)
+        self.device.driver.launch(self.entry, (blocks, 1, 1), block, 0, self.device.compute, arguments)
+
+    def _narrowed(self, data: bytes) -> bytes:
+        """The arguments with Python's floats in the precision of the arrays."""
+        if not self.narrow:
+            return data
+        changed = bytearray(data)
+        for word in self.narrow:
+            struct.pack_into("f4x", changed, word * WORD, *struct.unpack_from("d", data, word * WORD))
+        return bytes(changed)
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The boxes of a domain, dealt to blocks; boxes without points are left out.
+
+    Attributes:
+        boxes: the parameters of a launch over each.
+        points: of all.
+    """
+
+    boxes: list[Geometry]
+    points: int
+
+
+def load(function: pytypes.FunctionType, variant: Variant, shape: Shape, where: Device) -> Loaded:
+    """Return the machine code of a variant on a device: from the cache, or compiled now. Local.
+
+    Raises:
+        KernelError: an argument cannot be there, or the kernel does not compile for these arguments.
+    """
+    _check(function.__qualname__, variant)
+    capability, driver = where.facts.capability, where.driver
+
+    def compile_now() -> ObjectCode:
+        from gondwana.kernels.cuda.build import build
+
+        built = build(function, variant, shape, capability)
+        return ObjectCode(driver.link(built.code, capability), built.symbol, False, False, built.about)
+
+    key = ("cuda", driver.name, toolchain(), fingerprint(function), repr(variant), repr(shape.code()), repr(capability))
+    code = obtain(key, compile_now)
+    found: Any = code.about["footprints"]
+    footprints = {
+        int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"]) for slot, f in found.items()
+    }
+    where.activate()
+    entry = driver.entry(driver.load(code.code), code.symbol)
+    result = str(code.about["result"])
+    narrow = tuple(_weak(variant.specs)) if working_precision(variant.specs) == "float32" else ()
+    return Loaded(where, entry, shape, footprints, result, variant.operation == "fsum", narrow)
+
+
+@functools.cache
+def toolchain() -> str:
+    """Return what the machine code of devices depends on besides that of the host. Local."""
+    return " ".join(f"{name} {_version(name)}" for name in ("numba-cuda", "nvidia-nvvm", "nvidia-nvjitlink"))
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"
+
+
+def _check(name: str, variant: Variant) -> None:
+    """Refuse arguments that a device cannot take."""
+    words = 3 * AXES + 5 + sum(map(spec_words, variant.specs))
+    if words > _MOST_PARAMETERS:
+        raise KernelError(
+            f"{name} has {words} words of arguments: a device takes {_MOST_PARAMETERS}, pass fewer arrays"
+        )
+    for spec in variant.specs:
+        if isinstance(spec, NdarraySpec):
+            raise KernelError(
+                f"{name} runs on a device, but got a NumPy array: pass an array on the device (gw.zeros(..., kind=...))"
+            )
+        if isinstance(spec, HandleSpec):
+            raise KernelError(f"{name} runs on a device, which cannot communicate: leave out the {spec.family}")
+
+
+def _weak(specs: tuple[Spec, ...], first: int = 0) -> list[int]:
+    """Numbers of the words that hold Python's floats."""
+    found = []
+    for spec in specs:
+        if isinstance(spec, TupleSpec):
+            found += _weak(spec.items, first)
+        elif isinstance(spec, ScalarSpec) and spec.weak and spec.dtype == "float64":
+            found.append(first)
+        first += spec_words(spec)
+    return found
