@@ -41,7 +41,7 @@ def environment() -> dict[str, Any]:
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": _versions(),
-        "compiler": build.compiler_version(),
+        "compiler": _compiler(),
         "compiler_flags": list(build.FLAGS),
         "mpi_library": str(mpi) if mpi else None,
     }
@@ -77,21 +77,33 @@ class Report:
         Args:
             columns: heading by the row's key, in the order of the table.
         """
-        from rich.box import SIMPLE_HEAD
-        from rich.console import Console
-        from rich.measure import Measurement
-        from rich.table import Table
+        show_table(f"gondwana bench {self.benchmark}", self.environment["cpu"], columns, self.rows)
 
-        width = terminal.columns("stdout")
-        console = Console(force_terminal=width is not None, width=width)
-        table = Table(title=f"gondwana bench {self.benchmark}", caption=self.environment["cpu"], box=SIMPLE_HEAD)
-        for heading in columns.values():
-            table.add_column(heading, justify="right", no_wrap=True)
-        for row in self.rows:
-            table.add_row(*(_cell(row, key) for key in columns))
-        # Figures are never cut: a narrow terminal wraps the lines.
-        console.width = max(console.width, Measurement.get(console, console.options.update(width=200), table).maximum)
-        console.print(table)
+
+def show_table(title: str, caption: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
+    """Print rows as a table. Local.
+
+    Args:
+        title: above it.
+        caption: below it.
+        columns: heading by the row's key, in the order of the table.
+        rows: one mapping for each line.
+    """
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+
+    width = terminal.columns("stdout")
+    console = Console(force_terminal=width is not None, width=width)
+    table = Table(title=title, caption=caption, box=SIMPLE_HEAD)
+    for heading in columns.values():
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(_cell(row, key) for key in columns))
+    # Figures are never cut: a narrow terminal wraps the lines.
+    console.width = max(console.width, Measurement.get(console, console.options.update(width=200), table).maximum)
+    console.print(table)
 
 
 def measure_on_ranks(
@@ -136,10 +148,12 @@ def beside_c(samples: Mapping[str, Sequence[float]], verified: bool) -> Row:
     }
 
 
-def relative(theirs: Sequence[float], ours: Sequence[float]) -> Row:
-    """Our speed relative to theirs: the times the other way round. Local."""
+def relative(theirs: Sequence[float] | None, ours: Sequence[float], key: str = "ratio") -> Row:
+    """Our speed relative to theirs: the times the other way round. Local; without theirs the values are None."""
+    if theirs is None:
+        return dict.fromkeys((key, f"{key}_low", f"{key}_high"))
     speed = ratio(theirs, ours)
-    return {"ratio": speed.value, "ratio_low": speed.low, "ratio_high": speed.high}
+    return {key: speed.value, f"{key}_low": speed.low, f"{key}_high": speed.high}
 
 
 def write_json(path: str | Path, content: Mapping[str, Any]) -> None:
@@ -172,8 +186,8 @@ def _cell(row: Row, key: str) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "NO"
-    if key == "ratio":
-        return f"{value:.2f} ({row['ratio_low']:.2f}-{row['ratio_high']:.2f})"
+    if f"{key}_low" in row:
+        return f"{value:.2f} ({row[f'{key}_low']:.2f}-{row[f'{key}_high']:.2f})"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -182,6 +196,14 @@ def _cpu() -> str:
         line.split(":", 1)[1].strip() for line in build.processor().splitlines() if line.startswith("model name")
     ]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def _compiler() -> str | None:
+    """The C compiler; benchmarks of GPUs need none."""
+    try:
+        return build.compiler_version()
+    except UsageError:
+        return None
 
 
 def _governor() -> str | None:

@@ -10,7 +10,7 @@ import typer
 from gondwana.errors import LaunchError, UsageError
 
 COMMANDS = ("run", "plot", "ls", "bench", "doctor")
-"""Each is a function of the same name in ``gondwana.cli.<name>``."""
+"""Each is a function, or commands of its own, of the same name in ``gondwana.cli.<name>``."""
 
 PASSES_THE_REST_ON = {"allow_interspersed_args": False}
 """What follows the first argument of ``run`` belongs to the program."""
@@ -26,9 +26,11 @@ app = typer.Typer(
 
 
 def _register(name: str) -> None:
-    module = importlib.import_module(f"gondwana.cli.{name}")
-    settings = PASSES_THE_REST_ON if name == "run" else None
-    app.command(name, context_settings=settings)(getattr(module, name))
+    command = getattr(importlib.import_module(f"gondwana.cli.{name}"), name)
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name)
+        return
+    app.command(name, context_settings=PASSES_THE_REST_ON if name == "run" else None)(command)
 
 
 def main() -> None:

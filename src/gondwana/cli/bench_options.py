@@ -1,0 +1,60 @@
+"""The options that commands of ``gondwana bench`` share, and how ranks of a benchmark are started."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn, TypeAlias
+
+import typer
+
+from gondwana.cli import launch
+from gondwana.errors import UsageError
+
+Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
+Nbytes: TypeAlias = Annotated[str | None, typer.Option("--sizes", metavar="N,N,...", help="Bytes of a transfer.")]
+Dtypes: TypeAlias = Annotated[str | None, typer.Option(metavar="TYPE,...", help="Of float64, float32 [both].")]
+Ranks: TypeAlias = Annotated[int, typer.Option("-n", "--ranks", help="How many ranks.")]
+Repeat: TypeAlias = Annotated[int, typer.Option(min=1, help="Rounds; each times every variant once.")]
+Batch: TypeAlias = Annotated[float, typer.Option(metavar="SECONDS", help="Length of one sample.")]
+File: TypeAlias = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures.")]
+
+
+def check_common(batch: float, file: Path | None) -> None:
+    """Refuse what no benchmark can do. Local.
+
+    Raises:
+        UsageError: names the option, what was given and what is legal.
+    """
+    from gondwana.bench.report import check_writable
+
+    if not 0.0 < batch <= 10.0:
+        raise UsageError(f"--batch {batch:g}: legal is a number of seconds above 0, at most 10")
+    if file is not None:
+        check_writable(file)
+
+
+def on_ranks(ranks: int, benchmark: str, *, file: Path | None, **options: object) -> NoReturn:
+    """Start the ranks of a benchmark: this process becomes their launcher. Local."""
+    options |= {"file": None if file is None else str(file), "command": sys.argv}
+    command = launch.command(ranks, ["-m", f"gondwana.bench.{benchmark}", json.dumps(options)], threads=1)
+    sys.stdout.flush()
+    os.execve(command.argv[0], command.argv, command.environment())
+
+
+def names(text: str | None) -> list[str]:
+    """Return what an option lists. Local."""
+    return [] if text is None else text.split(",")
+
+
+def numbers(option: str, text: str | None) -> list[int]:
+    """Return the whole numbers that an option lists. Local.
+
+    Raises:
+        UsageError: there is something else among them.
+    """
+    if text is not None and not all(part.strip().isdecimal() for part in text.split(",")):
+        raise UsageError(f"{option} {text}: legal are whole numbers with commas between, such as 64,128")
+    return [int(part) for part in names(text)]

@@ -1,0 +1,92 @@
+"""`gondwana bench kinds` on the fake device: every direction is measured, its bytes are right, its path is named."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from gondwana.bench import kinds, memspeed
+from gondwana.bench.statistics import summarize
+from gondwana.errors import UsageError
+
+HAS_RANKS = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py")
+OPTIONS = "--kind fake_device --sizes 8,4096 --windows 1,3 --volume 65536 --repeat 1 --batch 0.0001"
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    file = tmp_path_factory.mktemp("kinds") / "kinds.json"
+    command = [sys.executable, "-m", "gondwana.cli.main", "bench", "kinds", "--json", str(file), *OPTIONS.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "staged/ours" in done.stdout
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+@HAS_RANKS
+@pytest.mark.parallel
+def test_every_direction_is_measured_and_right(report: dict[str, Any]) -> None:
+    rows = report["panels"]["transfers"]
+    assert [(row["operation"], row["source"], row["target"], row["nbytes"], row["window"]) for row in rows] == [
+        (pair.operation, str(pair.source), str(pair.target), size, window)
+        for pair in kinds.pairs()
+        for size in (8, 4096)
+        for window in (1, 3)
+    ]
+    assert all(row["verified"] and row["microseconds"] > 0 and row["gb_per_s"] > 0 for row in rows)
+    assert report["complete"]
+
+
+@HAS_RANKS
+@pytest.mark.parallel
+def test_paths_are_named_and_compared_with_staging(report: dict[str, Any]) -> None:
+    for row in report["panels"]["transfers"]:
+        to_device = row["operation"] == "put" and row["target"] == "remote device"
+        if row["source"] == "local device" and to_device:
+            assert (row["path"], row["staged_ratio"]) == ("staged", None)
+        elif to_device:
+            assert row["path"] == "message"
+            assert row["staged_ratio_low"] <= row["staged_ratio"] <= row["staged_ratio_high"]
+        elif row["operation"] == "copy":
+            assert row["path"] == ("driver" if "device" in row["source"] + row["target"] else "direct")
+            assert row["staged_ratio"] is None
+        assert row["driver_ratio"] is None  # a fake device has no driver to compare with
+
+
+@HAS_RANKS
+@pytest.mark.parallel
+def test_every_memory_is_measured_against_every_other(report: dict[str, Any]) -> None:
+    rows = report["panels"]["memories"]
+    assert len({(row["source"], row["target"]) for row in rows}) == memspeed.PAIRS == len(rows)
+    for row in rows:
+        assert row["verified"]
+        assert row["latency_us"] == pytest.approx(row["seconds"]["element"]["median"] * 1e6)
+        assert row["whole_gb_per_s"] == pytest.approx(65536e-9 / row["seconds"]["whole"]["median"])
+
+
+def test_bandwidth_leaves_the_start_of_a_copy_out() -> None:
+    assert memspeed.bandwidth(10**9, summarize([0.75]), summarize([0.25])) == 2.0
+    assert memspeed.bandwidth(10**9, summarize([0.25]), summarize([0.25])) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "windows", "volume", "kind", "problem"),
+    [
+        ([], [1], 64, "fake_device", "--sizes"),
+        ([8], [0], 64, "fake_device", "--windows 0"),
+        ([8], [1], 8, "fake_device", "--volume 8"),
+        ([8], [1], 60, "fake_device", "--volume 60"),
+        ([8], [1], 64, "tape", "--kind tape: legal are cuda, fake_device"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    sizes: list[int], windows: list[int], volume: int, kind: str, problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        kinds.check(sizes, windows, volume, kind)
