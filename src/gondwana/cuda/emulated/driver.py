@@ -336,7 +336,7 @@ class EmulatedDriver(Driver):
         return self._new(Entry(found, found.program.kernels[name]))
 
     def entry_facts(self, entry: int) -> EntryFacts:
-        """Return what a kernel takes; registers are not known."""
+        """Return what a kernel takes; the registers are a guess."""
         return self._find(entry, Entry).kernel.facts
 
     def allow_shared(self, entry: int, nbytes: int) -> None:

@@ -69,7 +69,7 @@ class Memory:
     def allocate(self, nbytes: int, device: int) -> int:
         """Return the address of new memory, full of rubbish."""
         if nbytes > self.free_bytes(device):
-            raise MemoryError(f"the emulated GPU has no {nbytes} bytes left")
+            raise MemoryError(f"the emulated GPU has no {nbytes} bytes of memory left")
         file = SharedFile.create("gondwana-emulated-gpu", max(nbytes, 1))
         start = self._map(file, file.descriptor, nbytes, device)
         ctypes.memset(self.ranges[start].real, RUBBISH, min(nbytes, _MOST_RUBBISH))
@@ -95,6 +95,8 @@ class Memory:
             raise CudaError(f"CUDA_ERROR_INVALID_VALUE: register({address:#x}, {nbytes}): no memory of the host")
         if any(old.start < address + nbytes and address < old.start + old.nbytes for old in self.ranges.values()):
             raise CudaError(f"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: {nbytes} bytes at {address:#x}")
+        if not _mapped(address, nbytes):
+            raise CudaError(f"CUDA_ERROR_INVALID_VALUE: register({address:#x}, {nbytes}): nothing is mapped there")
         self._add(Range(address, nbytes, address, EVERYWHERE))
 
     def unregister(self, address: int) -> None:
@@ -179,3 +181,18 @@ class Memory:
         self._rows.clear()
         if old.mapping is not None:
             old.mapping.close()
+
+
+def _mapped(address: int, nbytes: int) -> bool:
+    """Tell whether this process has all of the range in memory that it may read and write."""
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            bounds, access = line.split(maxsplit=2)[:2]
+            start, end = (int(bound, 16) for bound in bounds.split("-"))
+            if start <= address < end:
+                if not access.startswith("rw"):
+                    return False
+                if address + nbytes <= end:
+                    return True
+                address, nbytes = end, address + nbytes - end
+    return False

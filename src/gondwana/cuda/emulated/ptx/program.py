@@ -52,7 +52,7 @@ class Kernel:
         self.translation = translation
         self.parameter_bytes = translation.spaces.parameter_bytes
         self.facts = EntryFacts(
-            registers=0,
+            registers=translation.registers,
             local=translation.spaces.local_end - layout.LOCAL_START,
             shared=translation.spaces.shared_end - layout.SHARED_START,
             threads=translation.threads,

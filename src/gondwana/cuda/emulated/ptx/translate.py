@@ -33,6 +33,7 @@ class Translation:
         frame: bytes of the frame of a thread; its own memory is at the end.
         waits: its threads may wait for each other.
         threads: most threads of a block.
+        registers: of 32 bits that are alive at once, roughly.
     """
 
     text: str
@@ -43,6 +44,7 @@ class Translation:
     frame: int
     waits: bool
     threads: int
+    registers: int
 
 
 def translate(module: Module, function: Function) -> Translation:
@@ -83,7 +85,12 @@ class _Translator:
         return Translation(
             text, spaces, tuple(self.context.symbols), tuple(self.context.sites), self.context.hints,
             local + spaces.local_end - layout.LOCAL_START, bool(self.resumes), self.kernel.threads,
+            self._pressure(),
         )  # fmt: skip
+
+    def _pressure(self) -> int:
+        words = (sum(max(bits(register.kind) // 32, 1) for register in block.alive) for block in self.blocks)
+        return min(255, 8 + max(words))
 
     def _entry(self, local: int) -> list[str]:
         """Homes of the registers; the optimiser makes real ones of them."""
