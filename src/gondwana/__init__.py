@@ -50,6 +50,7 @@ from gondwana.memory import rpc_ff as rpc_ff
 from gondwana.memory import send as send
 from gondwana.memory import sendrecv as sendrecv
 from gondwana.memory import signal as signal
+from gondwana.memory import synchronize as synchronize
 from gondwana.memory import try_rpc as try_rpc
 from gondwana.memory import try_rpc_ff as try_rpc_ff
 from gondwana.memory import wait as wait

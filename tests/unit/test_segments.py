@@ -87,8 +87,3 @@ def test_a_pointer_is_an_argument_of_compiled_code() -> None:
         return 1
 
     assert nothing(SEGMENT.pointer(dtype=float)) == 1
-
-
-def test_no_cuda_here_is_said() -> None:
-    with pytest.raises(gw.errors.UsageError, match="CUDA"):
-        gw.cuda(0)

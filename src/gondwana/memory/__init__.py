@@ -2,6 +2,8 @@
 
 from gondwana.memory.active_message import ActiveMessage as ActiveMessage
 from gondwana.memory.atomics import AtomicDomain as AtomicDomain
+from gondwana.memory.cuda_kind import cuda as cuda
+from gondwana.memory.cuda_kind import synchronize as synchronize
 from gondwana.memory.dist_object import DistObject as DistObject
 from gondwana.memory.fake_device import fake_device as fake_device
 from gondwana.memory.futures import Future as Future
@@ -10,7 +12,6 @@ from gondwana.memory.futures import when_all as when_all
 from gondwana.memory.heap import Heap as Heap
 from gondwana.memory.heap import HeapFullError as HeapFullError
 from gondwana.memory.kinds import MemoryKind as MemoryKind
-from gondwana.memory.kinds import cuda as cuda
 from gondwana.memory.kinds import host as host
 from gondwana.memory.locks import Lock as Lock
 from gondwana.memory.pointer import GlobalPtr as GlobalPtr

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.errors import UsageError
 from gondwana.memory.futures import Future
+
+if TYPE_CHECKING:
+    from gondwana.memory.ipc import Attached
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -34,8 +37,15 @@ class MemoryKind(ABC):
         return f"gw.{self.name}"
 
 
+class Shareable(Protocol):
+    """What the other ranks of a node need to know of device memory; can be sent to them."""
+
+    def attach(self) -> Attached | None:
+        """Return where the memory lies for this rank, None if it does not reach it. Local."""
+
+
 class DeviceKind(MemoryKind):
-    """A kind that only its owner reaches, by copies to and from host memory."""
+    """A kind that loads and stores do not reach: its owner moves bytes between it and host memory."""
 
     @abstractmethod
     def allocate(self, nbytes: int) -> int:
@@ -48,6 +58,10 @@ class DeviceKind(MemoryKind):
     @abstractmethod
     def free(self, address: int) -> None:
         """Give memory back. Local."""
+
+    def share(self, address: int) -> Shareable | None:
+        """Return what the other ranks of this node need to reach what `allocate` returned; None: they cannot. Local."""
+        return None
 
     @abstractmethod
     def write(self, source: Bytes, address: int) -> Future[None]:
@@ -69,15 +83,3 @@ class _Host(MemoryKind):
 
 host: MemoryKind = _Host()
 """The main memory of a node. What ranks of one node hold of it they share by loads and stores."""
-
-
-def cuda(device: int = 0) -> MemoryKind:
-    """Return the memory kind of a CUDA device. Local.
-
-    Args:
-        device: number of the device among those that this rank sees.
-
-    Raises:
-        UsageError: this version has no CUDA back end.
-    """
-    raise UsageError(f"gw.cuda({device}): this version of Gondwana knows no CUDA memory; use gw.host")

@@ -2,7 +2,8 @@
 
 Host memory of a rank that shares its node is an anonymous file in memory (Linux `memfd`): it has no name in any folder,
 so a job that is killed leaves nothing behind. A rank publishes the file once; a peer maps it when it first looks at it.
-Between nodes an MPI window lies over the same memory. Device memory is its owner's alone.
+Between nodes an MPI window lies over the same memory. Device memory is published likewise if its driver lets others of
+the node attach it; else it is its owner's alone.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ import os
 import weakref
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.cuda.driver import CudaError
 from gondwana.errors import LaunchError, UsageError
-from gondwana.memory.kinds import DeviceKind, MemoryKind, host
+from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.world import Team
 from gondwana.world.shared_file import ForeignFileError, SharedFile
 from gondwana.world.windows import Window
+
+if TYPE_CHECKING:
+    from gondwana.memory.ipc import Attached
 
 _HUGE = 2 * 1024 * 1024
 _PAGE = 4096
@@ -60,6 +65,14 @@ class _Published:
     nbytes: int
 
 
+@dataclass(frozen=True)
+class _OnDevice:
+    """How the peers of the node attach the device memory of one rank; None: they cannot."""
+
+    rank: int
+    memory: Shareable | None
+
+
 class Segment:
     """Memory of each rank of a team, opened for one-sided communication.
 
@@ -73,8 +86,8 @@ class Segment:
         window: whether ranks of other nodes may reach it. Without, it costs no MPI window.
 
     Raises:
-        UsageError: `nbytes` is negative.
-        LaunchError: there is not that much shared memory (raised by every rank).
+        UsageError: `nbytes` is negative, or a rank has no such device.
+        LaunchError: there is not that much memory (raised by every rank).
 
     Attributes:
         team: the ranks that made it.
@@ -102,25 +115,32 @@ class Segment:
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
         self.elements: dict[tuple[int, np.dtype[Any]], npt.NDArray[Any]] = {}
         self._release: weakref.finalize[..., Segment] | None = None
-        own, problem = None, None
+        self._attached: dict[int, Attached | None] = {}
+        own: _Published | _OnDevice | None = None
+        problem: Exception | None = None
         try:
             own = self._allocate()
-        except (OSError, MemoryError) as error:
+        except UsageError as error:
+            problem = error
+        except (OSError, MemoryError, CudaError) as error:
             problem = LaunchError(f"no memory of {nbytes} bytes of kind {kind.name}: {error}")
         team.agree(problem)
         self._parts = team.allgather(_Part(next(_numbers) | team.world_ranks[team.rank] << 32, kind, nbytes))
         self.key = self._parts[0].proposal
-        self._published = {entry.rank: entry for entry in team.node.allgather(own) if entry is not None}
+        entries = team.node.allgather(own)
+        self._published = {entry.rank: entry for entry in entries if isinstance(entry, _Published)}
+        self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
         self.window = Window(team, self._maps[team.rank]) if window and team.node_count > 1 else None
         _open[self.key] = self
 
-    def _allocate(self) -> _Published | None:
-        """Make the memory of this rank; return where peers find it if loads and stores can reach it."""
+    def _allocate(self) -> _Published | _OnDevice:
+        """Make the memory of this rank; return how peers of the node reach it."""
         if isinstance(self.kind, DeviceKind):
             self.address = self.kind.allocate(self.nbytes)
             self._release = weakref.finalize(self, self.kind.free, self.address)
             self._maps[self.team.rank] = np.empty(0, np.uint8)
-            return None
+            shared = self.kind.share(self.address) if self.nbytes and self.team.node.size > 1 else None
+            return _OnDevice(self.team.rank, shared)
         offset = next(_starts) % _PAGE
         file = None  # alone on the node: private memory, for which huge pages are more often to be had
         if self.team.node.size > 1:
@@ -191,6 +211,16 @@ class Segment:
             self.elements[rank, dtype] = found
         return found
 
+    def attached(self, rank: int) -> Attached | None:
+        """Return where the device memory of another rank lies for this one, None if it does not reach it. Local.
+
+        The first call for a rank attaches the memory; closing the segment detaches it.
+        """
+        if rank not in self._attached:
+            memory = self._on_devices.get(rank)
+            self._attached[rank] = None if memory is None else memory.attach()
+        return self._attached[rank]
+
     def base(self, rank: int) -> int:
         """Return where the host memory of a rank starts in this process, 0 if loads and stores do not reach it."""
         return self.view(rank).ctypes.data if rank in self._published else 0
@@ -233,8 +263,13 @@ class Segment:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Give up the memory. Local; views that exist stay valid, peers that have not looked yet can no longer."""
+        """Give up the memory. Local; views that exist stay valid, peers that have not looked yet can no longer.
+
+        What peers have attached of a device stays theirs until they close the segment, too.
+        """
         self._maps.clear()
+        self._attached.clear()
+        self._on_devices.clear()
         self.elements.clear()
         for name in ("bases", "table", "table_address"):
             self.__dict__.pop(name, None)

@@ -10,7 +10,8 @@ import numpy as np
 from gondwana.errors import UsageError
 from gondwana.memory.copy import debug, notify, paths, places
 from gondwana.memory.copy.hops import hop, is_hop
-from gondwana.memory.copy.paths import DELEGATED, DIRECT, DRIVER, MESSAGE, STAGED, WINDOW, Path
+from gondwana.memory.copy.order import USUAL, Order
+from gondwana.memory.copy.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, STAGED, WINDOW, Path
 from gondwana.memory.copy.places import AWAY, DEVICE, Place
 from gondwana.memory.copy.staged import staged
 from gondwana.memory.futures import DONE, Future
@@ -37,13 +38,14 @@ class Started(NamedTuple):
     called: bool = False
 
 
-def start(source: Place, target: Place, call: Call | None = None) -> Started:
-    """Start a copy between ends that fit. Local; internal progress.
+def start(source: Place, target: Place, call: Call | None = None, order: Order = USUAL) -> Started:
+    """Start a copy between ends that fit. Local; internal progress; blocks to order a copy that no driver makes.
 
     Args:
         source: what to copy.
         target: where to.
         call: what is to be called at the owner of the target afterwards.
+        order: on the device.
 
     Raises:
         UsageError: the path that is forced is not possible between these ends.
@@ -52,6 +54,8 @@ def start(source: Place, target: Place, call: Call | None = None) -> Started:
         return Started(DONE, DONE)
     path = _choose(source, target, call)
     path.count(source.nbytes)
+    if order is not USUAL:
+        return _begin_in_order(path, source, target, call, order)
     if not paths.state.delayed:
         return _begin(path, source, target, call)
     operation, reusable = debug.late(target, lambda: _begin(path, source, target, call)[:2])
@@ -79,7 +83,7 @@ def _possible(source: Place, target: Place, call: Call | None) -> Iterator[Path]
     if fits_message and (ways[1] == AWAY or (ways[1] == places.WINDOW and call is not None)):
         yield MESSAGE
     if is_hop(source, target):
-        yield DRIVER if DEVICE in ways else WINDOW if places.WINDOW in ways else DIRECT
+        yield _hop_path(source, target)
     agent = _agent(source, target)
     if agent is not None and AWAY in ways and DEVICE not in ways:
         yield DELEGATED
@@ -88,6 +92,24 @@ def _possible(source: Place, target: Place, call: Call | None) -> Iterator[Path]
         yield DELEGATED
     if fits_message:
         yield MESSAGE
+
+
+def _hop_path(source: Place, target: Place) -> Path:
+    ends = (source, target)
+    if any(place.reach == DEVICE for place in ends):
+        return DRIVER if all(place.is_own for place in ends if place.reach == DEVICE) else IPC
+    return WINDOW if any(place.reach == places.WINDOW for place in ends) else DIRECT
+
+
+def _begin_in_order(path: Path, source: Place, target: Place, call: Call | None, order: Order) -> Started:
+    """Start a copy at once, so that what the caller puts on the stream next comes behind it."""
+    if path in (DRIVER, IPC):
+        return Started(*hop(source, target, order))
+    order.wait()
+    started = _begin(path, source, target, call)
+    if order.stream is not None:
+        started.operation.wait()
+    return started
 
 
 def _begin(path: Path, source: Place, target: Place, call: Call | None) -> Started:

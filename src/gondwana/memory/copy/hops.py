@@ -1,16 +1,19 @@
-"""Hops: what one rank moves in one step, by loads and stores, through an MPI window, or by its device's driver."""
+"""Hops: what one rank moves in one step, by loads and stores, through an MPI window, or by a device's driver."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from gondwana.memory.copy.places import DEVICE, MEMORY, WINDOW, Place
+from gondwana.memory.copy import cuda_hops
+from gondwana.memory.copy.order import USUAL, Order
+from gondwana.memory.copy.places import AWAY, DEVICE, MEMORY, WINDOW, Place
 from gondwana.memory.copy.rows import joined_axes
+from gondwana.memory.copy.spans import as_bytes, runs
+from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.futures import DONE, Future, Polled, when_all
-from gondwana.memory.kinds import Bytes, DeviceKind
+from gondwana.memory.kinds import DeviceKind
 from gondwana.memory.pointer import GlobalPtr
 
 _WORTH = 1024
@@ -20,20 +23,21 @@ _WORTH = 1024
 def is_hop(source: Place, target: Place) -> bool:
     """Tell whether this rank can make the copy in one step. Local."""
     ways = source.reach, target.reach
-    if ways == (MEMORY, MEMORY):
-        return True
-    if ways == (DEVICE, DEVICE):
-        return _pointer(source).kind == _pointer(target).kind
-    if MEMORY not in ways:
+    if AWAY in ways:
         return False
-    here, there = (source, target) if ways[0] == MEMORY else (target, source)
-    if not here.contiguous:
-        return False
-    return there.reach == DEVICE or (there.reach == WINDOW and _in_long_runs(there))
+    if WINDOW in ways:
+        here, there = (target, source) if ways[0] == WINDOW else (source, target)
+        return here.reach == MEMORY and here.contiguous and _in_long_runs(there)
+    return DEVICE not in ways or _can_devices(source, target)
 
 
-def hop(source: Place, target: Place) -> tuple[Future[None], Future[None]]:
+def hop(source: Place, target: Place, order: Order = USUAL) -> tuple[Future[None], Future[None]]:
     """Start a copy for which `is_hop` holds, of one element or more. Local; internal progress.
+
+    Args:
+        source: what to copy.
+        target: where to.
+        order: on the device that has a part in it.
 
     Returns:
         The futures of operation completion and of source completion.
@@ -41,38 +45,25 @@ def hop(source: Place, target: Place) -> tuple[Future[None], Future[None]]:
     if source.memory is not None and target.memory is not None:
         target.store(source.load())
         return DONE, DONE
+    if target.reach == WINDOW:
+        return _to_window(source, target)
     if source.reach == WINDOW:
         done = _from_window(source, target)
-    elif target.reach == WINDOW:
-        return _to_window(source, target)
+    elif isinstance(_device(source if source.memory is None else target), CudaKind):
+        return cuda_hops.hop(source, target, order)
     else:
         done = _by_driver(source, target)
     return done, done
 
 
-def as_bytes(memory: npt.NDArray[Any]) -> Bytes:
-    """The bytes of contiguous memory, without a copy."""
-    return memory.reshape(-1).view(np.uint8)
-
-
-def runs(source: Place, target: Place) -> tuple[list[tuple[int, int]], int]:
-    """What is without gaps on both sides: offsets of every run in bytes from the first elements, bytes of each."""
-    item = source.dtype.itemsize
-    if source.offsets() is not None or target.offsets() is not None:
-        return list(zip(_chunks(source), _chunks(target), strict=True)), source.shape[1] * item
-    axes = joined_axes(zip(source.shape, source.strides, target.strides, strict=True))
-    length = item * axes.pop()[0] if axes and axes[-1][1:] == (item, item) else item
-    offsets = [(0, 0)]
-    for count, s, t in axes:
-        offsets = [(a + i * s, b + i * t) for a, b in offsets for i in range(count)]
-    return offsets, length
-
-
-def _chunks(place: Place) -> list[int]:
-    """Offsets in bytes of the chunks of a place, of a contiguous one if it is not made of chunks."""
-    found = place.offsets()
-    chunk = place.shape[1] * place.dtype.itemsize
-    return [chunk * index for index in range(place.shape[0])] if found is None else found
+def _can_devices(source: Place, target: Place) -> bool:
+    """Whether the driver of a device makes the copy, of which one or both ends are there."""
+    kinds = [_device(place) for place in (source, target) if place.memory is None]
+    if any(isinstance(kind, CudaKind) for kind in kinds):
+        return all(isinstance(kind, CudaKind) for kind in kinds) and cuda_hops.can(source, target)
+    if len(kinds) == 2:
+        return kinds[0] == kinds[1]
+    return (target if source.memory is None else source).contiguous
 
 
 def _in_long_runs(place: Place) -> bool:

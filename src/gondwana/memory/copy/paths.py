@@ -45,12 +45,15 @@ MESSAGE = Path("message")
 """The data travel inside a remote procedure call."""
 DRIVER = Path("driver")
 """The driver of this rank's own device."""
+IPC = Path("ipc")
+"""The same, where an end is device memory of another rank of the node that this one has attached."""
 STAGED = Path("staged")
-"""In pieces through slots of this rank's host memory; owners of devices are asked to fill and to empty them."""
+"""In pieces through slots of this rank's host memory; owners of devices are asked to fill and to empty them. While it
+is forced, other ranks' device memory counts as out of reach."""
 DELEGATED = Path("delegated")
 """The owner of one end is asked to make the copy."""
 
-ALL = (DIRECT, WINDOW, MESSAGE, DRIVER, STAGED, DELEGATED)
+ALL = (DIRECT, WINDOW, MESSAGE, DRIVER, IPC, STAGED, DELEGATED)
 
 
 class Traffic(NamedTuple):

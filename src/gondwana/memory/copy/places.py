@@ -10,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import UsageError
+from gondwana.memory.copy.paths import STAGED, state
 from gondwana.memory.copy.rows import copy_memory
 from gondwana.memory.kinds import DeviceKind
 from gondwana.memory.pointer import GlobalPtr
 
 MEMORY, WINDOW, DEVICE, AWAY = "memory", "window", "device", "away"
-"""How this rank reaches a place: by loads and stores, through an MPI window, by the driver of its own device, or only
-by asking the owner."""
+"""How this rank reaches a place: by loads and stores, through an MPI window, by the driver of its device, or only by
+asking the owner."""
 
 
 class Place:
@@ -108,6 +109,11 @@ class Place:
         return None if self.pointer is None else self.pointer.team.world_ranks[self.pointer.rank]
 
     @property
+    def is_own(self) -> bool:
+        """Whether it belongs to this rank."""
+        return self.pointer is None or self.pointer.rank == self.pointer.team.rank
+
+    @property
     def reach(self) -> str:
         """How this rank reaches it."""
         if self.memory is not None:
@@ -115,8 +121,13 @@ class Place:
         assert self.pointer is not None
         segment = self.pointer.segment
         if isinstance(self.pointer.kind, DeviceKind):
-            return DEVICE if self.pointer.rank == segment.team.rank else AWAY
+            return DEVICE if self.is_own or self._is_attached() else AWAY
         return AWAY if segment.window is None else WINDOW
+
+    def _is_attached(self) -> bool:
+        """Whether it is memory of another rank's device that this one has attached, or now does."""
+        assert self.pointer is not None
+        return state.forced is not STAGED and self.pointer.segment.attached(self.pointer.rank) is not None
 
     def first(self, count: int) -> Place:
         """Return its first elements as one axis. Local.

@@ -11,6 +11,7 @@ from gondwana.errors import UsageError
 from gondwana.memory.copy import engine
 from gondwana.memory.copy import notify as notices
 from gondwana.memory.copy.indexed import Indexed
+from gondwana.memory.copy.order import USUAL, Order, Stream, order_of
 from gondwana.memory.copy.paths import DIRECT, state
 from gondwana.memory.copy.places import End, Place, check_fit, pair
 from gondwana.memory.copy.transfer import COMPLETE, Following, Transfer
@@ -19,7 +20,14 @@ from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.signals import Signal
 
 
-def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | None = None) -> Transfer:
+def copy(
+    src: End,
+    dst: End,
+    n: int | None = None,
+    *,
+    notify: notices.Notify | None = None,
+    stream: Stream | None = None,
+) -> Transfer:
     """Start to copy elements from any place to any other. Local; internal progress; does not wait.
 
     The ends may be in any kind of memory of any ranks; this rank need not own either. Between two ends that loads and
@@ -36,6 +44,9 @@ def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | N
         notify: whom to tell when the data have arrived: a `gw.Signal`, which is raised by one at the owner of the
             destination, or `(function, *arguments)`, which runs there inside its progress. The owner of private memory
             is this rank.
+        stream: of a CUDA device of this rank: its handle, or an object of another library that has `__cuda_stream__`.
+            The copy waits on the device for what the stream holds, and what is put on the stream later waits for the
+            copy. Where no driver of this rank makes the copy, this call waits for both.
 
     Returns:
         The future of operation completion, with the futures `source` and `remote`.
@@ -53,6 +64,8 @@ def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | N
         >>> segment.pointer(dtype=float).local(3).tolist()
         [0.0, 1.0, 2.0]
     """
+    if stream is not None:
+        return _start(*pair(src, dst, n), notify, order_of(stream))
     if state.plain and (notify is None or _told_near(notify, dst)) and _copied_near(src, dst, n):
         if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
             notify.add(dst.rank)
@@ -60,11 +73,11 @@ def copy(src: End, dst: End, n: int | None = None, *, notify: notices.Notify | N
     return _start(*pair(src, dst, n), notify)
 
 
-def _start(source: Place, target: Place, notify: notices.Notify | None) -> Transfer:
+def _start(source: Place, target: Place, notify: notices.Notify | None, order: Order = USUAL) -> Transfer:
     if notify is not None:
         notices.check(notify, target)
     call = notify if isinstance(notify, tuple) else None
-    started = engine.start(source, target, call)
+    started = engine.start(source, target, call, order)
     if notify is None:
         return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
     if started.called:

@@ -1,0 +1,147 @@
+"""Hops of CUDA devices: between device memory, of this rank or attached, and host memory in reach."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gondwana.cuda.device import Device
+from gondwana.memory.copy.boxes import SOURCE, TARGET, Box, box_of, is_dense, planes
+from gondwana.memory.copy.lane import Lane, lane
+from gondwana.memory.copy.order import Order
+from gondwana.memory.copy.places import DEVICE, Place
+from gondwana.memory.copy.spans import address_of, is_indexed, runs
+from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.futures import DONE, Future
+from gondwana.memory.marked import Marked
+from gondwana.memory.pinned import SMALL, is_pinned, pin
+
+
+class _DeviceEnd(NamedTuple):
+    """Device memory at one end.
+
+    Attributes:
+        device: the device of this process that reaches it.
+        address: of its first element.
+        own: whether it is this rank's, whose kernels may be at work on it.
+        keep: what must live while it is used.
+    """
+
+    device: Device
+    address: int
+    own: bool
+    keep: object
+
+
+def can(source: Place, target: Place) -> bool:
+    """Tell whether the driver of this rank can make a copy: of each end, memory in reach or of a CUDA device. Local."""
+    if source.reach == target.reach == DEVICE:
+        # Threads of one device need not reach the memory of another, but the driver copies runs between them.
+        return _end(source).device is _end(target).device or is_indexed(source, target) or not _box(source, target).axes
+    return source.nbytes <= SMALL or _is_plain(source, target)
+
+
+def hop(source: Place, target: Place, order: Order) -> tuple[Future[None], Future[None]]:
+    """Start a copy for which `can` holds. Local; does not wait, but for room in pinned memory.
+
+    Returns:
+        The futures of operation completion and of source completion.
+    """
+    ends = [_end(place) for place in (source, target) if place.reach == DEVICE]
+    one = lane(ends[0].device)
+    done: Future[None]
+    reusable: Future[None]
+    with one.lock:
+        order.begin(one.device, [end.device for end in ends if end.own])
+        if len(ends) == 2:
+            _move(one, source, target, ends[0].address, ends[1].address)
+            done = reusable = Marked(one.device, ends)
+        elif source.reach == DEVICE:
+            done = reusable = _download(one, source, target, ends[0])
+        else:
+            done, reusable = _upload(one, source, target, ends[0])
+        order.end(one.device)
+    return done, reusable
+
+
+def _upload(one: Lane, source: Place, target: Place, end: _DeviceEnd) -> tuple[Future[None], Future[None]]:
+    if not _through_ring(one, source, _is_plain(source, target)):
+        _move(one, source, target, address_of(source), end.address)
+        done = Marked(one.device, (end, source.memory))
+        return done, done
+    packed = _room(one, source)
+    packed.store(source.load())
+    _move(one, packed, target, address_of(packed), end.address)
+    done = Marked(one.device, end)
+    one.ring.hold(done)
+    return done, DONE
+
+
+def _download(one: Lane, source: Place, target: Place, end: _DeviceEnd) -> Future[None]:
+    if not _through_ring(one, target, _is_plain(source, target)):
+        _move(one, source, target, end.address, address_of(target))
+        return Marked(one.device, (end, target.memory))
+    packed = _room(one, target)
+    _move(one, source, packed, end.address, address_of(packed))
+    done = Marked(one.device, end, lambda: target.store(packed.load()))
+    one.ring.hold(done)
+    return done
+
+
+def _through_ring(one: Lane, place: Place, plain: bool) -> bool:
+    """Whether the bytes of an end in host memory pass through the ring; registers memory that large copies use."""
+    mapping = None if place.pointer is None else place.pointer.segment.view(place.pointer.rank)
+    if place.nbytes <= SMALL:
+        return not plain or mapping is None or not is_pinned(mapping)
+    if mapping is not None:
+        pin(mapping, one.device)
+    return False
+
+
+def _room(one: Lane, place: Place) -> Place:
+    """Room in the ring for the elements of a place."""
+    return Place.of(one.ring.take(place.nbytes).view(place.dtype).reshape(place.shape))
+
+
+def _move(one: Lane, source: Place, target: Place, start: int, end: int) -> None:
+    """Put a copy on the stream; one end is on a device, the other there or without gaps in host memory, or rows."""
+    if is_indexed(source, target):
+        offsets, length = runs(source, target)
+        for a, b in offsets:
+            one.device.driver.copy(end + b, start + a, length, one.device.transfers)
+        return
+    box = _box(source, target)
+    if one.planes(end, start, box):
+        return
+    if source.memory is not None:
+        one.scatter(end, start, box)
+    elif target.memory is not None:
+        one.gather(end, start, box)
+    else:
+        one.between(end, start, box)
+
+
+def _box(source: Place, target: Place) -> Box:
+    """What two ends have in common; axes in the order of host memory if one end is there."""
+    strides = source.strides, target.strides
+    return box_of(source.shape, source.dtype.itemsize, *strides, by_target=target.memory is not None)
+
+
+def _is_plain(source: Place, target: Place) -> bool:
+    """Whether the driver can do without the processor's help at the end that is host memory."""
+    place, end = (source, SOURCE) if source.memory is not None else (target, TARGET)
+    if is_indexed(source, target):
+        return place.contiguous
+    box = _box(source, target)
+    return is_dense(box, end) or planes(box) is not None
+
+
+def _end(place: Place) -> _DeviceEnd:
+    pointer = place.pointer
+    assert pointer is not None
+    segment = pointer.segment
+    if place.is_own:
+        assert isinstance(pointer.kind, CudaKind)
+        return _DeviceEnd(pointer.kind.device, segment.address + pointer.offset, True, None)
+    attached = segment.attached(pointer.rank)
+    assert attached is not None
+    return _DeviceEnd(attached.device, attached.address + pointer.offset, False, attached)

@@ -1,0 +1,171 @@
+"""The memory of CUDA devices: `gw.cuda(i)`."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from gondwana.cuda import choice
+from gondwana.cuda.device import Device, Mark, device, opened
+from gondwana.cuda.driver import driver
+from gondwana.errors import UsageError
+from gondwana.memory.futures import Future
+from gondwana.memory.ipc import Offer, Shared
+from gondwana.memory.kinds import Bytes, DeviceKind
+from gondwana.memory.marked import Marked
+from gondwana.memory.reclaim import later, reclaim
+from gondwana.world import progress
+
+
+class CudaKind(DeviceKind):
+    """The memory of a CUDA device. Local. `gw.cuda(i)` makes it.
+
+    Copies wait on the device for the kernels that this rank launched before. Memory that is given back is freed when
+    the device is through with it and no other rank has it attached.
+
+    Attributes:
+        number: what a rank calls the device; other ranks may call another one so.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.name = f"cuda({number})"
+
+    @property
+    def device(self) -> Device:
+        """The device of this rank that has the number; opened at first use. Local."""
+        return device(self.number)
+
+    def allocate(self, nbytes: int) -> int:
+        """Return the device address of new zeroed memory. Local.
+
+        Raises:
+            MemoryError: there is no more: how much there is.
+            UsageError: this rank has no such device.
+        """
+        one = self.device
+        address = allocate(one, nbytes)
+        _allocations[address] = _Allocation(one, address)
+        if nbytes:
+            one.driver.fill(address, 0, nbytes, one.transfers)
+            one.mark(one.transfers).wait()
+        return address
+
+    def free(self, address: int) -> None:
+        """Give memory back. Local; does not wait: it is free when nobody is at work on it any more."""
+        later(_allocations.pop(address).give_back)
+
+    def share(self, address: int) -> Shared | None:
+        """Return what the other ranks of this node need to attach the memory, None if the driver refuses. Local."""
+        return _allocations[address].share()
+
+    def write(self, source: Bytes, address: int) -> Future[None]:
+        """Start to copy host bytes to the device. Local; the source must not change before the future is ready."""
+        return self._copy(address, source.ctypes.data, source.size, source)
+
+    def read(self, address: int, target: Bytes) -> Future[None]:
+        """Start to copy bytes of the device to the host. Local; the target is there when the future is ready."""
+        return self._copy(target.ctypes.data, address, target.size, target)
+
+    def move(self, source: int, target: int, nbytes: int) -> Future[None]:
+        """Start to copy bytes between two addresses of the device. Local."""
+        return self._copy(target, source, nbytes, None)
+
+    def _copy(self, target: int, source: int, nbytes: int, keep: object) -> Future[None]:
+        one = self.device
+        stream = one.after_kernels()
+        if nbytes:
+            one.driver.copy(target, source, nbytes, stream)
+        return Marked(one, keep)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CudaKind, (self.number,)
+
+
+class _Allocation:
+    """Memory of a device, from when it was made until it is given back."""
+
+    def __init__(self, one: Device, address: int) -> None:
+        self._device = one
+        self._address = address
+        self._offer: Offer | None = None
+        self._marks: list[Mark] | None = None
+
+    def share(self) -> Shared | None:
+        if self._offer is None:
+            self._offer = Offer(self._device, self._address)
+        return self._offer.shared
+
+    def give_back(self) -> bool:
+        """Free the memory if nobody is at work on it; tell whether it was."""
+        one = self._device
+        if self._marks is None:
+            self._marks = [one.mark(one.compute), one.mark(one.transfers)]
+        if not all(mark.reached() for mark in self._marks) or (self._offer is not None and not self._offer.withdraw()):
+            return False
+        one.activate()
+        one.driver.free(self._address)
+        return True
+
+
+_allocations: dict[int, _Allocation] = {}
+"""By address, which is unique over all devices."""
+
+
+def allocate(one: Device, nbytes: int) -> int:
+    """Return the address of new memory of a device, of any contents. Local; waits for the device if memory is short.
+
+    Raises:
+        MemoryError: there is no more: how much there is.
+    """
+    reclaim()
+    one.activate()
+    try:
+        return one.driver.allocate(nbytes)
+    except MemoryError:
+        one.synchronize()
+        if reclaim():
+            with contextlib.suppress(MemoryError):
+                return one.driver.allocate(nbytes)
+    free, total = one.driver.memory()
+    raise MemoryError(f"{nbytes} bytes asked of {one.facts.name}, of whose {total} bytes {free} are free")
+
+
+def cuda(number: int | None = None) -> CudaKind:
+    """Return the memory kind of a CUDA device. Local; without a number collective over the world at first use.
+
+    Args:
+        number: of the device among those that this rank sees. Default: the device of this rank; the devices of a node
+            are given to its ranks in turn, and one line says who has which.
+
+    Raises:
+        UsageError: there is no such device, or none at all: why, and what to install.
+
+    Example:
+        >>> import gondwana as gw                                             # doctest: +SKIP
+        >>> there = gw.Segment(gw.world, 1 << 20, gw.cuda()).pointer(dtype=float)     # doctest: +SKIP
+        >>> gw.put(2.5, there).wait()                                         # doctest: +SKIP
+    """
+    if number is None:
+        return CudaKind(choice.own())
+    count = driver().count()
+    if not 0 <= number < count:
+        raise UsageError(f"gw.cuda({number}): this rank sees {count} devices; give a number from 0 to {count - 1}")
+    return CudaKind(number)
+
+
+def synchronize() -> None:
+    """Return when all kernels that this rank has launched are done. Local; blocks; user-level progress.
+
+    Barriers, signals and messages do not wait for kernels. Call this before telling other ranks that they may read
+    what kernels write to device memory here. Copies that this rank starts itself wait for its kernels anyway.
+
+    Raises:
+        ProgressError: called inside a callback while kernels run.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.synchronize()
+    """
+    marks = [one.mark(one.compute) for one in opened()]
+    progress.wait_until(lambda: all(mark.reached() for mark in marks), "the kernels of this rank")

@@ -1,0 +1,161 @@
+"""Device memory that the ranks of a node share: each attaches the allocations of the others when it first needs them.
+
+An owner must not free what others have attached. Who attaches locks a file that the owner has published for that; the
+owner frees when it gets the lock for itself alone. Locks end with their process, whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import weakref
+from dataclasses import dataclass
+
+from gondwana.cuda.device import Device, device, opened
+from gondwana.cuda.driver import CudaError, driver
+from gondwana.errors import UsageError
+from gondwana.memory import troubles
+from gondwana.memory.reclaim import later
+from gondwana.world import world
+from gondwana.world.shared_file import ForeignFileError, SharedFile
+
+_attached: weakref.WeakSet[Attached] = weakref.WeakSet()
+
+
+class Attached:
+    """Another process's device memory in this one; detached when nobody holds this object any more. Local.
+
+    Attributes:
+        device: the device of this process that reaches it.
+        address: where it starts for this device.
+    """
+
+    __slots__ = ("__weakref__", "address", "device")
+
+    def __init__(self, device: Device, address: int, lock: int) -> None:
+        self.device = device
+        self.address = address
+        _attached.add(self)
+        weakref.finalize(self, later, lambda: _detach(device, address, lock)).atexit = False
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the other ranks of a node need to know of an allocation; can be sent to them.
+
+    Attributes:
+        owner: rank in the world.
+        uuid: of the device where it lies.
+        handle: of the driver.
+        lock: the file that who attaches it locks.
+    """
+
+    owner: int
+    uuid: str
+    handle: bytes
+    lock: SharedFile
+
+    def attach(self) -> Attached | None:
+        """Attach the memory. Local.
+
+        Returns:
+            None if no device of this rank reaches it; the first refusal in the job is said.
+        """
+        near = _device_near(self.uuid)
+        if near is None:
+            return None
+        try:
+            lock = self._locked()
+        except BlockingIOError:  # its owner has closed it, and will say so when it is asked to help
+            return None
+        except (OSError, ForeignFileError) as error:
+            self._refused(f"its process cannot be looked into: {error}")
+            return None
+        try:
+            near.activate()
+            return Attached(near, near.driver.attach(self.handle), lock)
+        except (CudaError, MemoryError) as error:
+            os.close(lock)
+            self._refused(str(error))
+            return None
+
+    def _locked(self) -> int:
+        """Keep the owner from freeing the memory, until the returned descriptor is closed."""
+        lock = self.lock.open()
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise
+        return lock
+
+    def _refused(self, why: str) -> None:
+        text = f"the device memory of rank {self.owner} cannot be attached ({why}); copies to and from it are staged"
+        troubles.note(troubles.ATTACH, text)
+
+
+class Offer:
+    """An allocation of this rank that others of its node may attach. Local to make.
+
+    Attributes:
+        shared: what they need to know; None if the driver refuses.
+    """
+
+    def __init__(self, device: Device, address: int) -> None:
+        self.shared: Shared | None = None
+        self._lock: int | None = None
+        try:
+            device.activate()
+            handle = device.driver.export(address)
+        except CudaError as error:
+            text = f"device memory cannot be offered to the other ranks of the node ({error}); copies are staged"
+            troubles.note(troubles.EXPORT, text)
+            return
+        lock = SharedFile.create("gondwana-lock", 0)
+        self._lock = lock.descriptor
+        self.shared = Shared(world.rank, device.facts.uuid, handle, lock)
+
+    def withdraw(self) -> bool:
+        """Keep others from attaching the memory from now on. Local; does not wait.
+
+        Returns:
+            Whether none has it attached: then it may be freed. If not, ask again.
+        """
+        if self._lock is not None:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.close(self._lock)
+                self._lock = None
+        return self._lock is None
+
+
+def attached() -> int:
+    """Return how many allocations of other ranks this one has attached. Local."""
+    return len(_attached)
+
+
+def _detach(near: Device, address: int, lock: int) -> bool:
+    near.activate()
+    near.driver.detach(address)
+    os.close(lock)
+    return True
+
+
+def _device_near(uuid: str) -> Device | None:
+    """The device of this process for memory on a device: the same one if it can be, else one that is in use."""
+    ours = opened()
+    for one in ours:
+        if one.facts.uuid == uuid:
+            return one
+    return ours[0] if ours else _open(uuid)
+
+
+def _open(uuid: str) -> Device | None:
+    try:
+        for number in range(driver().count()):
+            if driver().facts(number).uuid == uuid:
+                return device(number)
+    except (UsageError, CudaError):  # a rank without devices
+        return None
+    return None

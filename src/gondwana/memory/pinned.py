@@ -1,0 +1,97 @@
+"""Host memory that drivers reach directly: mappings that are registered with them, and a ring for small copies."""
+
+from __future__ import annotations
+
+import mmap
+import weakref
+from collections import deque
+
+import numpy as np
+
+from gondwana.cuda.device import Device
+from gondwana.cuda.driver import CudaError
+from gondwana.memory import troubles
+from gondwana.memory.kinds import Bytes
+from gondwana.memory.marked import Marked
+
+SMALL = 1 << 16
+"""Bytes up to which a copy goes through the ring rather than have the memory registered that it starts or ends in."""
+
+_RING = 1 << 20
+_STEP = 256
+_PAGE = mmap.PAGESIZE
+
+_registered: dict[int, bool] = {}
+"""Whether the driver has taken a mapping that was offered to it; by the address of its first byte."""
+
+
+def is_pinned(mapping: Bytes) -> bool:
+    """Tell whether a mapping is registered. Local."""
+    return _registered.get(mapping.ctypes.data, False)
+
+
+def pin(mapping: Bytes, device: Device) -> bool:
+    """Register memory as long as it lives; only the first call for it does something. Local.
+
+    Args:
+        mapping: all of what is mapped by one call: no other array may lie on its first or last page.
+        device: a device that is to reach it; all others do, too.
+
+    Returns:
+        Whether it is registered. The first refusal in the job is said; copies work without, more slowly.
+    """
+    first = mapping.ctypes.data
+    if first not in _registered:
+        _registered[first] = mapping.size > 0 and _register(mapping, device)
+        weakref.finalize(mapping, _forget, first, device).atexit = False
+    return _registered[first]
+
+
+def _register(mapping: Bytes, device: Device) -> bool:
+    start = mapping.ctypes.data // _PAGE * _PAGE
+    device.activate()
+    try:
+        device.driver.register(start, mapping.ctypes.data + mapping.size - start)
+    except (CudaError, MemoryError) as error:
+        text = f"{mapping.size} bytes of host memory cannot be pinned ({error}); copies from and to them are slower"
+        troubles.note(troubles.PIN, text)
+        return False
+    return True
+
+
+def _forget(first: int, device: Device) -> None:
+    """Undo the registration, before the memory is unmapped."""
+    if _registered.pop(first):
+        device.activate()
+        device.driver.unregister(first // _PAGE * _PAGE)
+
+
+class Ring:
+    """Pinned memory through which small copies of one device pass, in the order in which it makes them. Local.
+
+    Copies that find no room wait for the oldest.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._memory = np.frombuffer(mmap.mmap(-1, _RING, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
+        pin(self._memory, device)
+        self._used: deque[tuple[int, Marked]] = deque()
+        self._first = self._next = 0
+
+    def take(self, nbytes: int) -> Bytes:
+        """Return room for up to `SMALL` bytes; the next call is `hold`. Local; blocks if there is none."""
+        start = self._next
+        if start % _RING + nbytes > _RING:
+            start = -(-start // _RING) * _RING  # does not fit before the end of the memory
+        end = start + -(-nbytes // _STEP) * _STEP
+        while self._used and (self._used[0][1].done() or end - self._first > _RING):
+            self._used[0][1].end()
+            self._first = self._used.popleft()[0]
+        if not self._used:
+            self._first = start
+        self._next = end
+        return self._memory[start % _RING :][:nbytes]
+
+    def hold(self, copy: Marked) -> None:
+        """Keep what `take` returned until a copy is done. Local."""
+        self._used.append((self._next, copy))
