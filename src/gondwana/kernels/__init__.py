@@ -6,6 +6,8 @@
 
 from gondwana.kernels.foreach import Foreach as Foreach
 from gondwana.kernels.foreach import foreach as foreach
+from gondwana.kernels.fused import fused as fused
+from gondwana.kernels.intermediate import Intermediate as Intermediate
 from gondwana.kernels.random import random as random
 from gondwana.kernels.reduce import Reduce as Reduce
 from gondwana.kernels.reduce import reduce as reduce

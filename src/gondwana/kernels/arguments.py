@@ -9,8 +9,9 @@ import numpy as np
 
 from gondwana.domains import IndexSet, Point, RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import ArraySpec, Described, Spec, TupleSpec
+from gondwana.jit.arguments import WORD, ArraySpec, Described, Spec, TupleSpec, array_specs
 from gondwana.jit.footprint import Footprint
+from gondwana.kernels.boxes import Order
 
 
 class KernelArray(Protocol):
@@ -52,6 +53,24 @@ def kernel_arrays(arguments: Iterable[Any]) -> list[KernelArray]:
         elif isinstance(value, tuple):
             found += kernel_arrays(value)
     return found
+
+
+def alike_strides(arrays: Sequence[KernelArray]) -> tuple[int, ...]:
+    """Return for each array the first one that has the same strides. Local."""
+    layouts = [_strides(array) for array in arrays]
+    return tuple(map(layouts.index, layouts))
+
+
+def _strides(array: KernelArray) -> tuple[int, bytes]:
+    """The number of axes of an array and the part of its descriptor that holds its strides (see `jit.views`)."""
+    ndim = array.domain.ndim
+    return ndim, array.__gondwana_argument__()[1][WORD : WORD * (1 + ndim)]
+
+
+def loop_order(specs: tuple[Spec, ...], ndim: int) -> Order:
+    """Return which loop is the innermost: that along the contiguous axis of the first array. Local."""
+    units = [spec.unit for spec in array_specs(specs) if spec.unit >= 0]
+    return "F" if units and units[0] == 0 and ndim > 1 else "C"
 
 
 def array_names(parameters: Iterable[str], specs: tuple[Spec, ...]) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import types as pytypes
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from gondwana.domains import IndexSet
 from gondwana.jit.footprint import Footprint
 from gondwana.kernels.cpu import launch as cpu
+from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.variant import Variant
 
 Table = Any
@@ -38,14 +40,41 @@ class Loaded(Protocol):
         """Run a reduction over a domain and return what each part left, a row of words each. Local; blocks."""
 
 
-def load(function: pytypes.FunctionType, variant: Variant, device: int | None, domain: IndexSet) -> Loaded:
-    """Return a kernel, ready to run on a device, or on the host (None). Local."""
+class Target(NamedTuple):
+    """Where kernels run, and how.
+
+    Attributes:
+        device: number of the device, None for the host.
+        shape: of the launches on a device.
+    """
+
+    device: int | None = None
+    shape: Shape | None = None
+
+
+HOST = Target()
+
+
+def target(device: int | None, variant: Variant, domain: IndexSet) -> Target:
+    """Return where and how a kernel runs over a domain. Local."""
     if device is None:
-        return cpu.load(function, variant)
-    from gondwana.cuda.device import device as opened
-    from gondwana.kernels.cuda import launch as cuda
+        return HOST
     from gondwana.kernels.cuda.tuner import shape_for
 
-    box = domain.bounding_box
-    extents = box.shape if variant.order == "C" else box.shape[::-1]
-    return cuda.load(function, variant, shape_for(variant, extents), opened(device))
+    return Target(device, shape_for(variant, extents(variant, domain)))
+
+
+def extents(variant: Variant, domain: IndexSet) -> tuple[int, ...]:
+    """Return the points of a domain along each loop, outermost first. Local."""
+    shape = max((rect.shape for rect in domain.rects), key=math.prod, default=(0,) * domain.ndim)
+    return shape if variant.order == "C" else shape[::-1]
+
+
+def load(function: pytypes.FunctionType, variant: Variant, where: Target) -> Loaded:
+    """Return a kernel, ready to run. Local."""
+    if where.device is None or where.shape is None:
+        return cpu.load(function, variant)
+    from gondwana.cuda.device import device
+    from gondwana.kernels.cuda import launch as cuda
+
+    return cuda.load(function, variant, where.shape, device(where.device))

@@ -11,20 +11,22 @@ from typing import Any, overload
 
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import WORD, Spec, array_specs, describe, holds_array
+from gondwana.jit.arguments import Spec, describe, holds_array
 from gondwana.jit.function import bind, parameters
 from gondwana.jit.threads import FLUSH_SUBNORMALS
 from gondwana.kernels import boxes
 from gondwana.kernels.arguments import (
     KernelArray,
+    alike_strides,
     array_names,
     as_kernel_array,
     check_reach,
     common_device,
     kernel_arrays,
+    loop_order,
     overlapping,
 )
-from gondwana.kernels.backends import Loaded, Table, load
+from gondwana.kernels.backends import Loaded, Table, Target, load, target
 from gondwana.kernels.variant import Variant
 
 _MEMO = 256
@@ -41,14 +43,19 @@ class Kernel:
             raise TypeError(f"the kernel {function.__qualname__} needs the point as its first parameter")
         self.py_func = function
         self._name = function.__qualname__
-        self._parameters = names[1:]
+        self.parameters = names[1:]
         self._operation = operation
-        self._contract = contract
+        self.contract = contract
         self._flags = FLUSH_SUBNORMALS if flush_subnormals else 0
-        self._versions: dict[tuple[Variant, int | None], Loaded] = {}
+        self._versions: dict[tuple[Variant, Target], Loaded] = {}
         self._remembered: dict[tuple[Any, ...], tuple[Loaded, Table, IndexSet]] = {}
         self._interpreted = os.environ.get("GONDWANA_INTERPRET", "0") not in ("", "0")
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
+
+    @property
+    def flushes(self) -> bool:
+        """Whether subnormal numbers are zero to it."""
+        return self._flags != 0
 
     def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Table, bytes]:
         """Describe and check the arguments; find or compile the version for them.
@@ -80,17 +87,17 @@ class Kernel:
             )
         if not 1 <= domain.ndim <= 4:
             raise UsageError(f"{self._name} runs over domains of 1 to 4 axes, not {domain.ndim}")
-        order = self._order(specs, domain.ndim)
+        order = loop_order(specs, domain.ndim)
         rows, count, dense = boxes.table(domain, order)
-        layouts = [_strides(array) for array in arrays]
-        alike = tuple(map(layouts.index, layouts))
-        names = array_names(self._parameters, specs)
+        alike = alike_strides(arrays)
+        names = array_names(self.parameters, specs)
         device = common_device(self._name, names, arrays)
-        flush = device is not None and self._flags != 0
-        variant = Variant(specs, domain.ndim, order, dense, alike, True, self._operation, self._contract, flush)
-        loaded = self._version(variant, device, domain)
+        flush = device is not None and self.flushes
+        variant = Variant(specs, domain.ndim, order, dense, alike, True, self._operation, self.contract, flush)
+        where = target(device, variant, domain)
+        loaded = self._version(variant, where)
         if overlapping(arrays, loaded.footprints):
-            loaded = self._version(replace(variant, disjoint=False), device, domain)
+            loaded = self._version(replace(variant, disjoint=False), where)
         check_reach(self._name, names, domain, arrays, loaded.footprints)
         if len(self._remembered) >= _MEMO:
             self._remembered.clear()
@@ -98,22 +105,15 @@ class Kernel:
         self._remembered[key] = loaded, loaded.table(rows, count, domain.size), domain
         return self._remembered[key]
 
-    def _version(self, variant: Variant, device: int | None, domain: IndexSet) -> Loaded:
-        key = (variant, device)
-        loaded = self._versions.get(key)
+    def _version(self, variant: Variant, where: Target) -> Loaded:
+        loaded = self._versions.get((variant, where))
         if loaded is None:
-            loaded = self._versions[key] = load(self.py_func, variant, device, domain)
+            loaded = self._versions[variant, where] = load(self.py_func, variant, where)
         return loaded
-
-    @staticmethod
-    def _order(specs: tuple[Spec, ...], ndim: int) -> boxes.Order:
-        """The innermost loop follows the contiguous axis of the first array."""
-        units = [spec.unit for spec in array_specs(specs) if spec.unit >= 0]
-        return "F" if units and units[0] == 0 and ndim > 1 else "C"
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments after the point, defaults filled in."""
-        if not kwargs and len(args) == len(self._parameters):
+        if not kwargs and len(args) == len(self.parameters):
             return args
         return bind(self.py_func, (None, *args), kwargs)[1:]
 
@@ -139,7 +139,7 @@ class Foreach(Kernel):
         arguments = self._arguments(args, kwargs)
         if self._interpreted:
             for p in domain:
-                self.py_func(p, *map(_interpretable, arguments))
+                self.py_func(p, *map(interpretable, arguments))
             return
         loaded, table, data = self._prepare(domain, arguments)
         loaded.run(table, data, self._name, self._flags)
@@ -189,18 +189,12 @@ def foreach(
     return decorate if function is None else decorate(function)
 
 
-def _strides(array: KernelArray) -> tuple[int, bytes]:
-    """The number of axes of an array and the part of its descriptor that holds its strides (see `jit.views`)."""
-    ndim = array.domain.ndim
-    return ndim, array.__gondwana_argument__()[1][WORD : WORD * (1 + ndim)]
-
-
-def _interpretable(value: Any) -> Any:
+def interpretable(value: Any) -> Any:
     """An argument as interpreted kernels take it: the local array behind a global one, inside tuples too."""
     array = as_kernel_array(value)
     if array is not None:
         return array
     if type(value) is not tuple and not hasattr(value, "_fields"):
         return value
-    items = map(_interpretable, value)
+    items = map(interpretable, value)
     return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, overload
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
 from gondwana.kernels import exact
-from gondwana.kernels.foreach import Kernel, _interpretable
+from gondwana.kernels.foreach import Kernel, interpretable
 from gondwana.world import Team
 
 Operation: TypeAlias = Literal["sum", "fsum", "prod", "min", "max"]
@@ -61,7 +61,7 @@ class Reduce(Kernel):
         return _fold(self.op, left[:, 0].view(loaded.result).tolist())
 
     def _interpret(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
-        values = [self.py_func(p, *map(_interpretable, arguments)) for p in domain]
+        values = [self.py_func(p, *map(interpretable, arguments)) for p in domain]
         if self.op == "fsum":
             return [exact.normalise(exact.total(map(float, values)))]
         return _fold(self.op, [value.item() if hasattr(value, "item") else value for value in values])

@@ -11,6 +11,7 @@ from numba.cuda.extending import intrinsic
 from gondwana.jit.arguments import WORD, ScalarSpec, Spec
 from gondwana.jit.points import INT
 from gondwana.jit.unpack import Reader
+from gondwana.kernels.cuda.middle import MiddleType
 
 
 class _Words(Reader):
@@ -24,6 +25,12 @@ class _Words(Reader):
         if isinstance(kind, ir.LiteralStructType):
             return self._complex(kind, values)
         return _converted(self.builder, values[0], kind)
+
+    def value(self, spec: Spec, kind: Any) -> Any:
+        """The next argument; intermediates of fused pairs are filled in later."""
+        if isinstance(kind, MiddleType):
+            return ir.Constant(self.context.get_value_type(kind), ir.Undefined)
+        return super().value(spec, kind)
 
     def _scalar(self, spec: ScalarSpec, kind: Any) -> Any:
         """A number; Python's floats come in the precision of the arrays (see `narrowed`)."""
@@ -58,7 +65,7 @@ def loader(specs: tuple[Spec, ...], kinds: tuple[Any, ...], header: int, alike: 
     Args:
         specs: of the arguments.
         kinds: their Numba types.
-        header: words before the arguments.
+        header: words before these arguments.
         alike: for each array the first one that has the same strides.
     """
     packed = types.Tuple(kinds)

@@ -37,10 +37,10 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     scopes = len(array_specs(variant.specs)) if variant.disjoint else 0
     typing = Typing(working_precision(variant.specs), scopes, number)
     kinds = tuple(typing.type_of(spec) for spec in variant.specs)
-    footprints, result = _survey(function, variant, kinds, number, capability)
+    footprints, result = survey(function, variant.ndim, kinds, number, capability)
     march = shapes.march(variant.ndim, variant.order)
     marching = march is not None and variant.dense and variant.disjoint and shape.held
-    accesses = _accesses(variant, shape, footprints, march if marching else None)
+    accesses = accesses_of(variant, shape, footprints, march if marching else None)
     kernel = device_function(function)
     fold = folding(function.__qualname__, variant.operation, kernel, result, shape)
     parts = _parts(variant, shape, kinds, accesses, fold)
@@ -56,12 +56,12 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     return ObjectCode(ptx, name, False, False, about)
 
 
-def _survey(
-    function: pytypes.FunctionType, variant: Variant, kinds: tuple[Any, ...], number: int, capability: Capability
+def survey(
+    function: pytypes.FunctionType, ndim: int, kinds: tuple[Any, ...], number: int, capability: Capability
 ) -> tuple[dict[int, Footprint], Any]:
     """Compile the kernel once for nothing but what it reads and writes, and the type of its result."""
     seen = tuple(seen_as(kind, {}) for kind in kinds)
-    point = PointType(variant.ndim, (0,) * variant.ndim)
+    point = PointType(ndim, (0,) * ndim)
     try:
         result = return_type(device_function(function), (point, *seen), capability)
     except (NumbaError, NumbaCudaError) as error:
@@ -77,7 +77,7 @@ def _described(kind: Any) -> str:
     return f"array({kind.dtype}, {kind.ndim}d)" if isinstance(kind, ViewType) else str(kind)
 
 
-def _accesses(variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None) -> Accesses:
+def accesses_of(variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None) -> Accesses:
     """How each array is reached."""
     streamed = shape.streamed and variant.disjoint
     row = shapes.row(variant.ndim, variant.order)

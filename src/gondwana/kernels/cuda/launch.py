@@ -6,7 +6,8 @@ import functools
 import importlib.metadata
 import struct
 import types as pytypes
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,13 @@ from gondwana.jit.cache import ObjectCode
 from gondwana.jit.fingerprint import fingerprint
 from gondwana.jit.footprint import Footprint
 from gondwana.jit.function import obtain
+from gondwana.kernels.cuda import pairs
 from gondwana.kernels.cuda.shapes import AXES, Geometry, Shape, geometry
 from gondwana.kernels.exact import WORDS
+from gondwana.kernels.intermediate import FAMILY as INTERMEDIATE
 from gondwana.kernels.variant import Variant
+
+Functions = tuple[pytypes.FunctionType, pytypes.FunctionType]
 
 _MOST_PARAMETERS = 4096 // WORD
 _BLOCKS_EACH = 4
@@ -49,6 +54,7 @@ class Loaded:
         result: dtype of the numbers that a reduction leaves, "" if there are none.
         exact: whether these are accumulators.
         narrow: words of the arguments that hold Python's floats, which the kernel takes in single precision.
+        deal: deals the points of a box to tiles.
     """
 
     device: Device
@@ -58,12 +64,13 @@ class Loaded:
     result: str
     exact: bool
     narrow: tuple[int, ...]
+    deal: Callable[[tuple[int, ...], Shape], Geometry] = geometry
 
     def table(self, rows: bytes, count: int, points: int) -> Tiles:
         """Deal the boxes of a domain (see `boxes.table`) to blocks, for the launches that use it. Local."""
         size = len(rows) // count if count else 0
         boxes = [struct.unpack_from(f"{size // WORD}q", rows, i * size) for i in range(count)]
-        return Tiles([one for one in (geometry(box, self.shape) for box in boxes) if one.tiles], points)
+        return Tiles([one for one in (self.deal(box, self.shape) for box in boxes) if one.tiles], points)
 
     def run(self, tiles: Tiles, data: bytes, name: str, flags: int) -> None:
         """Launch the kernel over boxes. Local; returns at once, the device runs it after all launches before."""
@@ -132,25 +139,61 @@ def load(function: pytypes.FunctionType, variant: Variant, shape: Shape, where: 
         KernelError: an argument cannot be there, or the kernel does not compile for these arguments.
     """
     _check(function.__qualname__, variant)
-    capability, driver = where.facts.capability, where.driver
+    capability = where.facts.capability
 
     def compile_now() -> ObjectCode:
         from gondwana.kernels.cuda.build import build
 
-        built = build(function, variant, shape, capability)
-        return ObjectCode(driver.link(built.code, capability), built.symbol, False, False, built.about)
+        return build(function, variant, shape, capability)
 
-    key = ("cuda", driver.name, toolchain(), fingerprint(function), repr(variant), repr(shape.code()), repr(capability))
-    code = obtain(key, compile_now)
+    return _loaded((fingerprint(function),), variant, shape, where, compile_now)
+
+
+def load_pair(functions: Functions, count: int, variant: Variant, shape: Shape, where: Device) -> Loaded:
+    """Return the machine code of a fused pair on a device: from the cache, or compiled now. Local.
+
+    Args:
+        functions: the kernels.
+        count: how many of the arguments are those of the first.
+        variant: arguments of both.
+        shape: of the launches.
+        where: the device.
+
+    Raises:
+        KernelError: an argument cannot be there, or the kernels do not compile for these arguments.
+    """
+    _check(" and ".join(function.__qualname__ for function in functions), variant)
+    capability = where.facts.capability
+
+    def compile_now() -> ObjectCode:
+        from gondwana.kernels.cuda.build_pair import build_pair
+
+        return build_pair(functions, count, variant, shape, capability)
+
+    loaded = _loaded((*map(fingerprint, functions), str(count)), variant, shape, where, compile_now)
+    return replace(loaded, deal=pairs.geometry)
+
+
+def _loaded(
+    key: tuple[str, ...], variant: Variant, shape: Shape, where: Device, build: Callable[[], ObjectCode]
+) -> Loaded:
+    """Code from the cache, or built and translated now, in this process."""
+    driver, capability = where.driver, where.facts.capability
+
+    def compile_now() -> ObjectCode:
+        built = build()
+        return replace(built, code=driver.link(built.code, capability))
+
+    about_all = (driver.name, toolchain(), repr(variant), repr(shape.code()), repr(capability))
+    code = obtain(("cuda", *about_all, *key), compile_now)
     found: Any = code.about["footprints"]
     footprints = {
         int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"]) for slot, f in found.items()
     }
     where.activate()
     entry = driver.entry(driver.load(code.code), code.symbol)
-    result = str(code.about["result"])
     narrow = tuple(_weak(variant.specs)) if working_precision(variant.specs) == "float32" else ()
-    return Loaded(where, entry, shape, footprints, result, variant.operation == "fsum", narrow)
+    return Loaded(where, entry, shape, footprints, str(code.about["result"]), variant.operation == "fsum", narrow)
 
 
 @functools.cache
@@ -178,7 +221,7 @@ def _check(name: str, variant: Variant) -> None:
             raise KernelError(
                 f"{name} runs on a device, but got a NumPy array: pass an array on the device (gw.zeros(..., kind=...))"
             )
-        if isinstance(spec, HandleSpec):
+        if isinstance(spec, HandleSpec) and spec.family != INTERMEDIATE:
             raise KernelError(f"{name} runs on a device, which cannot communicate: leave out the {spec.family}")
 
 

@@ -15,7 +15,7 @@ from gondwana.jit.views import ViewType
 from gondwana.kernels.boxes import Order
 from gondwana.kernels.cuda import shapes, views
 from gondwana.kernels.cuda.compiler import device_function
-from gondwana.kernels.cuda.shapes import AXES
+from gondwana.kernels.cuda.shapes import AXES, Shape
 from gondwana.kernels.cuda.views import Access, ColumnType
 
 Accesses = dict[int, Access]
@@ -69,6 +69,26 @@ def lanes(one: Any, ndim: int, order: Order, count: int, distance: int) -> Any:
     @device_function
     def several(total: Any, p: Any, args: Any) -> Any:
         return one(rest(total, p, args), lane(p), args)
+
+    return several
+
+
+def inner_lanes(one: Any, ndim: int, order: Order, shape: Shape, count: int) -> Any:
+    """The same, but for the points whose column in the tile, counted from that of the thread, is on its border."""
+    distance, last = (count - 1) * shape.x, shape.x * shape.lanes - 1
+    rest = inner_lanes(one, ndim, order, shape, count - 1) if count > 1 else None
+    lane = lane_of(ndim, order, distance)
+
+    @device_function
+    def only(total: Any, p: Any, args: Any, column: int) -> Any:
+        return one(total, lane(p), args) if 0 < column + distance < last else total
+
+    if rest is None:
+        return only
+
+    @device_function
+    def several(total: Any, p: Any, args: Any, column: int) -> Any:
+        return only(rest(total, p, args, column), p, args, column)
 
     return several
 
