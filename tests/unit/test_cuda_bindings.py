@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,32 +11,24 @@ import pytest
 
 from gondwana.cuda.bindings import CudaDriver, link
 from gondwana.cuda.driver import CudaError
-from support import jobs
-
-SOURCE = Path(__file__).parents[1] / "support" / "stub_cuda.c"
+from support import jobs, stub_cuda
 
 Call = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the stub."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler builds the stub of the driver")
-    folder = tmp_path_factory.mktemp("stub")
-    options = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([compiler, *options, "-o", str(folder / "libcuda.so.1"), str(SOURCE)], check=True, timeout=60)
-    return folder
+def stub(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variables by which a process finds the stub."""
+    return stub_cuda.build(tmp_path_factory.mktemp("stub"))
 
 
 @pytest.fixture
-def run(library: Path, tmp_path: Path) -> Call:
+def run(stub: dict[str, str], tmp_path: Path) -> Call:
     """Run a function in a process that has the stub, and return what the stub noted."""
 
     def start(program: Callable[[], None], **variables: str) -> list[str]:
         log = tmp_path / "log"
-        settings = {"LD_LIBRARY_PATH": str(library), "STUB_CUDA_LOG": str(log), "GONDWANA_CUDA": "", **variables}
+        settings = {**stub, "STUB_CUDA_LOG": str(log), **variables}
         outcome = jobs.run_command([sys.executable, *jobs.python_arguments(program)], variables=settings)
         assert outcome.status == 0, str(outcome)
         return log.read_text().splitlines()

@@ -13,8 +13,22 @@ from support import jobs
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "gondwana"
-LAYERS = ("domains", "world", "cuda", "jit", "memory", "arrays", "kernels", "tasks", "io", "analysis", "bench", "apps", "cli")
-HOMES = {"mpi4py": ("world",), "adios2": ("io/adios.py",)}
+LAYERS = (
+    "domains",
+    "world",
+    "cuda",
+    "jit",
+    "memory",
+    "arrays",
+    "kernels",
+    "tasks",
+    "io",
+    "analysis",
+    "bench",
+    "apps",
+    "cli",
+)
+HOMES = {"mpi4py": ("world",), "adios2": ("io/adios.py",), "cuda": ("cuda/bindings.py",)}
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 

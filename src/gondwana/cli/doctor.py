@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import importlib.metadata
 import json
 import os
@@ -10,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +17,8 @@ import typer
 
 from gondwana.bench.report import check_writable, write_json
 from gondwana.cli import launch
+from gondwana.cli.findings import Finding, Verdict
+from gondwana.cli.gpus import gpus
 from gondwana.errors import LaunchError
 
 TRIAL = """
@@ -72,30 +73,12 @@ if world.rank == 0:
 """What two ranks try together."""
 
 
-class Verdict(enum.StrEnum):
-    """How good a finding is."""
-
-    OK = "OK"
-    WARN = "WARN"
-    FAIL = "FAIL"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report: what was looked at, how it is, what was found, and what to do."""
-
-    subject: str
-    verdict: Verdict
-    found: str
-    remedy: str = ""
-
-
 def doctor(
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the findings to this file too.")
     ] = None,
 ) -> None:
-    """Examine this machine: versions, MPI and its launcher, a trial of two ranks, cores, cache, shared memory.
+    """Examine this machine: versions, MPI and its launcher, a trial of two ranks, cores, GPUs, cache, shared memory.
 
     The exit status is 1 if anything fails.
     """
@@ -233,7 +216,7 @@ def compiler() -> Iterator[Finding]:
         yield Finding("C compiler", Verdict.OK, path)
 
 
-EXAMINATIONS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, mpi, machine, cache, compiler)
+EXAMINATIONS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, mpi, machine, gpus, cache, compiler)
 
 
 def _show(findings: list[Finding]) -> None:

@@ -13,13 +13,12 @@ import functools
 import hashlib
 import json
 import os
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import platformdirs
+from gondwana.world.cache_folder import cache_folder
 
 MAGIC = b"gondwana object 3\n"
 
@@ -63,17 +62,9 @@ class ObjectCode:
 def folder() -> Path | None:
     """Return the folder of the cache, None if there is none to be had. Local.
 
-    `GONDWANA_CACHE_DIR` names it, else it is the user's cache folder, else one in the folder for temporary files.
+    `cache_folder` says where it is.
     """
-    named = os.environ.get("GONDWANA_CACHE_DIR")
-    private = Path(tempfile.gettempdir()) / f"gondwana-{os.getuid()}"
-    for root in [Path(named)] if named else [platformdirs.user_cache_path("gondwana"), private]:
-        path = root / "objects"
-        with contextlib.suppress(OSError):
-            path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if os.access(path, os.W_OK) and path.stat().st_uid == os.getuid():
-                return path
-    return None
+    return cache_folder("objects")
 
 
 def get(key: str, build: Callable[[], ObjectCode]) -> tuple[ObjectCode, bool]:
