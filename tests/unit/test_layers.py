@@ -28,7 +28,7 @@ LAYERS = (
     "apps",
     "cli",
 )
-HOMES = {"mpi4py": ("world",), "adios2": ("io/adios.py",), "cuda": ("cuda/bindings.py",)}
+HOMES = {"mpi4py": ("world",), "adios2": ("io/adios.py",), "cuda": ("cuda/bindings.py", "bench/nvrtc.py")}
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
