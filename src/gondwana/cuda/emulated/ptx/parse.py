@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 from gondwana.cuda.emulated.ptx.lex import Token, tokens
@@ -125,8 +126,8 @@ class _Parser:
             sizes = [self.integer()] if self.now.kind == "int" else []
             while self.accept(","):
                 sizes.append(self.integer())
-            for size in sizes if limit in _LIMITS else []:
-                function.threads = size if size is sizes[0] else function.threads * size
+            if limit in _LIMITS:
+                function.threads = min(function.threads, math.prod(sizes))
         if self.accept(";"):
             return
         self.expect("{")

@@ -190,8 +190,8 @@ def program_of(text: str) -> Program:
     return program
 
 
-@functools.cache
 def _machine() -> Any:
+    """A back end for this processor; whoever makes machine code with it owns it."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     features = llvm.get_host_cpu_features().flatten()
