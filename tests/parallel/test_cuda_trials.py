@@ -1,4 +1,7 @@
-"""What gondwana doctor tries on GPUs, on a driver whose device memory is host memory, which every MPI takes."""
+"""What ranks find out about GPUs: which is whose, and what gondwana doctor tries with their memory.
+
+On the stub of the driver device memory is host memory, which every MPI takes; on the emulated GPU none may touch it.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,52 @@ def try_what_damages() -> None:
     aware_trial.main()
 
 
+def choose() -> None:
+    from gondwana.cuda import choice
+
+    print(choice.own(), choice.own())
+
+
+def test_the_ranks_of_a_node_take_the_devices_in_turn(variables: dict[str, str]) -> None:
+    outcome = jobs.run_ranks(3, choose, variables=variables)
+    assert outcome.status == 0, str(outcome)
+    assert sorted(outcome.stdout.splitlines()) == ["0 0", "0 0", "1 1"]
+    said = [line for line in outcome.stderr.splitlines() if line.startswith("gondwana:")]
+    assert len(said) == 1
+    assert said[0].startswith("gondwana: 3 ranks of ")
+    assert said[0].endswith(" on 2 GPUs: Stub 40 (0: ranks 0, 2), Stub 41 (1: rank 1)")
+    outcome = jobs.run_ranks(4, choose, variables={**variables, "GONDWANA_RANKS_PER_NODE": "2"})
+    assert sorted(outcome.stdout.splitlines()) == ["0 0", "0 0", "1 1", "1 1"]
+    assert "gondwana: 2 ranks on 2 GPUs (1 Stub 40, 1 Stub 41) on each of 2 nodes" in outcome.stderr
+
+
+def test_a_rank_without_a_device_ends_the_job_with_one_error(variables: dict[str, str]) -> None:
+    outcome = jobs.run_ranks(2, choose, variables={**variables, "STUB_CUDA_INIT": "100"})
+    assert outcome.status == 2, str(outcome)
+    assert outcome.stderr.count("the NVIDIA driver sees no GPU") == 1
+
+
+def examine() -> None:
+    import json
+    from dataclasses import asdict
+
+    from gondwana.cli.gpus import gpus
+
+    print(json.dumps([asdict(finding) for finding in gpus()]))
+
+
+@pytest.mark.slow
+def test_memory_that_mpi_does_not_take_is_found_out(tmp_path: Path) -> None:
+    variables = {"GONDWANA_CUDA": "emulated", "GONDWANA_CACHE_DIR": str(tmp_path)}
+    outcome = jobs.run_command([sys.executable, *jobs.python_arguments(examine)], variables=variables, timeout=120)
+    assert outcome.status == 0, str(outcome)
+    findings = {finding["subject"]: finding for finding in json.loads(outcome.stdout)}
+    assert findings["GPU memory of another rank"]["found"] == "maps (CUDA IPC)"
+    assert findings["pinned host memory"]["verdict"] == "OK"
+    assert "MPI takes no GPU memory (it crashed" in findings["MPI and GPU memory"]["found"]
+    assert not list((tmp_path / "proofs").iterdir())
+
+
 def test_a_trial_proves_for_later_jobs(variables: dict[str, str]) -> None:
     def answers() -> set[str]:
         outcome = jobs.run_ranks(2, ask, variables=variables)
@@ -59,6 +108,7 @@ def test_a_trial_proves_for_later_jobs(variables: dict[str, str]) -> None:
     assert answers() == {"not proven"}
 
 
+@pytest.mark.slow
 def test_doctor_reports_devices_and_what_crashes(variables: dict[str, str], tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     outcome = jobs.run_command(
