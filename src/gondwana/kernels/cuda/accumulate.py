@@ -15,12 +15,17 @@ from numba.core import types
 from numba.cuda.extending import intrinsic
 
 from gondwana.errors import KernelError
+from gondwana.jit.points import INT
 from gondwana.kernels.cuda.compiler import cuda, device_function
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.cuda.sweeps import RESULTS
 from gondwana.kernels.exact import SPECIAL, WORDS
 
 WARP = 32
+
+_SHARED = 3
+"""The address space of shared memory."""
+_NAME = "gondwana_accumulators"
 
 
 @dataclass(frozen=True)
@@ -142,56 +147,113 @@ def _plain(operation: str, kernel: Any, value: Any, shape: Shape) -> Folding:
     return Folding(step, start, finish, str(kind))
 
 
+def _accumulators(words: int) -> Any:
+    """A compiled function: where the accumulators of a block start. Call it in one place: each has its own."""
+
+    @intrinsic
+    def accumulators(typingctx: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            kind = ir.ArrayType(INT, words)
+            made = ir.GlobalVariable(builder.module, kind, "gondwana_accumulators", addrspace=_SHARED)
+            made.linkage, made.align = "internal", 16
+            made.initializer = ir.Constant(kind, ir.Undefined)
+            return builder.ptrtoint(made, INT)
+
+        return types.int64(), codegen
+
+    return accumulators
+
+
+def _word(builder: Any, address: Any) -> Any:
+    return builder.inttoptr(address, INT.as_pointer(_SHARED))
+
+
+@intrinsic
+def _write(typingctx: Any, address: Any, value: Any) -> Any:
+    """Write a word of shared memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.store(args[1], _word(builder, args[0]))
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), codegen
+
+
+@intrinsic
+def _read(typingctx: Any, address: Any) -> Any:
+    """Read a word of shared memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(_word(builder, args[0]))
+
+    return types.int64(types.int64), codegen
+
+
+def _changing(operation: str) -> Any:
+    """A compiled function that changes a word of shared memory, atomically."""
+
+    @intrinsic
+    def change(typingctx: Any, address: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.atomic_rmw(operation, _word(builder, args[0]), args[1], "monotonic")
+            return context.get_dummy_value()
+
+        return types.none(types.int64, types.int64), codegen
+
+    return change
+
+
+_add, _set_bits = _changing("add"), _changing("or")
+
+
 def _exact(kernel: Any, shape: Shape) -> Folding:
     width, threads = shape.x, shape.threads
     copies = max(1, threads // WARP)
     digits = copies * WORDS
+    accumulators = _accumulators(digits)
 
     @device_function
     def start() -> Any:
-        shared = cuda.shared.array(digits, types.int64)
-        for i in range(cuda.threadIdx.y * width + cuda.threadIdx.x, digits, threads):
-            shared[i] = 0
+        thread = cuda.threadIdx.y * width + cuda.threadIdx.x
+        first = accumulators()
+        for i in range(thread, digits, threads):
+            _write(first + 8 * i, 0)
         cuda.syncthreads()
-        return shared
+        return first + 8 * WORDS * (thread // WARP)
 
     @device_function
-    def step(total: Any, p: Any, args: Any) -> Any:
-        warp = (cuda.threadIdx.y * width + cuda.threadIdx.x) // WARP
-        _add_exactly(total, warp * WORDS, types.float64(kernel(p, *args)))
-        return total
+    def step(first: int, p: Any, args: Any) -> int:
+        """Add a float64 to the fixed-point number whose digits start at `first`: see `kernels.cpu.accumulate`."""
+        value = types.float64(kernel(p, *args))
+        bits = _bits(value)
+        exponent = (bits >> 52) & 0x7FF
+        if exponent == 0x7FF:
+            _set_bits(first + 8 * SPECIAL, 1 if value != value else (2 if value > 0 else 4))
+            return first
+        mantissa = bits & 0xFFFFFFFFFFFFF
+        if exponent > 0:
+            mantissa |= 1 << 52
+            exponent -= 1
+        shift = exponent & 31
+        low = (mantissa & 0xFFFFFFFF) << shift
+        high = ((mantissa >> 32) << shift) + ((low >> 32) & 0xFFFFFFFF)
+        sign = -1 if bits < 0 else 1
+        digit = first + 8 * (exponent >> 5)
+        _add(digit, sign * (low & 0xFFFFFFFF))
+        _add(digit + 8, sign * (high & 0xFFFFFFFF))
+        _add(digit + 16, sign * (high >> 32))
+        return first
 
     @device_function
-    def finish(words: Any, total: Any) -> None:
+    def finish(words: Any, first: int) -> None:
         cuda.syncthreads()
-        for i in range(cuda.threadIdx.y * width + cuda.threadIdx.x, WORDS, threads):
-            digit = total[i]
+        thread = cuda.threadIdx.y * width + cuda.threadIdx.x
+        first -= 8 * WORDS * (thread // WARP)
+        for i in range(thread, WORDS, threads):
+            digit = _read(first + 8 * i)
             for copy in range(1, copies):
-                other = total[copy * WORDS + i]
+                other = _read(first + 8 * (copy * WORDS + i))
                 digit = digit | other if i == SPECIAL else digit + other
             _put(words[RESULTS] + 8 * (WORDS * cuda.blockIdx.x + i), digit)
 
     return Folding(step, start, finish, "int64")
-
-
-@device_function
-def _add_exactly(digits: Any, first: int, value: float) -> None:
-    """Add a float64 to the fixed-point number whose digits start at `first`: see `kernels.cpu.accumulate`."""
-    bits = _bits(value)
-    exponent = (bits >> 52) & 0x7FF
-    if exponent == 0x7FF:
-        code = 1 if value != value else (2 if value > 0 else 4)
-        cuda.atomic.or_(digits, first + SPECIAL, code)
-        return
-    mantissa = bits & 0xFFFFFFFFFFFFF
-    if exponent > 0:
-        mantissa |= 1 << 52
-        exponent -= 1
-    shift = exponent & 31
-    low = (mantissa & 0xFFFFFFFF) << shift
-    high = ((mantissa >> 32) << shift) + ((low >> 32) & 0xFFFFFFFF)
-    sign = -1 if bits < 0 else 1
-    at = first + (exponent >> 5)
-    cuda.atomic.add(digits, at, sign * (low & 0xFFFFFFFF))
-    cuda.atomic.add(digits, at + 1, sign * (high & 0xFFFFFFFF))
-    cuda.atomic.add(digits, at + 2, sign * (high >> 32))
