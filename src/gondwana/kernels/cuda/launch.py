@@ -30,6 +30,7 @@ from gondwana.jit.fingerprint import fingerprint
 from gondwana.jit.footprint import Footprint
 from gondwana.jit.function import obtain
 from gondwana.kernels.cuda import pairs
+from gondwana.kernels.cuda.scratch import scratch as scratch_of
 from gondwana.kernels.cuda.shapes import AXES, Geometry, Shape, geometry
 from gondwana.kernels.exact import WORDS
 from gondwana.kernels.intermediate import FAMILY as INTERMEDIATE
@@ -85,18 +86,13 @@ class Loaded:
         blocks = [min(box.tiles, most) for box in tiles.boxes]
         row = width * WORD
         data, driver, stream = self._narrowed(data), self.device.driver, self.device.compute
-        self.device.activate()
-        scratch = driver.allocate(max(1, sum(blocks)) * row)
-        try:
-            first = scratch
-            for box, count in zip(tiles.boxes, blocks, strict=True):
-                self._launch(box, count, data, first)
-                first += count * row
-            left = np.empty((sum(blocks), width), np.int64)
-            driver.copy(left.ctypes.data, scratch, left.nbytes, stream)
-            driver.finish(stream)
-        finally:
-            driver.free(scratch)
+        scratch = first = scratch_of(self.device, sum(blocks) * row)
+        for box, count in zip(tiles.boxes, blocks, strict=True):
+            self._launch(box, count, data, first)
+            first += count * row
+        left = np.empty((sum(blocks), width), np.int64)
+        driver.copy(left.ctypes.data, scratch, left.nbytes, stream)
+        driver.finish(stream)
         return left
 
     @functools.cached_property
