@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -38,10 +39,14 @@ def evaluate(code: str, results: dict[str, str], **operands: np.ndarray) -> dict
     count = len(next(iter(operands.values())))
     sources = {name: np.ascontiguousarray(array) for name, array in operands.items()}
     targets = {name: np.zeros(count, numpy_type(kind)) for name, kind in results.items()}
-    with Gpu() as gpu:
-        arrays = [*sources.values(), *targets.values()]
-        gpu.run(_kernel(code, kinds, results), "kernel", -(-count // 64), 64, count, *arrays)
+    arrays = [*sources.values(), *targets.values()]
+    _common().run(_kernel(code, kinds, results), "kernel", -(-count // 64), 64, count, *arrays)
     return targets
+
+
+@functools.cache
+def _common() -> Gpu:
+    return Gpu()
 
 
 def value_of(code: str, kind: str, **operands: np.ndarray) -> np.ndarray:
@@ -61,7 +66,7 @@ def _kernel(code: str, operands: dict[str, str], results: dict[str, str]) -> str
     lines = [f".reg .{kind} %{name};" for name, kind in (operands | results).items()]
     lines += [f".reg .u64 %at_{name};" for name in names]
     lines += [
-        ".reg .u32 %block, %size, %thread, %byte; .reg .u64 %i, %count, %step; .reg .pred %beyond, %set; .reg .b16 %half;",
+        ".reg .u32 %block, %size, %thread; .reg .u64 %i, %count; .reg .pred %beyond; .reg .b16 %half;",
         "mov.u32 %block, %ctaid.x; mov.u32 %size, %ntid.x; mov.u32 %thread, %tid.x;",
         "mad.lo.u32 %thread, %block, %size, %thread; cvt.u64.u32 %i, %thread;",
         "ld.param.u64 %count, [p0]; setp.ge.u64 %beyond, %i, %count; @%beyond ret;",
@@ -92,12 +97,6 @@ class Gpu:
         self.driver.open(0)
         self.stream = self.driver.new_stream()
 
-    def __enter__(self) -> Gpu:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.driver.finish(self.stream)
-
     def array(self, values: np.ndarray) -> int:
         """The address of a copy on the device."""
         address = self.driver.allocate(values.nbytes)
@@ -111,23 +110,40 @@ class Gpu:
         self.driver.finish(self.stream)
         return into
 
-    def entry(self, ptx: str, name: str = "") -> int:
-        """A kernel of a text; without a name, its only one."""
-        image = self.driver.link(ptx.encode(), (9, 0))
-        return self.driver.entry(self.driver.load(image), name or ptx.split(".entry ")[1].split("(")[0].strip())
+    def load(self, ptx: str) -> int:
+        """The module of a text."""
+        return self.driver.load(self.driver.link(ptx.encode(), (9, 0)))
 
     def run(
         self, ptx: str, name: str, grid: int | tuple[int, ...], block: int | tuple[int, ...], *arguments: Any,
         shared: int = 0,
     ) -> None:  # fmt: skip
-        """Run a kernel; arrays among its arguments are copied to the device before, and back after it."""
+        """Run a kernel; arrays among its arguments are copied to the device before, and back after it.
+
+        Args:
+            ptx: the text.
+            name: of the kernel, "" for the only one.
+            grid: blocks.
+            block: threads of a block.
+            arguments: integers and arrays.
+            shared: bytes of dynamic shared memory.
+        """
+        module = self.load(ptx)
         copies = [(self.array(given), given) for given in arguments if isinstance(given, np.ndarray)]
         addresses = iter(copies)
         words = [next(addresses)[0] if isinstance(given, np.ndarray) else int(given) for given in arguments]
+        entry = self.driver.entry(module, name or name_of(ptx))
         data = np.array([word % 2**64 for word in words], np.uint64).tobytes()
-        self.driver.launch(self.entry(ptx, name), _three(grid), _three(block), shared, self.stream, data)
+        self.driver.launch(entry, _three(grid), _three(block), shared, self.stream, data)
         for address, given in copies:
             self.read(address, given)
+            self.driver.free(address)
+        self.driver.unload(module)
+
+
+def name_of(ptx: str) -> str:
+    """The name of the only kernel of a text."""
+    return ptx.split(".entry ")[1].split("(")[0].strip()
 
 
 def _three(shape: int | tuple[int, ...]) -> tuple[int, int, int]:
@@ -145,5 +161,5 @@ def compile_ptx(function: Callable[..., None], *kinds: Any) -> str:
 def no_gpu() -> Iterator[None]:
     """Lets numba-cuda compile where there is no GPU."""
     device = SimpleNamespace(compute_capability=(9, 0))
-    with mock.patch.object(dispatcher, "get_current_device", lambda: device):
+    with mock.patch.object(dispatcher, "get_current_device", return_value=device):
         yield

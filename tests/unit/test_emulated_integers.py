@@ -23,16 +23,8 @@ def samples(kind: str) -> list[int]:
     width = bits_of(kind)
     numbers = random.Random(kind)
     half = 1 << (width - 1)
-    raw = {
-        *_EDGES,
-        half - 1,
-        half,
-        half + 1,
-        2 * half - 1,
-        2 * half - 2,
-        *(numbers.getrandbits(width) for _ in range(6)),
-    }
-    return sorted({to_type(value, kind) for value in raw})
+    raw = [*_EDGES, half - 1, half, half + 1, 2 * half - 1, 2 * half - 2]
+    return sorted({to_type(value, kind) for value in (*raw, *(numbers.getrandbits(width) for _ in range(6)))})
 
 
 def to_type(value: int, kind: str) -> int:
@@ -205,9 +197,8 @@ def test_fields(kind: str) -> None:
     raw = f"u{width}"
     columns = {"a": raw, "b": raw, "c": "u32", "e": "u32"}
     cases = random.Random(kind).sample(list(itertools.product(*map(samples, columns.values()))), 2000)
-    arrays = {
-        n: np.array(v, numpy_type(k)) for (n, k), v in zip(columns.items(), zip(*cases, strict=True), strict=True)
-    }
+    values = zip(*cases, strict=True)
+    arrays = {n: np.array(v, numpy_type(k)) for (n, k), v in zip(columns.items(), values, strict=True)}
     found = value_of(f"bfi.b{width} %d, %a, %b, %c, %e;", raw, **arrays)
     np.testing.assert_array_equal(found, np.array([to_type(insert(*case), raw) for case in cases], numpy_type(raw)))
 

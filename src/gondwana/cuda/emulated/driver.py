@@ -56,7 +56,7 @@ class EmulatedDriver(Driver):
         self.name = "emulated"
         self.version = (13, 0)
         self._current = threading.local()
-        self._memory = Memory()
+        self._memory = Memory(self.count())
         self._scheduler = Scheduler(os.environ.get(SEED, "0"))
         self._handles: dict[int, Any] = {}
         self._defaults = [Stream(device) for device in range(self.count())]

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import bisect
-import ctypes
-import mmap
+import functools
 import os
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gondwana.cuda.driver import CudaError
+from gondwana.cuda.emulated.arena import Arena, View
 from gondwana.world.shared_file import ForeignFileError, SharedFile
 
 CAPACITY = 4 << 30
@@ -21,16 +21,12 @@ CAPACITY = 4 << 30
 EVERYWHERE = -1
 """Instead of a device's number: memory that all devices reach."""
 
-RUBBISH = 0xDB
-"""Undefined memory is filled with it, as far as `_MOST_RUBBISH`: beyond, filling would only take time."""
-
-_MOST_RUBBISH = 64 << 20
 _DEVICE = 1 << 62
 """Addresses from here on are of a device: the bits below hold the process, so that none is mistaken for another's."""
 _PROCESS_SHIFT = 40
-_PAGE = 4096
-_HANDLE = struct.Struct("<16sqqqqq")
-_MAGIC = b"emulated memory"
+_GAP = 4096
+_HANDLE = struct.Struct("<16sqqqqqq")
+_MAGIC = b"emulated memory\0"
 
 
 @dataclass(slots=True)
@@ -42,8 +38,7 @@ class Range:
         nbytes: how many.
         real: where its bytes are in this process.
         device: which devices reach it.
-        file: by which other processes attach it; None where they cannot.
-        mapping: keeps the bytes.
+        kind: "own", "attached" or "host".
         users: how often it was attached.
     """
 
@@ -51,104 +46,88 @@ class Range:
     nbytes: int
     real: int
     device: int
-    file: SharedFile | None = None
-    mapping: mmap.mmap | None = None
+    kind: str
     users: int = 1
 
 
-@dataclass(slots=True)
 class Memory:
     """All memory that kernels and copies of this process reach."""
 
-    ranges: dict[int, Range] = field(default_factory=dict)
-    attached: dict[bytes, int] = field(default_factory=dict)
-    _next: int = 0
-    _starts: list[int] = field(default_factory=list)
-    _rows: dict[int, NDArray[np.int64]] = field(default_factory=dict)
+    def __init__(self, devices: int) -> None:
+        self._capacity = devices * CAPACITY
+        self._ranges: dict[int, Range] = {}
+        self._starts: list[int] = []
+        self._rows: dict[int, NDArray[np.int64]] = {}
+        self._attached: dict[bytes, int] = {}
+        self._views: dict[SharedFile, View] = {}
+        self._next = _DEVICE + (os.getpid() << _PROCESS_SHIFT) + _GAP
+
+    @functools.cached_property
+    def _arena(self) -> Arena:
+        return Arena(self._capacity)
 
     def allocate(self, nbytes: int, device: int) -> int:
         """Return the address of new memory, full of rubbish."""
         if nbytes > self.free_bytes(device):
             raise MemoryError(f"the emulated GPU has no {nbytes} bytes of memory left")
-        file = SharedFile.create("gondwana-emulated-gpu", max(nbytes, 1))
-        start = self._map(file, file.descriptor, nbytes, device)
-        ctypes.memset(self.ranges[start].real, RUBBISH, min(nbytes, _MOST_RUBBISH))
-        return start
+        return self._new(nbytes, self._arena.view.base + self._arena.take(nbytes), device, "own")
 
     def free_bytes(self, device: int) -> int:
         """Return how much of a device is free."""
-        used = [found.nbytes for found in self.ranges.values() if found.device == device and found.file is not None]
-        return CAPACITY - sum(used)
+        owned = (found.nbytes for found in self._ranges.values() if found.kind == "own" and found.device == device)
+        return CAPACITY - sum(owned)
 
     def free(self, address: int) -> None:
-        """Give memory back; whoever still looks at it finds rubbish."""
-        found = self.ranges.get(address)
-        if found is None or found.file is None:
-            raise CudaError(f"CUDA_ERROR_INVALID_VALUE: free({address:#x}): no memory of the device begins there")
-        ctypes.memset(found.real, RUBBISH, min(found.nbytes, _MOST_RUBBISH))
+        """Give memory back."""
+        found = self._beginning(address, "own", "INVALID_VALUE")
         self._remove(found)
-        os.close(found.file.descriptor)
+        self._arena.give(found.real - self._arena.view.base, found.nbytes)
 
     def register(self, address: int, nbytes: int) -> None:
         """Let devices reach memory of the host."""
-        if nbytes <= 0 or address <= 0 or address + nbytes > _DEVICE:
-            raise CudaError(f"CUDA_ERROR_INVALID_VALUE: register({address:#x}, {nbytes}): no memory of the host")
-        if any(old.start < address + nbytes and address < old.start + old.nbytes for old in self.ranges.values()):
-            raise CudaError(f"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: {nbytes} bytes at {address:#x}")
-        if not _mapped(address, nbytes):
+        if nbytes <= 0 or not _mapped(address, nbytes):
             raise CudaError(f"CUDA_ERROR_INVALID_VALUE: register({address:#x}, {nbytes}): nothing is mapped there")
-        self._add(Range(address, nbytes, address, EVERYWHERE))
+        if any(old.start < address + nbytes and address < old.start + old.nbytes for old in self._ranges.values()):
+            raise CudaError(f"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: {nbytes} bytes at {address:#x}")
+        self._add(Range(address, nbytes, address, EVERYWHERE, "host"))
 
     def unregister(self, address: int) -> None:
         """Undo `register`."""
-        found = self.ranges.get(address)
-        if found is None or found.mapping is not None:
-            raise CudaError(f"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED: {address:#x}")
-        self._remove(found)
+        self._remove(self._beginning(address, "host", "HOST_MEMORY_NOT_REGISTERED"))
 
     def export(self, address: int) -> bytes:
         """Return the handle of memory that `allocate` returned."""
-        found = self.ranges.get(address)
-        if found is None or found.file is None:
-            raise CudaError(f"CUDA_ERROR_INVALID_VALUE: export({address:#x}): no memory of the device begins there")
-        file = found.file
-        return _HANDLE.pack(_MAGIC, file.process, file.descriptor, file.inode, found.nbytes, found.device).ljust(64)
+        found = self._beginning(address, "own", "INVALID_VALUE")
+        file, offset = self._arena.file, found.real - self._arena.view.base
+        packed = _HANDLE.pack(_MAGIC, file.process, file.descriptor, file.inode, self._capacity, offset, found.nbytes)
+        return packed.ljust(64, b"\0")
 
     def attach(self, handle: bytes) -> int:
         """Return the address of another process's memory; again the same one if it is attached already."""
-        if handle in self.attached:
-            self.ranges[self.attached[handle]].users += 1
-            return self.attached[handle]
-        magic, process, descriptor, inode, nbytes, _ = _HANDLE.unpack(handle[: _HANDLE.size])
-        if magic.rstrip(b"\0") != _MAGIC or process == os.getpid():
+        if handle in self._attached:
+            self._ranges[self._attached[handle]].users += 1
+            return self._attached[handle]
+        magic, process, descriptor, inode, whole, offset, nbytes = _HANDLE.unpack_from(handle)
+        if magic != _MAGIC or process == os.getpid():
             raise CudaError("CUDA_ERROR_INVALID_CONTEXT: a handle of this process, or of no emulated GPU")
-        try:
-            opened = SharedFile(process, descriptor, inode).open()
-        except (OSError, ForeignFileError) as error:
-            raise CudaError(f"CUDA_ERROR_MAP_FAILED: the memory of process {process} is gone ({error})") from error
-        try:
-            self.attached[handle] = self._map(None, opened, nbytes, EVERYWHERE)
-        finally:
-            os.close(opened)
-        return self.attached[handle]
+        view = self._view(SharedFile(process, descriptor, inode), whole)
+        self._attached[handle] = self._new(nbytes, view.base + offset, EVERYWHERE, "attached")
+        return self._attached[handle]
 
     def detach(self, address: int) -> None:
         """Undo `attach`."""
-        handle = next((handle for handle, start in self.attached.items() if start == address), None)
-        if handle is None:
-            raise CudaError(f"CUDA_ERROR_INVALID_VALUE: detach({address:#x}): nothing is attached there")
-        found = self.ranges[address]
+        found = self._beginning(address, "attached", "INVALID_VALUE")
         found.users -= 1
         if found.users == 0:
-            del self.attached[handle]
             self._remove(found)
+            self._attached = {handle: start for handle, start in self._attached.items() if start != address}
 
     def real(self, address: int, nbytes: int) -> int:
         """Return where bytes are in this process, for copies: memory of the host needs no registration."""
         if address < _DEVICE or nbytes == 0:
             return address
         place = bisect.bisect_right(self._starts, address) - 1
-        found = self.ranges[self._starts[place]] if place >= 0 else None
+        found = self._ranges[self._starts[place]] if place >= 0 else None
         if found is None or address + nbytes > found.start + found.nbytes:
             raise CudaError(f"CUDA_ERROR_INVALID_VALUE: {nbytes} bytes at {address:#x} are outside of all memory")
         return found.real + address - found.start
@@ -156,31 +135,47 @@ class Memory:
     def rows(self, device: int) -> NDArray[np.int64]:
         """Return what a device reaches, sorted: start, bytes, way to the real address. Never empty."""
         if device not in self._rows:
-            found = [self.ranges[start] for start in self._starts]
+            found = [self._ranges[start] for start in self._starts]
             reached = [one for one in found if one.device in (device, EVERYWHERE)]
             table = [(one.start, one.nbytes, one.real - one.start) for one in reached]
             self._rows[device] = np.array([(0, 0, 0), *table], np.int64)
         return self._rows[device]
 
-    def _map(self, file: SharedFile | None, descriptor: int, nbytes: int, device: int) -> int:
-        mapping = mmap.mmap(descriptor, max(nbytes, 1))
-        start = _DEVICE + (os.getpid() << _PROCESS_SHIFT) + _PAGE + self._next
-        self._next += -(-nbytes // _PAGE) * _PAGE + _PAGE
-        real = np.frombuffer(mapping, np.uint8).ctypes.data
-        self._add(Range(start, nbytes, real, device, file, mapping))
+    def _view(self, file: SharedFile, nbytes: int) -> View:
+        """The file of another process, mapped once."""
+        if file not in self._views:
+            try:
+                descriptor = file.open()
+            except (OSError, ForeignFileError) as error:
+                raise CudaError(f"CUDA_ERROR_MAP_FAILED: no memory of process {file.process} ({error})") from error
+            try:
+                self._views[file] = View(descriptor, nbytes)
+            finally:
+                os.close(descriptor)
+        return self._views[file]
+
+    def _beginning(self, address: int, kind: str, error: str) -> Range:
+        found = self._ranges.get(address)
+        if found is None or found.kind != kind:
+            raise CudaError(f"CUDA_ERROR_{error}: no {kind} memory begins at {address:#x}")
+        return found
+
+    def _new(self, nbytes: int, real: int, device: int, kind: str) -> int:
+        """Enter a range under addresses that no other had before; a gap keeps it from its neighbours."""
+        start = self._next
+        self._next += -(-nbytes // _GAP) * _GAP + _GAP
+        self._add(Range(start, nbytes, real, device, kind))
         return start
 
     def _add(self, new: Range) -> None:
-        self.ranges[new.start] = new
+        self._ranges[new.start] = new
         bisect.insort(self._starts, new.start)
         self._rows.clear()
 
     def _remove(self, old: Range) -> None:
-        del self.ranges[old.start]
+        del self._ranges[old.start]
         self._starts.remove(old.start)
         self._rows.clear()
-        if old.mapping is not None:
-            old.mapping.close()
 
 
 def _mapped(address: int, nbytes: int) -> bool:
