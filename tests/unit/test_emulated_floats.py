@@ -35,8 +35,8 @@ def samples(kind: str, *, finite: bool = False) -> np.ndarray:
 def combinations(kind: str, count: int, *, finite: bool = False) -> list[np.ndarray]:
     """All combinations of samples, or many."""
     cases = list(itertools.product(samples(kind, finite=finite), repeat=count))
-    if len(cases) > 4000:
-        cases = random.Random(count).sample(cases, 4000)
+    if len(cases) > 1500:
+        cases = random.Random(count).sample(cases, 1500)
     return [np.array(column, TYPES[kind]) for column in zip(*cases, strict=True)]
 
 

@@ -275,6 +275,8 @@ class EmulatedDriver(Driver):
         if mark is None:
             return
         if mark.capture is not None:
+            if mark.capture.closed:
+                raise CudaError("CUDA_ERROR_CAPTURED_EVENT: the event is part of a graph that is complete")
             if found.capture is None:
                 mark.capture.join(found)
             if found.capture is not mark.capture:

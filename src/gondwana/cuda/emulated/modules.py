@@ -65,4 +65,7 @@ class Entry:
 
 def program_in(image: bytes) -> Program:
     """Return the program of a PTX text; what it cannot do is found here."""
-    return program_of(image.rstrip(b"\0").decode())
+    try:
+        return program_of(image.rstrip(b"\0").decode())
+    except UnicodeDecodeError:
+        raise CudaError("CUDA_ERROR_INVALID_IMAGE: the emulated GPU takes PTX only") from None

@@ -73,12 +73,14 @@ class Capture:
         operations: of each stream.
         known: of each stream: how many operations of the others have been waited for.
         broken: why it cannot be used.
+        closed: nothing is noted any more.
     """
 
     origin: Stream
     operations: dict[Stream, list[Operation]] = field(default_factory=dict)
     known: dict[Stream, dict[Stream, int]] = field(default_factory=dict)
     broken: str = ""
+    closed: bool = False
 
     def join(self, stream: Stream) -> None:
         """Note a stream too."""
@@ -91,8 +93,13 @@ class Capture:
         self.operations[stream].append(operation)
 
     def mark(self, stream: Stream) -> Mark:
-        """Return what an event on a stream of the graph is recorded as."""
-        return Mark(capture=self, known={**self.known[stream], stream: len(self.operations[stream])})
+        """Note that an event is recorded, and return what it is recorded as."""
+        mark = Mark(capture=self, known={**self.known[stream], stream: self._work(stream)})
+        self.note(stream, Operation(reached=mark))
+        return mark
+
+    def _work(self, stream: Stream) -> int:
+        return sum(operation.action is not None for operation in self.operations[stream])
 
     def wait(self, stream: Stream, mark: Mark) -> None:
         """Have a stream of the graph wait for what comes before a mark."""
@@ -107,13 +114,14 @@ class Capture:
         Raises:
             CudaError: a stream has operations that the first one does not wait for, or noting was broken off.
         """
+        self.closed = True
         for stream in self.operations:
             stream.capture = None
         if self.broken:
             raise CudaError(f"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED: {self.broken}")
         known = self.known[self.origin]
-        for stream, operations in self.operations.items():
-            if stream is not self.origin and known.get(stream, 0) < len(operations):
+        for stream in self.operations:
+            if stream is not self.origin and known.get(stream, 0) < self._work(stream):
                 raise CudaError("CUDA_ERROR_STREAM_CAPTURE_UNJOINED: the capturing stream does not wait for another")
 
 

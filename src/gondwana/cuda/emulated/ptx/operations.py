@@ -83,10 +83,7 @@ class Statement:
 
     def get(self, number: int, kind: str) -> str:
         """Return the value of an operand in LLVM's type for `kind`."""
-        try:
-            return self.context.get(self.operand(number), kind)
-        except LookupError as error:
-            raise self.wrong(str(error.args[0])) from None
+        return self.context.get(self.operand(number), kind)
 
     def put(self, kind: str, value: str, number: int = 0) -> None:
         """Write a result of LLVM's type for `kind`."""

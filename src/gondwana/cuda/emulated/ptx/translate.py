@@ -107,7 +107,10 @@ class _Translator:
         for instruction in block.instructions:
             statement = Statement(instruction, self.context)
             skip = self._guard(instruction)
-            ended = self._instruction(number, statement)
+            try:
+                ended = self._instruction(number, statement)
+            except LookupError as error:
+                raise statement.wrong(str(error.args[0])) from None
             if skip:
                 self._join(skip, ended=ended)
                 ended = False
