@@ -2,13 +2,16 @@
 
 from gondwana.arrays import Array as Array
 from gondwana.arrays import ArrayReference as ArrayReference
+from gondwana.arrays import DeviceArray as DeviceArray
 from gondwana.arrays import GlobalArray as GlobalArray
 from gondwana.arrays import RemoteArray as RemoteArray
 from gondwana.arrays import array_at as array_at
 from gondwana.arrays import empty as empty
 from gondwana.arrays import exchange as exchange
+from gondwana.arrays import from_dlpack as from_dlpack
 from gondwana.arrays import from_numpy as from_numpy
 from gondwana.arrays import full as full
+from gondwana.arrays import on_device as on_device
 from gondwana.arrays import share as share
 from gondwana.arrays import zeros as zeros
 from gondwana.arrays import zeros_like as zeros_like

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays.base import DomainArray, Position
+from gondwana.arrays.descriptor import describe_elements
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import ArraySpec, Described, dtype_name, intern
+from gondwana.jit.arguments import Described
 from gondwana.memory.copy.places import Place
 from gondwana.memory.copy.verbs import copy
 from gondwana.memory.pointer import GlobalPtr
@@ -35,7 +35,7 @@ class Array(DomainArray):
         domain: where they are; default: from the origin.
 
     Raises:
-        UsageError: shape of the data and of the domain differ.
+        UsageError: shape of the data and of the domain differ, or the data lie in the memory of a GPU.
 
     Example:
         >>> import gondwana as gw
@@ -50,6 +50,11 @@ class Array(DomainArray):
     _data: np.ndarray[Any, Any]
 
     def __init__(self, data: npt.ArrayLike, domain: RectDomain | None = None) -> None:
+        if data.__class__ is not np.ndarray and hasattr(data, "__cuda_array_interface__"):
+            raise UsageError(
+                f"{type(data).__name__} lies in the memory of a GPU: gw.on_device(data, domain) is the array on it; "
+                "NumPy takes a copy on the host only"
+            )
         self._lie_on(np.asarray(data), domain)
         self._anchor: tuple[GlobalPtr, int] | None = None
         self._described: Described | None = None
@@ -185,7 +190,10 @@ class Array(DomainArray):
     def __gondwana_argument__(self) -> Described:
         """Spec and descriptor for compiled code: see `gondwana.jit.views`."""
         if self._described is None:
-            self._described = _describe(self._data, self._domain)
+            data = self._data
+            self._described = describe_elements(
+                data.dtype, data.ctypes.data, data.strides, self._domain, readonly=not data.flags.writeable
+            )
         return self._described
 
 
@@ -199,23 +207,3 @@ def in_segment(pointer: GlobalPtr, data: np.ndarray[Any, Any], domain: RectDomai
 def plain(value: Any) -> Any:
     """An element as Python's own number; float32 stays what it is, so that results keep its precision."""
     return value.item() if isinstance(value, np.generic) and type(value) is not np.float32 else value
-
-
-def _describe(data: np.ndarray[Any, Any], domain: RectDomain) -> Described:
-    name, item = dtype_name(data.dtype), data.itemsize
-    if any(stride % item for stride in data.strides) or not data.flags.aligned:
-        raise UsageError("compiled code needs aligned elements: pass a copy")
-    strides = [stride // item for stride in data.strides]
-    steps = domain.stride
-    # Strides for one unit of each coordinate; where a domain's stride is not contained in them, indices are divided.
-    scaled = any(stride % step for stride, step, n in zip(strides, steps, data.shape, strict=True) if n > 1)
-    unit_strides = strides if scaled else [stride // step for stride, step in zip(strides, steps, strict=True)]
-    origin = data.ctypes.data
-    if not scaled:
-        origin -= item * sum(c * s for c, s in zip(domain.lo, unit_strides, strict=True))
-    unit = next((axis for axis, s in enumerate(unit_strides) if s == 1 and data.shape[axis] != 1), -1)
-    if unit == -1:
-        unit = next((axis for axis in range(data.ndim - 1, -1, -1) if unit_strides[axis] == 1), -1)
-    spec = intern(ArraySpec(name, data.ndim, unit, scaled, not data.flags.writeable))
-    words = (origin, *unit_strides, *domain.lo, *domain.hi, *steps)
-    return spec, struct.pack(f"{len(words)}q", *words)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gondwana.arrays.exchange import Exchange
 from gondwana.arrays.ghost_cells import GhostCells
+from gondwana.cuda.device import Mark, opened
 from gondwana.memory.futures import Future
 from gondwana.memory.signals import Signal
 
@@ -20,20 +21,21 @@ class CopiedExchange(Exchange):
         self._ready = Signal(cells.team)
         self._arrived = Signal(cells.team)
         self._sent: list[Future[None]] = []
-        self._done = False
+        self._kernels: list[Mark] = []
+        self._told = self._done = False
 
     def _begin(self) -> None:
-        self._sent, self._done = [], False
-        for rank in self._neighbours:
-            self._ready.add(rank)
+        self._sent, self._told, self._done = [], False, False
+        self._kernels = [one.mark(one.compute) for one in opened()]
         self._advance()
 
     def _soon(self) -> bool:
         return self._advance()
 
     def _advance(self) -> bool:
+        self._told = self._told or self._tell_ready()
         # Who sends also receives, so no neighbour is a round ahead before all signals of this one are consumed.
-        if not self._done and (self._sent or self._may_write()):
+        if self._told and not self._done and (self._sent or self._may_write()):
             self._sent = self._sent or [
                 move.target.copy_from_async(move.source, notify=self._arrived).remote for move in self._moves
             ]
@@ -41,6 +43,15 @@ class CopiedExchange(Exchange):
             told = all(future.done() for future in self._sent)
             self._done = told and self._consume(self._arrived, self._arrivals)
         return self._done
+
+    def _tell_ready(self) -> bool:
+        """Let the neighbours write if no kernel reads the ghosts any more."""
+        if not all(mark.reached() for mark in self._kernels):
+            return False
+        self._kernels = []
+        for rank in self._neighbours:
+            self._ready.add(rank)
+        return True
 
     def _may_write(self) -> bool:
         """Whether the ghosts of all neighbours may be overwritten."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from gondwana.arrays.ghost_cells import GhostCells
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.errors import UsageError
-from gondwana.world import progress
+from gondwana.world import PersistentRequest, progress
 
 
 class Exchange(ABC):
@@ -79,6 +79,13 @@ _under_way: list[Exchange] = []
 """What this rank has started and not finished: all of it goes on while this rank waits for any."""
 
 
+def free_requests(requests: list[PersistentRequest]) -> None:
+    """Give the requests of an exchange back, but not those that MPI still works on. Local."""
+    for request in requests:
+        if request.test():
+            request.free()
+
+
 def _plan(arrays: tuple[GlobalArray, ...], corners: bool) -> Exchange:
     """Make an exchange. Collective over the team of the arrays."""
     cells = GhostCells(arrays, corners)
@@ -86,6 +93,10 @@ def _plan(arrays: tuple[GlobalArray, ...], corners: bool) -> Exchange:
         from gondwana.arrays.host_exchange import HostExchange
 
         return HostExchange(cells)
+    from gondwana.arrays.device_exchange import DeviceExchange, can_exchange
+
+    if can_exchange(arrays):
+        return DeviceExchange(cells)
     from gondwana.arrays.copied_exchange import CopiedExchange
 
     return CopiedExchange(cells)
@@ -104,7 +115,9 @@ def exchange(*arrays: GlobalArray, corners: bool = False) -> Exchange:
     The first call for these arrays makes a plan (blocking); later calls cost microseconds. Between the call and
     `wait()` of what it returns, this rank may read and write everything but the ghosts and may not change its own
     cells; `.inner` is what can be computed meanwhile. After `wait()` the ghosts are there and the cells may change.
-    Neighbours may need this rank's `wait()` to finish theirs: call it before anything else that waits for them.
+    Neighbours may need this rank's `wait()` to finish theirs: call it before anything else that waits for them. On GPUs
+    that holds for the kernels launched before, between and after: the device keeps the order, `exchange` and `wait` do
+    not wait for it.
 
     Several arrays in one call share handshakes and messages. Ghosts outside of a domain that is not periodic keep what
     they have.

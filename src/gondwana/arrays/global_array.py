@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from gondwana.arrays.array import Array, MemoryOrder
+from gondwana.arrays.block_memory import BlockMemory
+from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.layout import Layout
-from gondwana.arrays.reference import array_at
+from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
+from gondwana.arrays.strided import moved
 from gondwana.domains import IndexSet, RectDomain
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import Described
@@ -49,7 +52,7 @@ class GlobalArray:
         self.dtype = dtype
         self.team = team
         self.kind = kind
-        self._segment = Segment(team, layout.held(team.rank).size * dtype.itemsize, kind)
+        self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
         self._blocks: dict[int, Array | RemoteArray] = {}
         self.exchanges: dict[tuple[int | bool, ...], Exchange] = {}
 
@@ -83,10 +86,15 @@ class GlobalArray:
         """Number of axes."""
         return self.layout.domain.ndim
 
+    @functools.cached_property
+    def kinds(self) -> tuple[MemoryKind, ...]:
+        """Where the block of each rank lies."""
+        return tuple(map(self._segment.kind_of, range(self.team.size)))
+
     @property
     def in_host_memory(self) -> bool:
         """Whether the blocks of all ranks lie in host memory."""
-        return all(self._segment.kind_of(rank).host for rank in range(self.team.size))
+        return all(kind.host for kind in self.kinds)
 
     @functools.cached_property
     def owned(self) -> RectDomain:
@@ -108,14 +116,14 @@ class GlobalArray:
         return self.layout.owned(rank)
 
     @functools.cached_property
-    def local(self) -> Array:
-        """This rank's cells with the ghosts around them, in host memory.
+    def local(self) -> Array | DeviceArray:
+        """This rank's cells with the ghosts around them: an `Array` in host memory, a `DeviceArray` on a GPU.
 
         Raises:
             UsageError: they are in other memory.
         """
         block = self.block(self.team.rank)
-        if not isinstance(block, Array):
+        if not isinstance(block, Array | DeviceArray):
             raise UsageError(
                 f"the processor cannot reach cells in {self.kind.name} memory: move them by "
                 "block(rank).copy_from(array) and block(rank).copy()"
@@ -125,8 +133,9 @@ class GlobalArray:
     def block(self, rank: int) -> Array | RemoteArray:
         """Return the cells and ghosts of any rank, readable and writable one-sidedly. Local, no copy.
 
-        An `Array` if loads and stores of this rank reach them (host memory of this node), else a `RemoteArray`. The
-        order of accesses by several ranks is the caller's: `exchange`, signals or `team.barrier()`.
+        An `Array` if loads and stores of this rank reach them (host memory of this node), a `DeviceArray` if they are
+        this rank's on a GPU, else a `RemoteArray`. The order of accesses by several ranks is the caller's: `exchange`,
+        signals or `team.barrier()`; `gw.synchronize()` before them, where kernels on GPUs have written.
 
         Args:
             rank: of the team.
@@ -141,8 +150,11 @@ class GlobalArray:
             True
         """
         if rank not in self._blocks:
-            pointer = self._segment.pointer(rank, self.dtype)
-            self._blocks[rank] = array_at(pointer, self.layout.held(rank), order=self.order)
+            segment = self._segment
+            first = segment.pointer(rank, self.dtype)  # there is such a rank
+            memory = _memory(self.layout, rank, self.dtype, segment.kind_of(rank))
+            pointer = moved(first, memory.offset)
+            self._blocks[rank] = ArrayReference(pointer, self.layout.held(rank), memory.strides).array()
         return self._blocks[rank]
 
     def fill(self, value: Any) -> None:
@@ -202,7 +214,7 @@ class GlobalArray:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a GlobalArray cannot be pickled: send to_numpy(), or the Array of one block")
 
-    def __gondwana_array__(self) -> Array:
+    def __gondwana_array__(self) -> Array | DeviceArray:
         """The array that a kernel sees: the local block."""
         return self.local
 
@@ -215,3 +227,9 @@ class GlobalArray:
             f"GlobalArray({self.dtype}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
             f"periodic={self.periodic}, order={self.order!r}, kind={self.kind!r}, {self.team.name})"
         )
+
+
+def _memory(layout: Layout, rank: int, dtype: np.dtype[Any], kind: MemoryKind) -> BlockMemory:
+    """How the block of a rank lies in memory of a kind."""
+    lay = BlockMemory.without_gaps if kind.host else BlockMemory.on_lines
+    return lay(layout, rank, dtype.itemsize)

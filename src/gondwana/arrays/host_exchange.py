@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from gondwana.arrays.array import Array
 from gondwana.arrays.base import DomainArray
-from gondwana.arrays.exchange import Exchange
+from gondwana.arrays.exchange import Exchange, free_requests
 from gondwana.arrays.ghost_cells import GhostCells, Move
 from gondwana.jit.native import Native
 from gondwana.memory.copy.rows import Row, alike_together, copy_row, execute, program
@@ -64,7 +64,7 @@ class HostExchange(Exchange):
         # From here on the memory is needed, not the arrays: they may go, and this with them, without a cycle.
         self._memory = [array.block(rank) for array in cells.arrays for rank in (team.rank, *near)]
         self._requests = [request for message in self._messages for request in message.requests]
-        weakref.finalize(self, _give_back, self._requests).atexit = False
+        weakref.finalize(self, free_requests, self._requests).atexit = False
 
     def _begin(self) -> None:
         for message in self._messages:
@@ -135,10 +135,3 @@ def _memory(array: DomainArray) -> np.ndarray[Any, Any]:
     """The elements of an array in the memory of this node."""
     assert isinstance(array, Array)
     return array.numpy()
-
-
-def _give_back(requests: list[PersistentRequest]) -> None:
-    """Free requests, but not those that MPI still works on."""
-    for request in requests:
-        if request.test():
-            request.free()

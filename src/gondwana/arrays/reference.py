@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from gondwana.arrays.array import Array, MemoryOrder, in_segment
 from gondwana.arrays.base import DomainArray
+from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.remote import RemoteArray
 from gondwana.arrays.strided import Strided, contiguous
 from gondwana.domains import PointLike, RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.copy.places import strided
+from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.world import Team, world
 
@@ -41,14 +43,20 @@ class ArrayReference:
     strides: tuple[int, ...]
 
     def array(self) -> Array | RemoteArray:
-        """Return the array: an `Array` if loads and stores of this rank reach it, else a `RemoteArray`. Local, no copy.
+        """Return the array. Local, no copy.
+
+        Returns:
+            An `Array` if loads and stores of this rank reach it, a `DeviceArray` if it lies on a GPU of this rank, else
+            a `RemoteArray`.
 
         Raises:
             UsageError: an element is not inside the segment, or there is not one stride for each axis.
         """
         place = strided(self.pointer, self.domain.shape, self.strides)
         if place.memory is None:
-            return RemoteArray(Strided(self.pointer, place.shape, place.strides), self.domain)
+            on_gpu = isinstance(self.pointer.kind, CudaKind) and place.is_own
+            reach = DeviceArray if on_gpu else RemoteArray
+            return reach(Strided(self.pointer, place.shape, place.strides), self.domain)
         return in_segment(self.pointer, place.memory, self.domain)
 
 
@@ -61,7 +69,8 @@ def array_at(pointer: GlobalPtr, domain: RectDomain | PointLike, *, order: Memor
         order: "C" (last axis contiguous) or "F" (first axis contiguous).
 
     Returns:
-        An `Array` if loads and stores of this rank reach it, else a `RemoteArray`.
+        An `Array` if loads and stores of this rank reach it, a `DeviceArray` if it lies on a GPU of this rank, else a
+        `RemoteArray`.
 
     Raises:
         UsageError: that rank's part of the segment is too small.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, final
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -11,13 +11,13 @@ from gondwana.arrays.base import DomainArray, Position
 from gondwana.arrays.strided import Strided
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
+from gondwana.memory.copy.places import Place
 from gondwana.memory.copy.verbs import copy, get, put
 from gondwana.memory.pointer import GlobalPtr
 
 
-@final
 class RemoteArray(DomainArray):
-    """Data on a RectDomain of another node, or in the memory of a device. Local.
+    """Data on a RectDomain of another node, or in the memory of a device of another rank. Local.
 
     It has the domain, the views and the copies of an `Array`, but no load or store of this rank reaches its elements:
     they move one-sidedly, without any action of the rank that holds them. `copy_from`, `copy`, `fill`, assignments and
@@ -38,13 +38,17 @@ class RemoteArray(DomainArray):
     def __init__(self, data: Strided, domain: RectDomain) -> None:
         self._lie_on(data, domain)
 
-    def _like(self, data: Any, domain: RectDomain) -> RemoteArray:
-        return RemoteArray(data, domain)
+    def _like(self, data: Any, domain: RectDomain) -> Self:
+        return type(self)(data, domain)
 
     @property
     def pointer(self) -> GlobalPtr:
         """Where the first element lies: rank, kind of memory, offset."""
         return self._data.pointer
+
+    def __gondwana_place__(self) -> Place:
+        """Where the elements are, for `gw.copy`."""
+        return Place(self._data.pointer, None, self.dtype, self.shape, self.strides)
 
     def copy(self) -> Array:
         """Return an array of its own with the same elements and memory order, in private memory. Blocks: a get."""
@@ -68,9 +72,9 @@ class RemoteArray(DomainArray):
         copy(np.full(self.shape, value, self.dtype), self).wait()
 
     def _may_overlap(self, other: DomainArray) -> bool:
-        if isinstance(other, Array):
+        if not isinstance(other, RemoteArray):
             return False
-        mine, theirs = self.pointer, other.pointer
+        mine, theirs = self._data.pointer, other._data.pointer
         return mine.segment is theirs.segment and mine.rank == theirs.rank
 
     def _element(self, position: Position) -> Any:
@@ -86,16 +90,16 @@ class RemoteArray(DomainArray):
     def __array__(self, *_: Any, **__: Any) -> NoReturn:
         raise UsageError(self._out_of_reach("NumPy"))
 
-    def __gondwana_array__(self) -> NoReturn:
+    def __gondwana_array__(self) -> Any:
         """A kernel needs an array that the processor reaches."""
         raise UsageError(self._out_of_reach("a kernel"))
 
-    def __gondwana_argument__(self) -> NoReturn:
+    def __gondwana_argument__(self) -> Any:
         """Compiled code needs an array that the processor reaches."""
         raise UsageError(self._out_of_reach("compiled code"))
 
     def _out_of_reach(self, who: str) -> str:
-        kind = self.pointer.kind
+        kind = self._data.pointer.kind
         place = "on another node" if kind.host else f"in {kind.name} memory"
         return (
             f"{who} cannot take {self!r}: its elements are {place}; fetch them by copy(), work on that Array, and send "
@@ -106,4 +110,5 @@ class RemoteArray(DomainArray):
         raise TypeError(f"{self!r} cannot be pickled: send its reference(), or its elements by copy()")
 
     def __repr__(self) -> str:
-        return f"RemoteArray({self.dtype}, {self._domain!r}, rank {self.pointer.rank}, {self.pointer.kind.name})"
+        pointer = self._data.pointer
+        return f"RemoteArray({self.dtype}, {self._domain!r}, rank {pointer.rank}, {pointer.kind.name})"

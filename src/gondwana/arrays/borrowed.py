@@ -1,0 +1,78 @@
+"""Device memory of another library, as a segment of which this rank alone knows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gondwana.arrays.strided import Strided
+from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.segment import Segment
+from gondwana.world import world
+
+_keys = itertools.count(-1, -1)  # those of segments that ranks make together are positive
+
+
+class Borrowed(Segment):
+    """Device memory that another library has allocated. Local to make.
+
+    Copies of this rank reach it as they reach segments; names of its elements mean nothing to other ranks.
+
+    Args:
+        address: where it starts.
+        nbytes: of it.
+        device: number of the device where it lies.
+        readonly: whether it must not be written.
+        owner: what keeps it from being given back.
+    """
+
+    def __init__(self, address: int, nbytes: int, device: int, *, readonly: bool, owner: object) -> None:
+        self.team = world
+        self.nbytes = nbytes
+        self.kind = self._own_kind = CudaKind(device)
+        self.address = address
+        self.readonly = readonly
+        self.key = next(_keys)
+        self.window = None
+        self.elements = {}
+        self._owner = owner
+        self._published = {}
+
+    def kind_of(self, rank: int) -> CudaKind:
+        """Return the kind of memory; there is only this rank's. Local."""
+        return self._own_kind
+
+    def nbytes_of(self, rank: int) -> int:
+        """Return the bytes of it. Local."""
+        return self.nbytes
+
+
+def borrow(
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: np.dtype[Any],
+    device: int,
+    *,
+    readonly: bool,
+    owner: object,
+) -> Strided:
+    """Return elements in device memory of another library. Local, no copy.
+
+    Args:
+        address: of the first element.
+        shape: elements along each axis.
+        strides: bytes from one to the next along each axis, of any sign.
+        dtype: type of an element.
+        device: number of the device where they lie.
+        readonly: whether they must not be written.
+        owner: what keeps the memory from being given back.
+    """
+    reach = [(count - 1) * stride for count, stride in zip(shape, strides, strict=True) if count]
+    low = sum(min(0, step) for step in reach)
+    nbytes = sum(map(abs, reach)) + dtype.itemsize if 0 not in shape else 0
+    memory = Borrowed(address + low, nbytes, device, readonly=readonly, owner=owner)
+    return Strided(memory.pointer(world.rank, dtype, -low if nbytes else 0), tuple(shape), tuple(strides))

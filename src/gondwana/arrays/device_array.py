@@ -1,0 +1,214 @@
+"""`DeviceArray`: data on a domain in the memory of this rank's device, for kernels there."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from gondwana.arrays import device_boxes
+from gondwana.arrays.borrowed import Borrowed
+from gondwana.arrays.descriptor import describe_elements
+from gondwana.arrays.remote import RemoteArray
+from gondwana.arrays.strided import Strided
+from gondwana.cuda.device import Device, device
+from gondwana.domains import RectDomain
+from gondwana.errors import UsageError
+from gondwana.jit.arguments import Described
+from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.pointer import GlobalPtr
+
+_MOST_WORK = 10_000
+"""Steps in which to find out whether two arrays share an element before it is taken for granted."""
+
+
+class DeviceArray(RemoteArray):
+    """Data on a RectDomain in the memory of a GPU of this rank: what kernels there take. Local.
+
+    The domain, the indices and the views are those of an `Array`. `copy()` gives an `Array` with the same elements on
+    the host, `copy_from` takes elements from anywhere; both wait for the kernels launched before, and block until the
+    elements are there. `b[p]` and `b[p] = x` move one element so, which takes as long as to move thousands. `fill` is
+    done on the device, in turn with the kernels, and does not block.
+
+    Other libraries take it without a copy by `__cuda_array_interface__` or DLPack, which order their work after the
+    kernels launched so far; `gw.on_device` goes the other way.
+
+    Made by `GlobalArray.local` and `gw.array_at` where the memory is of kind `gw.cuda()`, and by `gw.on_device`.
+
+    Args:
+        data: where the elements are; its axes are those of the domain.
+        domain: where they are in the array.
+
+    Example:
+        >>> import gondwana as gw                                    # doctest: +SKIP
+        >>> T = gw.zeros((4, 4), kind=gw.cuda())                     # doctest: +SKIP
+        >>> T.local.shrink(1).fill(7.0)                              # doctest: +SKIP
+        >>> T.local.copy()[1, 2]                                     # doctest: +SKIP
+        7.0
+    """
+
+    __slots__ = ("_described",)
+
+    def __init__(self, data: Strided, domain: RectDomain | None = None) -> None:
+        self._lie_on(data, domain)
+        self._described: Described | None = None
+
+    @property
+    def _kind(self) -> CudaKind:
+        kind = self._data.pointer.kind
+        assert isinstance(kind, CudaKind)
+        return kind
+
+    @property
+    def device(self) -> int:
+        """Number of the device, as this process counts."""
+        return self._kind.number
+
+    @property
+    def address(self) -> int:
+        """Where the first element lies on the device."""
+        return self._data.pointer.segment.address + self._data.pointer.offset
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """First address of the elements and the address behind the last one."""
+        first = self.address
+        if not self.size:
+            return first, first
+        reach = [(count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True)]
+        low, high = sum(min(0, step) for step in reach), sum(max(0, step) for step in reach)
+        return first + low, first + high + self.dtype.itemsize
+
+    @property
+    def readonly(self) -> bool:
+        """Whether the elements must not be written: so other libraries may say of their memory."""
+        segment = self._data.pointer.segment
+        return isinstance(segment, Borrowed) and segment.readonly
+
+    @property
+    def pointer(self) -> GlobalPtr:
+        """Where the first element lies: rank, kind of memory, offset.
+
+        Raises:
+            UsageError: in memory of another library.
+        """
+        if isinstance(self._data.pointer.segment, Borrowed):
+            raise UsageError(
+                f"{self!r} lies in memory of another library that other ranks cannot reach: copy it to a block of a "
+                "global array"
+            )
+        return self._data.pointer
+
+    def copy_from(self, other: Any) -> None:
+        """Copy the elements at the points that both arrays have: see `DomainArray.copy_from`. Blocks.
+
+        Elements of another dtype, and those of an array that shares elements with this one, pass through the host.
+        """
+        self._check_writable()
+        super().copy_from(other)
+
+    def fill(self, value: Any) -> None:
+        """Set all elements to one value, after the kernels launched before. Local; does not wait.
+
+        An array as value is spread over the elements as NumPy does it; that blocks.
+        """
+        self._check_writable()
+        if np.ndim(value):
+            super().fill(value)
+        elif self.size:
+            device_boxes.fill(self._open(), self.address, self.shape, self.strides, np.full((), value, self.dtype))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._check_writable()
+        super().__setitem__(index, value)
+
+    def numpy(self) -> NoReturn:
+        """Refuse: the processor does not reach the elements."""
+        raise UsageError(self._out_of_reach("NumPy"))
+
+    def __buffer__(self, flags: int) -> NoReturn:
+        raise UsageError(self._out_of_reach("the buffer protocol"))
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        from gondwana.arrays.interop import cuda_array_interface
+
+        return cuda_array_interface(self)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        from gondwana.arrays.interop import to_dlpack
+
+        return to_dlpack(self, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        from gondwana.arrays.dlpack import CUDA
+
+        return CUDA, self.device
+
+    def __gondwana_array__(self) -> DeviceArray:
+        """The array that a kernel sees: this one."""
+        return self
+
+    def __gondwana_argument__(self) -> Described:
+        """Spec and descriptor for code compiled for the device: see `gondwana.jit.views`."""
+        if self._described is None:
+            self._described = describe_elements(
+                self.dtype, self.address, self.strides, self._domain, readonly=self.readonly, place="cuda"
+            )
+        return self._described
+
+    def _open(self) -> Device:
+        """The device, the current one of this thread."""
+        return device(self.device)
+
+    def _check_writable(self) -> None:
+        if self.readonly:
+            raise UsageError(f"{self!r} is read-only: its library says so; write to a copy")
+
+    def _may_overlap(self, other: Any) -> bool:
+        if not isinstance(other, DeviceArray):
+            return False
+        (first, end), (start, stop) = self.extent, other.extent
+        if first >= stop or start >= end:
+            return False
+        try:
+            return np.shares_memory(_shape_of(self), _shape_of(other), max_work=_MOST_WORK)  # type: ignore[arg-type]  # more than the two special values
+        except np.exceptions.TooHardError:
+            return True
+
+    def _out_of_reach(self, who: str) -> str:
+        return (
+            f"{who} cannot take {self!r}: its elements are in device memory; fetch them by copy(), which gives an "
+            "Array on the host, and send results back by copy_from()"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled: send its reference(), or its elements by copy()")
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.dtype}, {self._domain!r}, {self._kind.name})"
+
+
+class _Untouched:
+    """Names memory to NumPy without a look at it."""
+
+    def __init__(self, array: DeviceArray) -> None:
+        self.__array_interface__ = {
+            "data": (array.address, True),
+            "shape": array.shape,
+            "strides": array.strides,
+            "typestr": array.dtype.str,
+            "version": 3,
+        }
+
+
+def _shape_of(array: DeviceArray) -> np.ndarray[Any, Any]:
+    """An ndarray of the same addresses, to reason about but not to be read."""
+    return np.asarray(_Untouched(array))

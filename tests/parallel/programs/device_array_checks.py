@@ -1,0 +1,313 @@
+"""What arrays on GPUs must do, each check by all ranks against NumPy on one rank. Prints one JSON line per check.
+
+Run with GONDWANA_CUDA=emulated: its streams do everything as late and in any order as they may.
+"""
+
+# ruff: noqa: N803, N806 - fields are called T and U, as in physics
+
+from __future__ import annotations
+
+import gc
+import time
+
+import numpy as np
+from checks import raises, run_checks
+from exchange_checks import STALE, expected, grids, whole_data, window
+
+import gondwana as gw
+from gondwana.arrays.copied_exchange import CopiedExchange
+from gondwana.arrays.device_exchange import DeviceExchange
+from gondwana.errors import UsageError
+from gondwana.memory.copy import paths
+from gondwana.world import world
+
+DTYPES = ("float64", "float32", "int16", "bool", "complex128", "uint8")
+
+
+@gw.foreach
+def shift(p, new, old):
+    new[p] = old[p - gw.X] + 2 * old[p + gw.X] + 3 * old[p - gw.Y] + 5 * old[p + gw.Y]
+
+
+def shifted(whole: np.ndarray) -> np.ndarray:
+    roll = np.roll
+    return roll(whole, 1, 0) + 2 * roll(whole, -1, 0) + 3 * roll(whole, 1, 1) + 5 * roll(whole, -1, 1)
+
+
+def random_array(rng: np.random.Generator, ndim: int | None = None, **options) -> gw.GlobalArray:
+    """An array whose layout is the same on all ranks, by the same random numbers."""
+    ndim = int(rng.integers(1, 4)) if ndim is None else ndim
+    base = rng.integers(-6, 7, ndim)
+    shape = rng.integers(1, (20, 11, 8)[ndim - 1], ndim)
+    choices = grids(world.size, ndim)
+    return gw.zeros(
+        gw.RectDomain(tuple(base), tuple(base + shape)),
+        str(rng.choice(DTYPES)),
+        **{
+            "ghost": rng.integers(0, 4, ndim).tolist(),
+            "periodic": [bool(flag) for flag in rng.integers(0, 2, ndim)],
+            "grid": choices[int(rng.integers(len(choices)))],
+            "order": "CF"[int(rng.integers(2))],
+            "kind": gw.cuda(),
+            **options,
+        },
+    )
+
+
+def cells(T: gw.GlobalArray) -> np.ndarray:
+    """What the block of this rank holds, by a copy."""
+    return T.block(world.rank).copy().numpy()
+
+
+def set_cells(T: gw.GlobalArray, whole: np.ndarray) -> None:
+    T.block(world.rank).restrict(T.owned).copy_from(gw.Array(whole[window(T, T.owned)], T.owned))
+
+
+def on_host(T: gw.GlobalArray) -> gw.GlobalArray:
+    """An array of the same layout in host memory."""
+    return gw.zeros(T.domain, T.dtype, ghost=T.ghost, periodic=T.periodic, grid=T.grid, order=T.order)
+
+
+def check_random_layouts_as_on_the_host():
+    rng = np.random.default_rng(world.size)
+    for key in range(16):
+        T = random_array(rng)
+        H = on_host(T)
+        for corners in (False, True):
+            for number in range(2):
+                whole = whole_data(T, 10 * key + number)
+                for array in (T, H):
+                    array.fill(STALE)
+                    set_cells(array, whole)
+                    array.exchange(corners=corners).wait()
+                H.exchange(corners=corners).wait()
+                assert cells(T).tobytes() == H.local.numpy().tobytes(), (T, corners)
+                before = np.full(H.local.shape, STALE, T.dtype)
+                assert np.array_equal(cells(T), expected(H, whole, before, corners)), (T, corners)
+        plans = list(T.exchanges.values())
+        assert all(isinstance(plan, DeviceExchange) for plan in plans)
+
+
+def check_several_arrays_in_one_call():
+    rng = np.random.default_rng(200 + world.size)
+    for key in range(3):
+        arrays = [random_array(rng) for _ in range(3)]
+        for number in range(3):
+            data = []
+            for place, T in enumerate(arrays):
+                T.fill(STALE)
+                data.append(whole_data(T, 100 * key + 10 * number + place))
+                set_cells(T, data[-1])
+            gw.exchange(*arrays, corners=True).wait()
+            for T, whole in zip(arrays, data, strict=True):
+                stale = np.full(T.local.shape, STALE, T.dtype)
+                assert np.array_equal(cells(T), expected(T, whole, stale, True)), T
+
+
+def check_steps_without_a_wait_of_the_host():
+    delays = np.random.default_rng(1000 * world.rank)
+    for order, dtype in (("C", "int64"), ("F", "float64")):
+        T = gw.zeros((13, 10), dtype, ghost=1, periodic=True, order=order, kind=gw.cuda())
+        new = gw.zeros_like(T)
+        whole = whole_data(T, 7)
+        set_cells(T, whole)
+        for _ in range(12):
+            ghosts = T.exchange()
+            shift(T.inner, new, T)
+            if delays.random() < 0.2:
+                time.sleep(delays.random() * 2e-3)
+            ghosts.wait()
+            shift(T.rim, new, T)
+            T, new = new, T
+            whole = shifted(whole)
+        assert np.array_equal(T.to_numpy(), whole)
+
+
+def check_ghosts_are_not_overwritten_while_they_are_read():
+    T = gw.zeros((12 * world.size, 6), "int64", ghost=1, periodic=True, grid=(world.size, 1), kind=gw.cuda())
+    new = gw.zeros_like(T)
+    whole, total = whole_data(T, 3), np.zeros(T.domain.shape, np.int64)
+
+    @gw.foreach
+    def add(p, total, T):
+        total[p] = total[p] + T[p - gw.X] + T[p + gw.X]
+
+    @gw.foreach
+    def grow(p, T):
+        T[p] = 3 * T[p] + 1
+
+    set_cells(T, whole)
+    for _ in range(10):
+        T.exchange().wait()
+        add(T.owned, new, T)  # reads ghosts, and is still on its way ...
+        grow(T.owned, T)  # ... like this, when the neighbours come with the next ones
+        total += np.roll(whole, 1, 0) + np.roll(whole, -1, 0)
+        whole = 3 * whole + 1
+    assert np.array_equal(new.to_numpy(), total)
+
+
+def check_two_exchanges_under_way():
+    T, U = (gw.zeros((11, 7), dtype, ghost=1, periodic=True, kind=gw.cuda()) for dtype in ("float64", "int16"))
+    for key in range(6):
+        whole_t, whole_u = whole_data(T, key), whole_data(U, 50 + key)
+        set_cells(T, whole_t)
+        set_cells(U, whole_u)
+        under_way = [T.exchange(corners=True), U.exchange(corners=True)]
+        if world.rank % 2:
+            under_way.reverse()
+        for one in under_way:
+            one.wait()
+        assert np.array_equal(cells(T), expected(T, whole_t, cells(T), True))
+        assert np.array_equal(cells(U), expected(U, whole_u, cells(U), True))
+
+
+def check_asking_instead_of_waiting():
+    T = gw.zeros((9, 10), ghost=2, periodic=True, kind=gw.cuda())
+    for key in range(5):
+        whole = whole_data(T, key)
+        set_cells(T, whole)
+        ghosts = T.exchange(corners=True)
+        while not ghosts.test():
+            time.sleep(1e-5)
+        ghosts.wait()
+        assert np.array_equal(cells(T), expected(T, whole, cells(T), True))
+    ghosts = T.exchange()
+    assert "wait()" in raises(RuntimeError, T.exchange)
+    ghosts.wait()
+
+
+def check_mixed_memory():
+    places = [gw.cuda(), gw.host, gw.fake_device]
+    for key in range(3):
+        kind = places[(world.rank + key) % 3]
+        T = gw.zeros((11, 7), ghost=(2, 1), periodic=(True, False), kind=kind)
+        U = gw.zeros_like(T, "int16")
+        V = gw.zeros(T.domain, "float32", ghost=1, periodic=True, kind=places[(world.rank + key + 1) % 3])
+        for number in range(3):
+            data = []
+            for place, array in enumerate((T, U, V)):
+                array.fill(STALE)
+                data.append(whole_data(array, 10 * number + place))
+                set_cells(array, data[-1])
+            plan = gw.exchange(T, U, V, corners=True)
+            plan.wait()
+            assert isinstance(plan, CopiedExchange)
+            for array, whole in zip((T, U, V), data, strict=True):
+                stale = np.full(array.layout.held(world.rank).shape, STALE, array.dtype)
+                H = on_host(array)
+                assert np.array_equal(cells(array), expected(H, whole, stale, True)), array
+
+
+def check_paths_are_counted():
+    T = gw.zeros((6, 4 * world.size), ghost=1, periodic=True, grid=(1, world.size), kind=gw.cuda())
+    near = set(world.node.allgather(world.rank))
+    others = {(world.rank + d) % world.size for d in (-1, 1)} - {world.rank}
+    before = paths.counters()
+    plan = T.exchange()
+    plan.wait()
+    moved = {name: traffic.nbytes - before[name].nbytes for name, traffic in paths.counters().items()}
+    with paths.force("staged"):
+        U = gw.zeros_like(T)
+        set_cells(U, whole_data(U, 1))
+        before = paths.counters()
+        U.exchange().wait()
+        after = paths.counters()
+    face = 6 * 8 * (2 if len(others) == 1 else 1)
+    assert moved["ipc"] == face * len(others & near), moved
+    assert moved["staged"] == face * len(others - near), moved
+    assert moved["driver"] == 2 * 8 * 4 + (0 if others else 2 * 8 * 6), moved
+    assert after["ipc"] == before["ipc"]
+    assert after["staged"].nbytes - before["staged"].nbytes == face * len(others)
+    assert np.array_equal(cells(U), expected(U, whole_data(U, 1), cells(U), False))
+
+
+def check_whole_arrays():
+    rng = np.random.default_rng(300 + world.size)
+    for key in range(4):
+        T = random_array(rng)
+        whole = whole_data(T, key)
+        set_cells(T, whole)
+        assert np.array_equal(T.to_numpy(), whole)
+        U = gw.from_numpy(whole, T.domain, ghost=T.ghost, grid=T.grid, order=T.order, kind=gw.cuda())
+        assert np.array_equal(U.to_numpy(), whole)
+        like = gw.zeros_like(U, "float32")
+        assert (like.kind, like.dtype) == (gw.cuda(), np.float32)
+        assert not cells(like).any()
+    two = gw.full((5, 5), 2, ghost=1, kind=gw.cuda())
+    assert (cells(two) == 2).all()
+
+
+def check_blocks_of_every_rank():
+    T = gw.zeros((3 * world.size, 5), ghost=1, grid=(world.size, 1), kind=gw.cuda())
+    T.fill(float(world.rank))
+    gw.synchronize()
+    world.barrier()
+    for rank in range(world.size):
+        block = T.block(rank)
+        assert type(block) is (gw.DeviceArray if rank == world.rank else gw.RemoteArray)
+        assert (block.copy().numpy() == rank).all()
+    right = (world.rank + 1) % world.size
+    world.barrier()
+    T.block(right)[3 * right, 2] = 50.0
+    T.block(right).restrict(T.owned_of(right)).slice(0, 3 * right + 1).fill(60.0)
+    world.barrier()
+    mine = T.local.restrict(T.owned).copy().numpy()
+    assert mine[0].tolist() == [world.rank, world.rank, 50.0, world.rank, world.rank]
+    assert (mine[1] == 60.0).all()
+    arrays = gw.share(T.local.restrict(T.owned))
+    assert arrays[right].copy().numpy()[0, 2] == 50.0
+    assert type(arrays[world.rank]) is gw.DeviceArray
+    assert gw.rpc(right, lambda name: name.array().copy()[3 * right, 2], T.block(right).reference()).result() == 50.0
+    world.barrier()
+
+
+def check_memory_is_given_back():
+    from gondwana.memory import ipc, reclaim
+
+    def use():
+        T = gw.zeros((6, 6), ghost=1, periodic=True, kind=gw.cuda())
+        U = gw.zeros_like(T)
+        gw.exchange(T, U).wait()
+        T.exchange().wait()
+
+    use()
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(8):
+            use()
+    finally:
+        gc.enable()
+    gw.synchronize()
+    world.barrier()
+    deadline = time.monotonic() + 20
+    while (reclaim.waiting() or ipc.attached()) and time.monotonic() < deadline:
+        gw.progress()
+    assert (reclaim.waiting(), ipc.attached()) == (0, 0)
+    world.barrier()
+
+
+def check_what_is_refused():
+    T = gw.zeros((4, 4 * world.size), kind=gw.cuda())
+    assert "copy()" in raises(UsageError, T.local.numpy)
+    assert "copy()" in raises(UsageError, np.asarray, T.local)
+
+
+def check_other_devices():
+    """The last check: from here on memory of others may be attached by way of the second device."""
+    second = gw.cuda(1)
+    T = gw.zeros((9, 8), ghost=1, periodic=True, kind=second)
+    U = gw.zeros((9, 8), ghost=1, periodic=True, kind=gw.cuda(world.rank % 2))
+    assert T.local.device == 1
+    for number in range(3):
+        whole = whole_data(T, number)
+        for array in (T, U):
+            set_cells(array, whole)
+        for plan in (T.exchange(corners=True), gw.exchange(T, U, corners=True)):
+            plan.wait()
+        for array in (T, U):
+            assert np.array_equal(cells(array), expected(array, whole, cells(array), True))
+
+
+if __name__ == "__main__":
+    run_checks({name: check for name, check in globals().items() if name.startswith("check_")})
