@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gondwana.io.adios import AttributeValue
 from gondwana.io.background import BackgroundWriter
-from gondwana.io.layout import Arrays, block_of, cells_of, shape_of
+from gondwana.io.layout import Arrays, block_of, cells_of, copy_cells, shape_of
 from gondwana.io.staged import ALIGNMENT, Placed, Plan, StagedWriter, Step
 from gondwana.io.staging import SharedFile, window
 from gondwana.world import Team
@@ -102,11 +102,11 @@ class AggregatedSink:
         self._count += 1
         self._together(lambda backend: backend.wait(len(self._buffers) - 1))
         for placed in self._placed[team.rank]:
-            cells = cells_of(arrays[placed.variable])
+            array = arrays[placed.variable]
             if team.rank in self._remote:
-                team.Send(np.ascontiguousarray(cells), 0, _TAG)
+                team.Send(np.ascontiguousarray(cells_of(array)), 0, _TAG)
             else:
-                np.copyto(self._window(index, placed, cells.dtype), cells)
+                copy_cells(array, self._window(index, placed, array.dtype))
         if team.rank == 0:
             for placed in chain.from_iterable(self._placed[rank] for rank in self._remote):
                 team.Recv(self._window(index, placed, arrays[placed.variable].dtype), placed.rank, _TAG)

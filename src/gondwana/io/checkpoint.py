@@ -18,11 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gondwana.errors import UsageError
 from gondwana.io.dataset import Dataset
-from gondwana.io.layout import Arrays, Distributed, block_of, cells_of, shape_of
+from gondwana.io.layout import Arrays, Distributed, block_of, set_cells, shape_of
 from gondwana.io.paths import DatasetError, StrPath, check_output
 from gondwana.io.writer import StepWriter
 from gondwana.world import Team, world
@@ -302,4 +300,4 @@ def _check_fit(data: Dataset, name: str, array: Distributed, convert: bool) -> N
 def _fill(data: Dataset, name: str, array: Distributed, rank: int) -> None:
     block = block_of(array, rank)
     if block.size:
-        np.copyto(cells_of(array), data.read(name, 0, block.start, block.count), casting="unsafe")
+        set_cells(array, data.read(name, 0, block.start, block.count))

@@ -15,9 +15,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.arrays.array import Array
+from gondwana.arrays.device_array import DeviceArray
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
+from gondwana.memory.copy import copy
 
 AXES = "xyz"
 
@@ -29,7 +32,7 @@ class Cells(Protocol):
         """Return the view on a part of the domain."""
 
     def numpy(self) -> npt.NDArray[Any]:
-        """Return the memory as an array with the axes of the domain."""
+        """Return the memory as an array with the axes of the domain; not asked of memory of a GPU."""
 
 
 class Distributed(Protocol):
@@ -101,9 +104,43 @@ def block_of(array: Distributed, rank: int) -> Block:
 
 
 def cells_of(array: Distributed) -> npt.NDArray[Any]:
-    """Return this rank's own cells, without ghosts, with the axes of the variable. Local; a view."""
-    cells = array.local.restrict(array.owned).numpy()
+    """Return this rank's own cells, without ghosts, with the axes of the variable. Local.
+
+    A view of host memory; cells in the memory of a GPU are copied, after the kernels launched so far.
+    """
+    owned = array.local.restrict(array.owned)
+    cells = owned.copy().numpy() if isinstance(owned, DeviceArray) else owned.numpy()
     return cells if array.order == "C" else cells.T
+
+
+def copy_cells(array: Distributed, target: npt.NDArray[Any]) -> None:
+    """Copy this rank's own cells to host memory. Local; blocks. On GPUs after the kernels launched so far.
+
+    Args:
+        array: what they belong to.
+        target: of the same type, with the axes of the variable.
+    """
+    owned = array.local.restrict(array.owned)
+    target = target if array.order == "C" else target.T
+    if isinstance(owned, DeviceArray):
+        copy(owned, target).wait()
+    else:
+        np.copyto(target, owned.numpy())
+
+
+def set_cells(array: Distributed, cells: npt.NDArray[Any]) -> None:
+    """Set this rank's own cells, converted to the type of the array. Local; blocks.
+
+    Args:
+        array: what they belong to.
+        cells: with the axes of the variable.
+    """
+    cells = cells if array.order == "C" else cells.T
+    owned = array.local.restrict(array.owned)
+    if isinstance(owned, DeviceArray):
+        owned.copy_from(Array(cells.astype(array.dtype, copy=False), array.owned))
+    else:
+        np.copyto(owned.numpy(), cells, casting="unsafe")
 
 
 def check_arrays(arrays: Arrays) -> None:
