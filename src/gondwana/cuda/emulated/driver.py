@@ -358,8 +358,8 @@ class EmulatedDriver(Driver):
         found.check(grid, block, shared, arguments)
 
         def run() -> None:
-            rows, random = self._memory.rows(on.device), self._scheduler.random
-            found.kernel.run(Launch(grid, block, shared, arguments, rows, found.module.symbols, random))
+            rows, numbers = self._memory.rows(on.device), self._scheduler.numbers
+            found.kernel.run(Launch(grid, block, shared, arguments, rows, found.module.symbols, numbers))
 
         self._scheduler.put(on, Operation(run))
 

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from gondwana.cuda.driver import CudaError
 
 _MOST_LOOKS = 4
@@ -126,10 +128,17 @@ class Capture:
 
 
 class Scheduler:
-    """Lets operations happen."""
+    """Lets operations happen.
+
+    Attributes:
+        random: decides which operation comes next.
+        numbers: of what operations themselves leave open.
+        errors: what went wrong on a device; it is of no use any more.
+    """
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed)
+        self.numbers = np.random.default_rng(self.random.getrandbits(64))
         self.errors: dict[int, CudaError] = {}
         self._busy: list[Stream] = []
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gondwana.cuda.emulated.ptx import layout
 from gondwana.cuda.emulated.ptx.inline import Kernel
-from gondwana.cuda.emulated.ptx.parse import bits_of
+from gondwana.cuda.emulated.ptx.operands import bits_of
 from gondwana.cuda.emulated.ptx.specials import read_special
 from gondwana.cuda.emulated.ptx.syntax import (
     Address,
@@ -20,7 +20,7 @@ from gondwana.cuda.emulated.ptx.syntax import (
     Special,
     Symbol,
     Variable,
-)  # fmt: skip
+)
 from gondwana.cuda.emulated.ptx.writer import Writer, bits, integer, native
 
 

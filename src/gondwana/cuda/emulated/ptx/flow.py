@@ -18,7 +18,7 @@ from gondwana.cuda.emulated.ptx.syntax import (
     Register,
     Symbol,
     Vector,
-)  # fmt: skip
+)
 
 WAITING = {"bar", "barrier", "shfl", "vote", "match", "redux"}
 """Instructions at which threads wait for others."""

@@ -20,7 +20,7 @@ from gondwana.cuda.emulated.ptx.syntax import (
     Symbol,
     Variable,
     Vector,
-)  # fmt: skip
+)
 
 Item = Instruction | Label
 

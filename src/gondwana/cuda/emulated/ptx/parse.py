@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import math
-import struct
 
-from gondwana.cuda.emulated.ptx.lex import Token, tokens
+from gondwana.cuda.emulated.ptx.operands import OperandReader, bits_of
 from gondwana.cuda.emulated.ptx.syntax import (
     TYPES,
-    Address,
     Function,
     Immediate,
     Instruction,
-    InvalidPtxError,
     Label,
     Module,
-    Names,
-    Negated,
-    Operand,
-    Pair,
     Register,
-    Special,
-    Symbol,
     Variable,
-    Vector,
     size_of,
-)  # fmt: skip
+)
 
 _LINKING = {".visible", ".extern", ".weak", ".common"}
 _SPACES = {".global": "global", ".const": "const", ".shared": "shared", ".local": "local", ".param": "param"}
+_WHOLE_LINES = {".version", ".address_size", ".target", ".file", ".loc"}
+_ENDS = {".section": "}", ".pragma": ";", ".alias": ";"}
 _LIMITS = {".maxntid", ".reqntid"}
 
 
@@ -41,46 +33,12 @@ def parse(text: str) -> Module:
     return _Parser(text).module()
 
 
-class _Parser:
-    """Reads from left to right. `scopes` are the registers declared in the open braces, inner ones last."""
+class _Parser(OperandReader):
+    """Reads functions and variables; `count` tells scopes apart."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = tokens(text)
-        self.at = 0
-        self.scopes: list[dict[str, Register]] = []
+        super().__init__(text)
         self.count = 0
-
-    # Words
-
-    @property
-    def now(self) -> Token:
-        return self.tokens[self.at]
-
-    def next(self) -> Token:
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def accept(self, *texts: str) -> str:
-        return self.next().text if self.now.text in texts and self.now.kind != "string" else ""
-
-    def expect(self, text: str) -> None:
-        if not self.accept(text):
-            raise self.wrong(f"{text!r} expected, found {self.now.text!r}")
-
-    def wrong(self, reason: str) -> InvalidPtxError:
-        return InvalidPtxError(reason, self.now.line)
-
-    def name(self) -> str:
-        if self.now.kind != "word":
-            raise self.wrong(f"a name expected, found {self.now.text!r}")
-        return self.next().text
-
-    def integer(self) -> int:
-        sign = -1 if self.accept("-") else 1
-        if self.now.kind != "int":
-            raise self.wrong(f"a number expected, found {self.now.text!r}")
-        return sign * _integer(self.next().text)
 
     # Outside of functions
 
@@ -102,18 +60,16 @@ class _Parser:
 
     def directive(self) -> None:
         """Skip what does not change what a program does."""
-        word, line = self.name(), self.now.line
-        if word in (".version", ".address_size", ".target", ".file", ".loc"):
+        word, line = self.now.text, self.now.line
+        if word not in _WHOLE_LINES and word not in _ENDS:
+            raise self.wrong(f"unknown directive {word}")
+        self.next()
+        if word in _WHOLE_LINES:
             while self.now.line == line and self.now.kind != "end":
                 self.next()
-        elif word == ".section":
-            while self.next().text != "}":
-                pass
-        elif word in (".pragma", ".alias"):
-            while self.next().text != ";":
-                pass
         else:
-            raise self.wrong(f"unknown directive {word}")
+            while self.next().text != _ENDS[word]:
+                pass
 
     def function(self, module: Module) -> None:
         entry = self.next().text == ".entry"
@@ -256,88 +212,3 @@ class _Parser:
                 self.expect(",")
         text = " ".join(self.text[first.start : self.tokens[self.at - 1].start].split())
         return Instruction(opcode, tuple(modifiers), tuple(operands), guard, first.line, text)
-
-    def guard(self) -> Register | Negated:
-        negated = self.accept("!")
-        register = self.register(self.name())
-        return Negated(register) if negated else register
-
-    def register(self, name: str) -> Register:
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        raise self.wrong(f"{name} is no register")
-
-    def operand(self) -> Operand:
-        if self.accept("{"):
-            return Vector(self.operands("}"))
-        if self.accept("("):
-            return Names(self.operands(")"))
-        if self.accept("["):
-            inside = self.sum()
-            self.expect("]")
-            return inside
-        if self.accept("!"):
-            return Negated(self.register(self.name()))
-        found: Operand = self.constant()
-        if self.accept("|"):
-            return Pair(found, self.constant())
-        if self.now.text == "+" and isinstance(found, Symbol):
-            self.next()
-            return Address(found, self.integer())
-        return found
-
-    def operands(self, end: str) -> tuple[Operand, ...]:
-        found = []
-        while not self.accept(end):
-            found.append(self.operand())
-            self.accept(",")
-        return tuple(found)
-
-    def sum(self) -> Address:
-        base = self.constant()
-        if isinstance(base, Immediate):
-            return Address(None, base.value)
-        if not isinstance(base, Register | Symbol):
-            raise self.wrong("no address")
-        if self.accept("+"):
-            return Address(base, self.integer())
-        return Address(base, self.integer() if self.now.text == "-" else 0)
-
-    def constant(self) -> Register | Special | Immediate | Symbol:
-        """A number or a name."""
-        if self.now.kind == "word":
-            return self.named(self.next().text)
-        negative = bool(self.accept("-"))
-        kind, text = self.now.kind, self.now.text
-        if kind == "int":
-            return Immediate(-_integer(self.next().text) if negative else _integer(self.next().text), "int")
-        if kind != "float":
-            raise self.wrong(f"an operand expected, found {text!r}")
-        self.next()
-        if text[:2] in ("0f", "0F"):
-            return Immediate(int(text[2:], 16) ^ (negative << 31), "f32")
-        bits = int(text[2:], 16) if text[:2] in ("0d", "0D") else struct.unpack("<Q", struct.pack("<d", float(text)))[0]
-        return Immediate(bits ^ (negative << 63), "f64")
-
-    def named(self, name: str) -> Register | Special | Immediate | Symbol:
-        if name == "WARP_SZ":
-            return Immediate(32, "int")
-        for scope in reversed(self.scopes):
-            if name in scope:
-                return scope[name]
-        return Special(name) if name[0] == "%" or name == "_" else Symbol(name)
-
-
-def _integer(text: str) -> int:
-    return int(text.rstrip("U"), 16) if text[:2] in ("0x", "0X") else int(text.rstrip("U"))
-
-
-def bits_of(constant: Immediate, width: int) -> int:
-    """Return the bits of a constant in a register of so many bits."""
-    value, kind = constant
-    if kind == "f32" and width == 64:
-        value = struct.unpack("<Q", struct.pack("<d", struct.unpack("<f", struct.pack("<I", value))[0]))[0]
-    elif kind == "f64" and width == 32:
-        value = struct.unpack("<I", struct.pack("<f", struct.unpack("<d", struct.pack("<Q", value))[0]))[0]
-    return value & ((1 << width) - 1)

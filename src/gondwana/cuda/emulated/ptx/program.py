@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +40,7 @@ class Launch:
     arguments: bytes
     rows: Words
     symbols: Mapping[str, int]
-    order: random.Random
+    order: np.random.Generator
 
 
 class Kernel:
@@ -153,10 +152,9 @@ def _buffer(nbytes: int) -> NDArray[np.uint8]:
 
 def _order(launch: Launch) -> tuple[Words, Words]:
     """Orders that no program may rely on: of blocks anyhow, of threads by warps."""
-    random_numbers = np.random.default_rng(launch.order.getrandbits(64))
-    blocks = random_numbers.permutation(launch.grid[0] * launch.grid[1] * launch.grid[2])
+    blocks = launch.order.permutation(launch.grid[0] * launch.grid[1] * launch.grid[2])
     count = launch.block[0] * launch.block[1] * launch.block[2]
-    warps = random_numbers.permutation(-(-count // 32))
+    warps = launch.order.permutation(-(-count // 32))
     threads = (32 * warps[:, None] + np.arange(32)).ravel()
     return blocks.astype(np.int64), threads[threads < count].astype(np.int64)
 
