@@ -1,11 +1,11 @@
-"""`gondwana bench kinds` on the fake device: every direction is measured, its bytes are right, its path is named."""
+"""`gondwana bench kinds` on devices that are none: every direction is measured, bytes are right, paths are named."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,20 +13,24 @@ import pytest
 from gondwana.bench import kinds, memspeed
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
+from support import jobs
 
 HAS_RANKS = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py")
 OPTIONS = "--kind fake_device --sizes 8,4096 --windows 1,3 --volume 65536 --repeat 1 --batch 0.0001"
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    file = tmp_path_factory.mktemp("kinds") / "kinds.json"
-    command = [sys.executable, "-m", "gondwana.cli.main", "bench", "kinds", "--json", str(file), *OPTIONS.split()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    assert "staged/ours" in done.stdout
+def run(file: Path, options: str, **variables: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "gondwana.cli.main", "bench", "kinds", "--json", str(file), *options.split()]
+    outcome = jobs.run_command(command, variables=variables, timeout=240)
+    assert outcome.status == 0, str(outcome)
+    assert "staged/ours" in outcome.stdout
     found: dict[str, Any] = json.loads(file.read_text())
     return found
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return run(tmp_path_factory.mktemp("kinds") / "kinds.json", OPTIONS)
 
 
 @HAS_RANKS
@@ -68,6 +72,23 @@ def test_every_memory_is_measured_against_every_other(report: dict[str, Any]) ->
         assert row["verified"]
         assert row["latency_us"] == pytest.approx(row["seconds"]["element"]["median"] * 1e6)
         assert row["whole_gb_per_s"] == pytest.approx(65536e-9 / row["seconds"]["whole"]["median"])
+
+
+@HAS_RANKS
+@pytest.mark.parallel
+def test_memory_of_a_gpu_is_compared_with_its_driver(tmp_path: Path) -> None:
+    options = "--sizes 4096 --windows 1 --volume 65536 --repeat 1 --batch 0.0001"
+    found = run(tmp_path / "kinds.json", options, GONDWANA_CUDA="emulated")
+    assert found["device"]["name"] == "emulated GPU"
+    for row in found["panels"]["transfers"]:
+        ends = row["source"], row["target"]
+        if "remote device" in ends:
+            assert row["path"] == "ipc"
+            assert row["staged_ratio"] > 0
+        assert (row["driver_ratio"] is None) == (not any("device" in end for end in ends))
+    for row in found["panels"]["memories"]:
+        assert row["verified"]
+        assert (row["driver_gb_per_s"] is None) == ("device" not in row["source"] + row["target"])
 
 
 def test_bandwidth_leaves_the_start_of_a_copy_out() -> None:

@@ -76,7 +76,6 @@ def test_both_kernels_do_the_step(dtype: str, noise: bool) -> None:
     assert sweeps.facts("march").threads >= 512
     for place in places:
         here.driver.free(place)
-    sweeps.close()
 
 
 @pytest.mark.parametrize("noise", [0, 1])

@@ -12,16 +12,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gondwana as gw
 from gondwana.bench import memspeed
+from gondwana.bench.devices import describe
 from gondwana.bench.measure import Variant, interleave
 from gondwana.bench.memories import DEVICE, HOST, Memories, Memory
 from gondwana.bench.panels import Panels
 from gondwana.bench.report import Row, relative
 from gondwana.bench.statistics import summarize
-from gondwana.cuda.device import Device
 from gondwana.cuda.driver import driver
 from gondwana.errors import UsageError
 from gondwana.jit import machine
@@ -178,13 +178,6 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, repeat: int, 
     }
 
 
-def about(one: Device | None) -> dict[str, Any]:
-    """Describe a device for a report. Local."""
-    if one is None:
-        return {"name": "fake device"}
-    return {**one.facts._asdict(), "driver": one.driver.name, "driver_version": ".".join(map(str, one.driver.version))}
-
-
 def main(argv: Sequence[str]) -> int:
     """Measure all panels, print the tables and write the report. Collective over all ranks.
 
@@ -199,7 +192,8 @@ def main(argv: Sequence[str]) -> int:
     repeat, batch = options["repeat"], options["batch_seconds"]
     sizes, windows = options["sizes"], options["windows"]
     panels = Panels("kinds", None if file is None else Path(file), command=options["command"])
-    panels.device = about(Memories.device_of(kind))
+    device = Memories.device_of(kind)
+    panels.device = {"name": "fake device"} if device is None else describe(device)
     transfers = measure(world, kind, sizes, windows, repeat=repeat, batch_seconds=batch)
     matrix = memspeed.measure(world, kind, options["volume"], repeat=repeat, batch_seconds=batch)
     few = len(sizes) <= len(QUICK_SIZES)

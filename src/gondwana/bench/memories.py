@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
 import gondwana as gw
 from gondwana.bench.candidates import pattern
 from gondwana.bench.measure import Variant, timed
-from gondwana.cuda.device import Device, device
+from gondwana.cuda.device import Device
 from gondwana.memory.copy import paths
-from gondwana.memory.fake_device import FakeDevice
+from gondwana.memory.cuda_kind import CudaKind
 from gondwana.world import Team
 
 HOST, DEVICE = "host", "device"
@@ -51,7 +51,7 @@ class Memories:
     @staticmethod
     def device_of(kind: gw.MemoryKind) -> Device | None:
         """Return the CUDA device of this rank that a kind means, None if it means a fake one. Local."""
-        return None if isinstance(kind, FakeDevice) else device(cast(Any, kind).number)
+        return kind.device if isinstance(kind, CudaKind) else None
 
     def copies(self, source: Memory, target: Memory, nbytes: int, window: int, path: str | None = None) -> Variant:
         """Start a window of copies and wait for all of them, again and again: what rank 0 does. Local.

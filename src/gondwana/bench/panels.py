@@ -22,6 +22,7 @@ class Panels:
         device: what was measured, for the captions.
         panels: rows of each panel by its name; those of one panel have the same keys.
         notes: what was left out, and why.
+        failures: what could not be measured because of an error.
         complete: whether all was measured.
         command: the command line that repeats it.
         environment: of the machine, at the start.
@@ -32,14 +33,15 @@ class Panels:
     device: dict[str, Any] = field(default_factory=dict)
     panels: dict[str, list[Row]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
     complete: bool = False
     command: list[str] = field(default_factory=lambda: list(sys.argv))
     environment: dict[str, Any] = field(default_factory=environment)
 
     @property
     def verified(self) -> bool:
-        """Whether all rows so far are right."""
-        return all(row["verified"] for rows in self.panels.values() for row in rows)
+        """Whether nothing failed so far, and all rows are right."""
+        return not self.failures and all(row["verified"] for rows in self.panels.values() for row in rows)
 
     def add(
         self,
@@ -75,6 +77,11 @@ class Panels:
         """Say and keep why something was left out. Local."""
         self.notes.append(text)
         print(f"gondwana: {text}", file=sys.stderr, flush=True)
+
+    def fail(self, text: str) -> None:
+        """Say and keep what could not be measured because of an error. Local."""
+        self.failures.append(text)
+        print(f"gondwana: FAILED: {text}", file=sys.stderr, flush=True)
 
     def write(self) -> None:
         """Write the file, if there is one. Local."""

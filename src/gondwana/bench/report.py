@@ -185,7 +185,7 @@ def _cell(row: Row, key: str) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
-        return "yes" if value else "NO"
+        return "yes" if value else "NO" if key in ("verified", "met") else "no"
     if f"{key}_low" in row:
         return f"{value:.2f} ({row[f'{key}_low']:.2f}-{row[f'{key}_high']:.2f})"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -103,3 +103,4 @@ def rma(
 
 
 bench.command()(bench_gpu.kinds)
+bench.command()(bench_gpu.gpu)

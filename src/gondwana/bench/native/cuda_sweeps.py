@@ -64,8 +64,8 @@ class CudaSweeps:
         flags = [f"-DREAL={REALS[dtype]}", f"-DNOISE={int(noise)}"]
         image = device.driver.link(nvrtc.ptx("gray_scott.cu", capability, flags), capability)
         self._device = device
-        self._module = device.driver.load(image)
-        self._entries = {name: device.driver.entry(self._module, name) for name in ("naive", "march")}
+        module = device.driver.load(image)
+        self._entries = {name: device.driver.entry(module, name) for name in ("naive", "march")}
 
     def facts(self, name: str) -> EntryFacts:
         """Return what a kernel takes. Local."""
@@ -99,10 +99,6 @@ class CudaSweeps:
         )
         grid = _blocks(target.cells, (*shape.block[:2], shape.planes))
         self._device.driver.launch(self._entries[name], grid, shape.block, 0, self._device.compute, arguments)
-
-    def close(self) -> None:
-        """Unload the kernels, which must have ended. Local."""
-        self._device.driver.unload(self._module)
 
 
 def possible(shape: Shape, cells: tuple[int, int, int]) -> bool:

@@ -1,0 +1,1 @@
+"""How fast a GPU does Gray-Scott steps, beside CUDA C: a part of `gondwana bench gpu`."""
