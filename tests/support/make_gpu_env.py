@@ -119,6 +119,7 @@ def install(wheels: Path | None) -> None:
     if pip(*source, "--no-deps", f"--editable={ROOT}", wheels=wheels):
         stop(f"{wheels} has not all that an installation needs: make gpu-wheels fills it where there is a network")
     wanted = [*project["dependencies"], *(line for extra in EXTRAS for line in extras[extra]), *tools]
+    wanted += map(str, wheels.glob("nvidia_*.whl"))  # parts of CUDA that somebody put there on purpose
     if pip(*source, "--no-deps", *wanted, wheels=wheels) == 0:
         return
     for requirement in wanted:

@@ -49,7 +49,7 @@ def test_a_command_that_takes_too_long_is_ended_with_its_children(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(run_on_gpu, "GRACE", 1.0)
-    stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(100)"
+    stubborn = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(100)"
     assert run_on_gpu.run([sys.executable, "-c", stubborn], 0.5) == 124
     assert "ended after" in capsys.readouterr().out
     assert run_on_gpu.run([sys.executable, "-c", "raise SystemExit(3)"], 30.0) == 3
