@@ -286,3 +286,22 @@ def test_registers_survive_waiting() -> None:
     """.replace("WORD", hex(words[0]))
     wanted = (0x1234 + words[0] + 3 + (np.arange(64) >= 10)) % 2**32
     np.testing.assert_array_equal(run(code, np.zeros(64)), wanted.astype(np.uint32))
+
+
+def test_a_warp_hands_over_through_shared_memory() -> None:
+    code = """
+        shl.b32 %r0, %t, 2; mov.u32 %r1, tile; add.u32 %r2, %r1, %r0; st.shared.u32 [%r2], %x; bar.warp.sync -1;
+        xor.b32 %r3, %r0, 28; add.u32 %r3, %r3, %r1; ld.shared.u32 %y, [%r3];
+    """
+    values = np.arange(64)
+    np.testing.assert_array_equal(run(code, values, ".shared .align 4 .b8 tile[256];\n"), values[values ^ 7])
+
+
+def test_advice_does_nothing() -> None:
+    code = """
+        membar.gl; fence.acq_rel.gpu; prefetch.global.L2 [%in]; nanosleep.u32 10; mov.u64 %w, %clock64;
+        mov.u64 %q1, %clock64;
+        setp.ge.u64 %p, %q1, %w; activemask.b32 %r0; mov.u32 %r1, %lanemask_eq; and.b32 %r0, %r0, %r1;
+        setp.ne.and.u32 %p, %r0, 0, %p; selp.u32 %y, 1, 0, %p;
+    """
+    np.testing.assert_array_equal(run(code, np.arange(64)), [1] * 64)

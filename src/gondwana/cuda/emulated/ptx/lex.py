@@ -38,9 +38,10 @@ def tokens(text: str) -> list[Token]:
             if text[at] == "\0":
                 break
             raise InvalidPtxError(f"unexpected {text[at]!r}", line)
-        if match.lastgroup != "skip":
+        if match.lastgroup == "skip":
+            line += text.count("\n", at, match.end())
+        else:
             found.append(Token(match.lastgroup or "", match.group(), at, line))
-        line += text.count("\n", at, match.end())
         at = match.end()
     return [*found, *[Token("end", "", at, line)] * 2]
 
