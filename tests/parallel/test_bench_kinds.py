@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gondwana.bench import kinds, memspeed
+from gondwana.bench.memories import Memory
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 from support import jobs
@@ -89,6 +90,17 @@ def test_memory_of_a_gpu_is_compared_with_its_driver(tmp_path: Path) -> None:
     for row in found["panels"]["memories"]:
         assert row["verified"]
         assert (row["driver_gb_per_s"] is None) == ("device" not in row["source"] + row["target"])
+
+
+def test_the_goal_is_for_large_copies_between_devices() -> None:
+    here, there, host = Memory(0, "device"), Memory(1, "device"), Memory(1, "host")
+    put = kinds.Pair("put", here, there)
+    assert kinds.judge(put, 2**20, 0.8) == (">= 0.8 of driver", True)
+    assert kinds.judge(put, 2**22, 0.7) == (">= 0.8 of driver", False)
+    nothing = None, None
+    assert kinds.judge(put, 2**19, 0.7) == kinds.judge(put, 2**20, None) == nothing
+    assert kinds.judge(kinds.Pair("put", here, host), 2**20, 0.7) == nothing
+    assert kinds.judge(kinds.Pair("copy", here, here), 2**20, 0.7) == nothing
 
 
 def test_bandwidth_leaves_the_start_of_a_copy_out() -> None:

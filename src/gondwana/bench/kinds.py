@@ -45,8 +45,14 @@ COLUMNS = {
     "gb_per_s": "GB/s",
     "staged_ratio": "staged/ours (95 %)",
     "driver_ratio": "driver/ours (95 %)",
+    "goal": "goal",
+    "met": "met",
     "verified": "right",
 }
+
+LARGE = 2**20
+GOAL = 0.8
+"""What copies of `LARGE` bytes and more between device memories of two ranks are to reach of the driver's within one."""
 
 
 class Pair(NamedTuple):
@@ -162,6 +168,8 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, repeat: int, 
     )
     seconds = {name: [s / window for s in values] for name, values in samples.items()}
     mine = summarize(seconds["ours"])
+    beside_driver = relative(seconds.get("driver"), seconds["ours"], "driver_ratio")
+    goal, met = judge(pair, nbytes, beside_driver["driver_ratio"])
     return {
         "operation": pair.operation,
         "source": str(source),
@@ -172,10 +180,24 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, repeat: int, 
         "microseconds": mine.median * 1e6,
         "gb_per_s": nbytes * 1e-9 / mine.median,
         **relative(seconds.get(STAGED), seconds["ours"], "staged_ratio"),
-        **relative(seconds.get("driver"), seconds["ours"], "driver_ratio"),
+        **beside_driver,
+        "goal": goal,
+        "met": met,
         "verified": verified,
         "seconds": {name: asdict(summarize(values)) for name, values in seconds.items()},
     }
+
+
+def judge(pair: Pair, nbytes: int, beside_driver: float | None) -> tuple[str | None, bool | None]:
+    """Return the goal of a copy in words and whether it is met; None where there is none. Local."""
+    if (
+        beside_driver is None
+        or nbytes < LARGE
+        or not pair.is_remote
+        or {pair.source.kind, pair.target.kind} != {DEVICE}
+    ):
+        return None, None
+    return f">= {GOAL:g} of driver", beside_driver >= GOAL
 
 
 def main(argv: Sequence[str]) -> int:
