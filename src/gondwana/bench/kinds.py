@@ -52,7 +52,7 @@ COLUMNS = {
 
 LARGE = 2**20
 GOAL = 0.8
-"""What copies of `LARGE` bytes and more between device memories of two ranks are to reach of the driver's within one."""
+"""What copies of `LARGE` bytes and more between device memories of two ranks are to reach of those within one."""
 
 
 class Pair(NamedTuple):
