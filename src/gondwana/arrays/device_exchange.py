@@ -70,6 +70,7 @@ class DeviceExchange(Exchange):
                 self._parts.append(Reads(tells))
             else:
                 self._parts.append(Incoming(team, rank, kind, cells.between(rank, me), tag))
+        team.barrier()  # nobody drops its part of the signal before all have mapped it
         # From here on the memory is needed, not the arrays: they may go, and this with them, without a cycle.
         self._memory = [*map(_segment, cells.arrays), *maps.values()]
 

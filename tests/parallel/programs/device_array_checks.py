@@ -176,28 +176,6 @@ def check_asking_instead_of_waiting():
     ghosts.wait()
 
 
-def check_mixed_memory():
-    places = [gw.cuda(), gw.host, gw.fake_device]
-    for key in range(3):
-        kind = places[(world.rank + key) % 3]
-        T = gw.zeros((11, 7), ghost=(2, 1), periodic=(True, False), kind=kind)
-        U = gw.zeros_like(T, "int16")
-        V = gw.zeros(T.domain, "float32", ghost=1, periodic=True, kind=places[(world.rank + key + 1) % 3])
-        for number in range(3):
-            data = []
-            for place, array in enumerate((T, U, V)):
-                array.fill(STALE)
-                data.append(whole_data(array, 10 * number + place))
-                set_cells(array, data[-1])
-            plan = gw.exchange(T, U, V, corners=True)
-            plan.wait()
-            assert isinstance(plan, CopiedExchange)
-            for array, whole in zip((T, U, V), data, strict=True):
-                stale = np.full(array.layout.held(world.rank).shape, STALE, array.dtype)
-                H = on_host(array)
-                assert np.array_equal(cells(array), expected(H, whole, stale, True)), array
-
-
 def check_paths_are_counted():
     T = gw.zeros((6, 4 * world.size), ghost=1, periodic=True, grid=(1, world.size), kind=gw.cuda())
     near = set(world.node.allgather(world.rank))
@@ -293,8 +271,32 @@ def check_what_is_refused():
     assert "copy()" in raises(UsageError, np.asarray, T.local)
 
 
+# From here on memory of other ranks may be attached by way of another device.
+
+
+def check_mixed_memory():
+    places = [gw.cuda(), gw.host, gw.fake_device]
+    for key in range(3):
+        kind = places[(world.rank + key) % 3]
+        T = gw.zeros((11, 7), ghost=(2, 1), periodic=(True, False), kind=kind)
+        U = gw.zeros_like(T, "int16")
+        V = gw.zeros(T.domain, "float32", ghost=1, periodic=True, kind=places[(world.rank + key + 1) % 3])
+        for number in range(3):
+            data = []
+            for place, array in enumerate((T, U, V)):
+                array.fill(STALE)
+                data.append(whole_data(array, 10 * number + place))
+                set_cells(array, data[-1])
+            plan = gw.exchange(T, U, V, corners=True)
+            plan.wait()
+            assert isinstance(plan, CopiedExchange)
+            for array, whole in zip((T, U, V), data, strict=True):
+                stale = np.full(array.layout.held(world.rank).shape, STALE, array.dtype)
+                H = on_host(array)
+                assert np.array_equal(cells(array), expected(H, whole, stale, True)), array
+
+
 def check_other_devices():
-    """The last check: from here on memory of others may be attached by way of the second device."""
     second = gw.cuda(1)
     T = gw.zeros((9, 8), ghost=1, periodic=True, kind=second)
     U = gw.zeros((9, 8), ghost=1, periodic=True, kind=gw.cuda(world.rank % 2))
