@@ -16,7 +16,6 @@ from gondwana.jit.footprint import recorder
 from gondwana.jit.points import PointType
 from gondwana.jit.unpack import Typing, loader
 from gondwana.jit.views import ViewType
-from gondwana.kernels import compiled_random  # noqa: F401  (kernels may draw)
 from gondwana.kernels.cpu.accumulate import Folding, fold, no_start, no_store
 from gondwana.kernels.cpu.launch import HEADER_WORDS
 from gondwana.kernels.cpu.sweeps import sweep

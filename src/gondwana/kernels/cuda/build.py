@@ -15,7 +15,6 @@ from gondwana.jit.errors import readable
 from gondwana.jit.footprint import Footprint, recorder
 from gondwana.jit.points import PointType
 from gondwana.jit.unpack import Typing
-from gondwana.kernels import compiled_random  # noqa: F401  (kernels may draw)
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.arguments import loader

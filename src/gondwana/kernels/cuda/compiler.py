@@ -23,6 +23,7 @@ from numba.cuda.utils import numba_target_override
 
 from gondwana.jit import points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.jit.function import Compilable, JitFunction
+from gondwana.jit.handles import import_extensions
 from gondwana.jit.literals import weaken, widest_float
 
 Capability = tuple[int, int]
@@ -81,6 +82,7 @@ _capability: Capability | None = None
 def _compiling_for(capability: Capability) -> Iterator[None]:
     """Have everything that is compiled meanwhile be for one capability."""
     global _capability
+    import_extensions()
     with _compiling:
         before, current = _capability, dispatcher.get_current_device
         _capability = capability
