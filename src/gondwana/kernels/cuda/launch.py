@@ -135,7 +135,7 @@ def load(function: pytypes.FunctionType, variant: Variant, shape: Shape, where: 
         KernelError: an argument cannot be there, or the kernel does not compile for these arguments.
     """
     _check(function.__qualname__, variant)
-    capability = where.facts.capability
+    capability, shape = where.facts.capability, shape.over(dense=variant.dense)
 
     def compile_now() -> ObjectCode:
         from gondwana.kernels.cuda.build import build

@@ -26,7 +26,7 @@ class PairParts:
         load_first: `load_first(words)`, the arguments of the first kernel.
         load_second: the same of the second.
         point: `point(words, slab, step, row, column)`.
-        enter: `enter(args, p)`, the arguments of the first kernel, one step before a thread starts.
+        enter: `enter(args, p, steps)`, the arguments of the first kernel, before a march of so many steps.
         advance: `advance(args, left)`, the same one step on.
         at: `at(args, p)`, the arguments of the second kernel at a point.
         make: `make(place)`, what a thread keeps of the intermediates.
@@ -87,7 +87,7 @@ def sweep(cuda: Any, shape: Shape, parts: PairParts) -> Any:
             slab = above // words[PIECES]
             first = (above - slab * words[PIECES]) * words[STEPS]
             end = min(first + words[STEPS], words[5])
-            held = enter(ahead, point(words, slab, first - 2, j, i))
+            held = enter(ahead, point(words, slab, first - 2, j, i), end - first + 2)
             for m in range(first - 1, end + 1):
                 held = advance(held, end - m)
                 total = run_first(total, point(words, slab, m, j, i), seen(held, state, m & 1))

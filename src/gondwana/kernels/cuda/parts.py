@@ -123,17 +123,17 @@ def walker(accesses: Accesses, march: shapes.Offset) -> tuple[Any, Any, Any]:
     """The compiled functions `enter`, `advance` and `at` of `sweeps.Parts`."""
 
     @intrinsic
-    def enter(typingctx: Any, args: Any, p: Any) -> Any:
+    def enter(typingctx: Any, args: Any, p: Any, steps: Any) -> Any:
         kind = seen_as(args, accesses)
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             def change(column: ColumnType, view: Any) -> Any:
                 there = views.at_point(context, builder, column, view, p, values[1])
-                return views.filled(context, builder, column, there, march)
+                return views.filled(context, builder, column, there, march, values[2])
 
             return _changed(context, builder, kind, values[0], change)
 
-        return kind(args, p), codegen
+        return kind(args, p, types.int64), codegen
 
     @intrinsic
     def advance(typingctx: Any, held: Any, left: Any) -> Any:

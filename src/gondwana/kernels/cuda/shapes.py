@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gondwana.kernels.boxes import Order
 
@@ -50,6 +50,10 @@ class Shape:
     def threads(self) -> int:
         """Threads of a block."""
         return self.x * self.y
+
+    def over(self, *, dense: bool) -> Shape:
+        """The same for boxes that are dense or not: the points of a thread are a constant distance apart."""
+        return self if dense else replace(self, lanes=1)
 
     def code(self) -> tuple[object, ...]:
         """What of a shape is part of the compiled code."""

@@ -23,7 +23,7 @@ class Parts:
     Args:
         load: `load(words)`, the arguments of the kernel.
         point: `point(words, slab, step, row, column)`, the index point there.
-        enter: `enter(args, p)`, the arguments as a thread sees them one step before it starts its march, at `p`.
+        enter: `enter(args, p, steps)`, the arguments as a thread sees them at `p`, before a march of so many steps.
         advance: `advance(args, left)`, the same one step on, where `left` more steps follow.
         at: `at(args, p)`, the arguments as a thread sees them at a point, without a march.
         lanes: `lanes(total, p, args)`, run the kernel at all points of a thread, the first of which is `p`.
@@ -88,7 +88,7 @@ def _marching(inlined: Callable[[Any], Any], parts: Parts) -> Callable[[Any], An
     def column(body: Any) -> Any:
         @inlined
         def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
-            held = enter(args, point(words, slab, first - 1, j, i))
+            held = enter(args, point(words, slab, first - 1, j, i), end - first)
             for m in range(first, end):
                 held = advance(held, end - 1 - m)
                 total = body(total, point(words, slab, m, j, i), held)

@@ -175,20 +175,17 @@ def at_point(context: Any, builder: Any, column: ColumnType, view: Any, point: P
     return builder.insert_value(value, here, 1)
 
 
-def filled(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset) -> Any:
-    """A column with what the first step of a march takes over: held elements that it does not load."""
+def filled(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, steps: Any) -> Any:
+    """A column with what the first of `steps` steps of a march takes over: held elements that it does not load."""
     for i, offset in enumerate(column.access.held):
         if _plus(offset, march, -1) in column.access.held:
-            loaded = load(context, builder, column, neighbour(context, builder, column, value, offset))
+            loaded = _loaded_ahead(context, builder, column, value, offset, march, steps)
             value = builder.insert_value(value, loaded, 2 + i)
     return value
 
 
 def stepped(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, left: Any) -> Any:
-    """A column one step of the march on: held elements move, and those that are new are loaded.
-
-    After this step `left` more follow: what is loaded ahead for steps that do not follow may be any element.
-    """
+    """A column one step of the march on, after which `left` more follow: held elements move, new ones are loaded."""
     held = column.access.held
     axis, size = march.index(1), context.get_abi_sizeof(context.get_data_type(column.dtype))
     stride = field(builder, column.view, builder.extract_value(value, 0), "stride", axis)
@@ -199,14 +196,29 @@ def stepped(context: Any, builder: Any, column: ColumnType, value: Any, march: O
         if before in held:
             element = builder.extract_value(value, 2 + held.index(before))
         else:
-            pointer = neighbour(context, builder, column, moved, offset)
-            if column.access.ahead:
-                known = builder.icmp_signed(">=", left, ir.Constant(INT, column.access.ahead))
-                pointer = builder.select(known, pointer, neighbour(context, builder, column, moved, (0,) * len(offset)))
-            element = load(context, builder, column, pointer)
+            element = _loaded_ahead(context, builder, column, moved, offset, march, left)
         moved = builder.insert_value(moved, element, 2 + i)
     return moved
 
 
-def _plus(offset: Offset, march: Offset, sign: int) -> Offset:
-    return tuple(a + sign * b for a, b in zip(offset, march, strict=True))
+def _loaded_ahead(
+    context: Any, builder: Any, column: ColumnType, value: Any, offset: Offset, march: Offset, left: Any
+) -> Any:
+    """Load a held element at a point after which `left` steps follow.
+
+    What no step will need may lie outside of the array: then it is any element of the same column.
+    """
+    access, axis = column.access, march.index(1)
+    foot = _plus(offset, march, -offset[axis])
+    last = max(other[axis] for other in access.held if _plus(other, march, -other[axis]) == foot) - access.ahead
+    pointer = neighbour(context, builder, column, value, offset)
+    early = offset[axis] - last
+    if early > 0:
+        needed = builder.icmp_signed(">=", left, ir.Constant(INT, early))
+        nearest = neighbour(context, builder, column, value, _plus(offset, march, -early))
+        pointer = builder.select(needed, pointer, nearest)
+    return load(context, builder, column, pointer)
+
+
+def _plus(offset: Offset, march: Offset, steps: int) -> Offset:
+    return tuple(a + steps * b for a, b in zip(offset, march, strict=True))
