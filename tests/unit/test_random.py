@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.kernels.random import philox
+from support import jobs
 
 # Published with Random123 (kat_vectors).
 KNOWN = [
@@ -91,3 +94,10 @@ def test_numbers_are_uniform_and_uncorrelated() -> None:
     for axis in range(3):
         correlation = np.mean(values * np.roll(values, 1, axis)) * 3
         assert abs(correlation) < 5 / np.sqrt(n)
+
+
+def test_a_first_draw_needs_no_kernel(tmp_path: Path) -> None:
+    """In a process that has compiled nothing, with an empty cache."""
+    source = "import gondwana as gw; print(gw.random(42, gw.Point(0, 0, 0), 1))"
+    outcome = jobs.run_command([sys.executable, "-c", source], variables={"GONDWANA_CACHE_DIR": str(tmp_path)})
+    assert float(outcome.stdout) == gw.random(42, gw.Point(0, 0, 0), 1)

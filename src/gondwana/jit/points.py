@@ -221,8 +221,10 @@ def _lower_point_item_known(context: Any, builder: Any, sig: Any, args: Any) -> 
     if -point.ndim <= axis < point.ndim:
         return coordinates(builder, point, args[0])[axis]
     # As in the interpreter an error when it runs, so that helpers may ask for `len(p)` first.
+    # numba-cuda has a convention for each function.
+    convention = getattr(context.fndesc, "call_conv", None) or context.call_conv
     with builder.if_then(cgutils.true_bit):
-        context.call_conv.return_user_exc(builder, IndexError, (f"a point of {point.ndim} axes has no axis {axis}",))
+        convention.return_user_exc(builder, IndexError, (f"a point of {point.ndim} axes has no axis {axis}",))
     return ir.Constant(INT, 0)
 
 

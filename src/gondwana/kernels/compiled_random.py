@@ -1,4 +1,4 @@
-"""How compiled code turns a word into a random number, on the host and on devices. Imports Numba."""
+"""What of the random numbers compiled code does its own way, on the host and on devices. Imports Numba."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from numba.core import types
 from numba.extending import overload
 
 from gondwana.jit.views import DtypeType
-from gondwana.kernels.random import signed_unit
+from gondwana.kernels.random import signed_unit, wide_product
+
+
+@overload(wide_product)
+def _compiled_wide_product(a: Any, b: Any) -> Any:
+    """An unsigned product: compilers take it that signed ones do not overflow, and conclude that the sign is 0."""
+
+    def product(a: Any, b: Any) -> Any:
+        return types.int64(types.uint64(a) * types.uint64(b))
+
+    return product
 
 
 @overload(signed_unit, inline="never")

@@ -1,8 +1,8 @@
 """Counter-based random numbers: a function of (seed, point, step), so independent of ranks, threads and tiles.
 
 Philox4x32-10 of J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC11. The same
-source runs interpreted and compiled: sums and products are masked to 32 bits, so wrapped 64-bit arithmetic gives the
-bits that Python's long integers give.
+source runs interpreted and compiled: sums and products are masked to 32 bits, so 64-bit arithmetic gives the bits that
+Python's long integers give.
 """
 
 from __future__ import annotations
@@ -43,14 +43,19 @@ def philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> tuple[int, i
         ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
     """
     for _ in range(_ROUNDS):
-        product_0 = _MULTIPLIER_0 * c0
-        product_2 = _MULTIPLIER_2 * c2
+        product_0 = wide_product(_MULTIPLIER_0, c0)
+        product_2 = wide_product(_MULTIPLIER_2, c2)
         high_0, low_0 = (product_0 >> 32) & _MASK, product_0 & _MASK
         high_2, low_2 = (product_2 >> 32) & _MASK, product_2 & _MASK
         c0, c1, c2, c3 = high_2 ^ c1 ^ k0, low_2, high_0 ^ c3 ^ k1, low_0
         k0 = (k0 + _WEYL_0) & _MASK
         k1 = (k1 + _WEYL_1) & _MASK
     return c0, c1, c2, c3
+
+
+def wide_product(a: int, b: int) -> int:
+    """Multiply two 32-bit words: compiled code keeps 64 bits, the upper one may be the sign."""
+    return a * b
 
 
 def signed_unit(word: int, dtype: Any) -> Any:

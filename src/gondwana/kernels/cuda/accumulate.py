@@ -135,12 +135,13 @@ def _plain(operation: str, kernel: Any, value: Any, shape: Shape) -> Folding:
         shared = cuda.shared.array(threads, kind)
         thread = cuda.threadIdx.y * width + cuda.threadIdx.x
         shared[thread] = total
-        reach = threads // 2
-        while reach > 0:
+        count = threads
+        while count > 1:
+            half = (count + 1) // 2
             cuda.syncthreads()
-            if thread < reach:
-                shared[thread] = combine(shared[thread], shared[thread + reach])
-            reach //= 2
+            if thread < count - half:
+                shared[thread] = combine(shared[thread], shared[thread + half])
+            count = half
         if thread == 0:
             _put(words[RESULTS] + 8 * cuda.blockIdx.x, shared[0])
 
@@ -154,7 +155,7 @@ def _accumulators(words: int) -> Any:
     def accumulators(typingctx: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             kind = ir.ArrayType(INT, words)
-            made = ir.GlobalVariable(builder.module, kind, "gondwana_accumulators", addrspace=_SHARED)
+            made = ir.GlobalVariable(builder.module, kind, _NAME, addrspace=_SHARED)
             made.linkage, made.align = "internal", 16
             made.initializer = ir.Constant(kind, ir.Undefined)
             return builder.ptrtoint(made, INT)
@@ -208,7 +209,7 @@ _add, _set_bits = _changing("add"), _changing("or")
 
 def _exact(kernel: Any, shape: Shape) -> Folding:
     width, threads = shape.x, shape.threads
-    copies = max(1, threads // WARP)
+    copies = -(-threads // WARP)
     digits = copies * WORDS
     accumulators = _accumulators(digits)
 

@@ -20,6 +20,7 @@ from gondwana.kernels.cuda.shapes import HEADER_WORDS, Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
 
+Footprints = dict[int, Footprint]
 Functions = tuple[pytypes.FunctionType, pytypes.FunctionType]
 
 
@@ -45,7 +46,13 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     footprints = _surveyed(functions, kinds, count, variant.ndim, capability, number)
     march = shapes.march(variant.ndim, variant.order)
     assert march is not None
-    accesses = accesses_of(variant, shape, footprints, march)
+    arrays = len(array_specs(variant.specs[:count]))
+    # The second kernel does not march: it holds intermediates only.
+    parted: tuple[Footprints, Footprints] = {}, {}
+    for slot, footprint in footprints.items():
+        parted[slot >= arrays][slot] = footprint
+    accesses = accesses_of(variant, shape, parted[0], march if shape.held else None)
+    accesses |= accesses_of(variant, shape, parted[1], None)
     parts = _parts(functions, count, variant, kinds, accesses, tile)
     words = HEADER_WORDS + sum(map(spec_words, variant.specs))
     bounds = (shape.threads, shape.resident or 1)
@@ -60,10 +67,10 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
 
 def _surveyed(
     functions: Functions, kinds: tuple[Any, ...], count: int, ndim: int, capability: Capability, number: int
-) -> dict[int, Footprint]:
+) -> Footprints:
     """What each kernel reads and writes; that of the first counts from the points of the second."""
     parts = kinds[:count], kinds[count:]
-    found: dict[int, Footprint] = {}
+    found: Footprints = {}
     for function, arguments in zip(functions, parts, strict=True):
         seen, _ = survey(function, ndim, arguments, number, capability)
         found |= seen

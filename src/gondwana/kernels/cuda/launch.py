@@ -6,7 +6,7 @@ import functools
 import importlib.metadata
 import struct
 import types as pytypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -212,13 +212,19 @@ def _check(name: str, variant: Variant) -> None:
         raise KernelError(
             f"{name} has {words} words of arguments: a device takes {_MOST_PARAMETERS}, pass fewer arrays"
         )
-    for spec in variant.specs:
+    for spec in _flat(variant.specs):
         if isinstance(spec, NdarraySpec):
             raise KernelError(
                 f"{name} runs on a device, but got a NumPy array: pass an array on the device (gw.zeros(..., kind=...))"
             )
         if isinstance(spec, HandleSpec) and spec.family != INTERMEDIATE:
             raise KernelError(f"{name} runs on a device, which cannot communicate: leave out the {spec.family}")
+
+
+def _flat(specs: tuple[Spec, ...]) -> Iterator[Spec]:
+    """All specs, those inside tuples too."""
+    for spec in specs:
+        yield from _flat(spec.items) if isinstance(spec, TupleSpec) else (spec,)
 
 
 def _weak(specs: tuple[Spec, ...], first: int = 0) -> list[int]:

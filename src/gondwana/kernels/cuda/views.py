@@ -52,6 +52,10 @@ class ColumnType(types.Type):  # type: ignore[misc]
         self.dtype = view.dtype
         super().__init__(f"Column({view}, {access})")
 
+    def has_place(self, ndim: int) -> bool:
+        """Whether it knows the address of the element at the index point of a kernel of so many axes."""
+        return self.view.ndim == ndim and not self.view.scaled
+
 
 @register_model(ColumnType)
 class _ColumnModel(models.StructModel):  # type: ignore[misc]
@@ -171,6 +175,8 @@ def at_point(context: Any, builder: Any, column: ColumnType, view: Any, point: P
     """A column of an array at a point, nothing held yet."""
     value = ir.Constant(context.get_value_type(column), ir.Undefined)
     value = builder.insert_value(value, view, 0)
+    if not column.has_place(point.ndim):
+        return value
     here = builder.ptrtoint(address(context, builder, column.view, view, point, at), INT)
     return builder.insert_value(value, here, 1)
 
@@ -186,6 +192,8 @@ def filled(context: Any, builder: Any, column: ColumnType, value: Any, march: Of
 
 def stepped(context: Any, builder: Any, column: ColumnType, value: Any, march: Offset, left: Any) -> Any:
     """A column one step of the march on, after which `left` more follow: held elements move, new ones are loaded."""
+    if not column.has_place(len(march)):
+        return value
     held = column.access.held
     axis, size = march.index(1), context.get_abi_sizeof(context.get_data_type(column.dtype))
     stride = field(builder, column.view, builder.extract_value(value, 0), "stride", axis)

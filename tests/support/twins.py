@@ -1,0 +1,147 @@
+"""Runs kernels on the host and on a device, on equal memory, and compares all of it afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import gondwana as gw
+from gondwana.cuda import device as devices
+from gondwana.cuda.device import Device, device
+from gondwana.cuda.emulated.driver import EmulatedDriver
+from gondwana.jit.arguments import ArraySpec, intern
+from gondwana.kernels.cuda import tuner
+from gondwana.kernels.cuda.shapes import Shape
+from gondwana.kernels.fused import _remembered as remembered_pairs
+
+SMALL = Shape(x=4, y=2, steps=3)
+"""Many tiles, and parts of tiles, in small boxes."""
+
+_shared: dict[int, Device] = {}
+
+
+@contextlib.contextmanager
+def emulated_gpu(*, fresh: bool = False) -> Iterator[Device]:
+    """Have `device(0)` be emulated; a fresh one is for tests after which nothing can be done with it."""
+    opened = {} if fresh else _shared
+    one = opened[0].driver if opened else EmulatedDriver()
+    with mock.patch.object(devices, "driver", return_value=one), mock.patch.object(devices, "_devices", opened):
+        yield device(0)
+
+
+@contextlib.contextmanager
+def shaped(shape: Shape) -> Iterator[None]:
+    """Have all launches on devices be of one shape."""
+    chosen = mock.Mock(return_value=shape)
+    with mock.patch.multiple(tuner, shape_for=chosen, pair_shape_for=chosen):
+        yield
+
+
+class Twin:
+    """An array in the memory of a device that lies there as another one lies in the memory of the host."""
+
+    def __init__(self, array: gw.Array, distance: int, number: int = 0) -> None:
+        spec, data = array.__gondwana_argument__()
+        assert isinstance(spec, ArraySpec)
+        words = struct.unpack(f"{len(data) // 8}q", data)
+        moved = intern(ArraySpec(spec.dtype, spec.ndim, spec.unit, spec.scaled, spec.readonly, "cuda"))
+        self._described = moved, struct.pack(f"{len(words)}q", words[0] + distance, *words[1:])
+        self.domain, self.dtype, self.device = array.domain, array.dtype, number
+        self.extent = array.extent[0] + distance, array.extent[1] + distance
+
+    def __gondwana_array__(self) -> Twin:
+        return self
+
+    def __gondwana_argument__(self) -> Any:
+        return self._described
+
+
+class Mirror:
+    """What arguments have in the memory of the host, in the memory of a device: views and overlaps remain."""
+
+    def __init__(self, number: int = 0) -> None:
+        self.device = device(number)
+        self._memory: dict[int, tuple[np.ndarray, int]] = {}
+
+    def of(self, value: Any) -> Any:
+        """An argument with its arrays on the device, in tuples too."""
+        if isinstance(value, gw.Array):
+            return Twin(value, self._distance(value.numpy()), self.device.number)
+        if isinstance(value, tuple) and not isinstance(value, gw.Point):
+            members = map(self.of, value)
+            return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
+        return value
+
+    def _distance(self, data: np.ndarray) -> int:
+        """From the memory of an ndarray to its copy."""
+        whole = data
+        while isinstance(whole.base, np.ndarray):
+            whole = whole.base
+        first, end = np.lib.array_utils.byte_bounds(whole)
+        if first not in self._memory:
+            address = self.device.driver.allocate(end - first)
+            self._memory[first] = whole, address
+            self._copy(address, first, end - first)
+        return self._memory[first][1] - first
+
+    def _copy(self, target: int, source: int, nbytes: int) -> None:
+        self.device.driver.copy(target, source, nbytes, self.device.compute)
+        self.device.driver.finish(self.device.compute)
+
+    def pull(self, array: gw.Array) -> np.ndarray:
+        """What the twin of a whole array holds."""
+        found = np.empty_like(array.numpy())
+        self._copy(found.ctypes.data, array.numpy().ctypes.data + self._distance(array.numpy()), found.nbytes)
+        return found
+
+    def check(self) -> None:
+        """Want equal bits in both memories; NaNs need not have equal payloads."""
+        for first, (whole, address) in self._memory.items():
+            found = np.empty_like(whole)
+            self._copy(found.ctypes.data, address, whole.nbytes)
+            assert first == whole.ctypes.data or not whole.size
+            same = _bits(found) == _bits(whole)
+            assert same.all(), (
+                f"{np.argwhere(~same)[:5].tolist()}: {found[~same][:5]} on the device, {whole[~same][:5]}"
+            )
+
+    def close(self) -> None:
+        """Give the memory on the device back."""
+        for _, address in self._memory.values():
+            self.device.driver.free(address)
+
+
+def _bits(values: np.ndarray) -> np.ndarray:
+    """Something that compares equal where bits are equal, or both are NaN."""
+    if values.dtype.kind == "c":
+        return _bits(values.real) + 1j * _bits(values.imag)
+    if values.dtype.kind != "f":
+        return values
+    words = np.where(np.isnan(values), np.nan, values).view(f"i{values.dtype.itemsize}").copy()
+    words[np.isnan(values)] = -1
+    return words
+
+
+def compare(run: Callable[..., Any], *arguments: Any, shape: Shape = SMALL) -> Any:
+    """Run on the host and on the device and want the same memory afterwards; return both results."""
+    mirror = Mirror()
+    try:
+        with shaped(shape):
+            found = run(*map(mirror.of, arguments))
+        expected = run(*arguments)
+        mirror.check()
+    finally:
+        mirror.close()
+    return expected, found
+
+
+def same_everywhere(kernel: Any, domain: Any, *arguments: Any, shape: Shape = SMALL) -> Any:
+    """`compare` for one kernel over a domain."""
+    kernel._remembered.clear()  # what is remembered of a launch has its shape
+    remembered_pairs.clear()
+    return compare(lambda *given: kernel(domain, *given), *arguments, shape=shape)
