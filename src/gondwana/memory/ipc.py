@@ -67,10 +67,10 @@ class Shared:
             return None
         try:
             lock = self._locked()
-        except BlockingIOError:  # its owner has closed it, and will say so when it is asked to help
+        except BlockingIOError:  # its owner is about to free it, and will say so when it is asked to help
             return None
         except (OSError, ForeignFileError) as error:
-            self._refused(f"its process cannot be looked into: {error}")
+            self._refused(f"it was closed, or its process cannot be looked into: {error}")
             return None
         try:
             near.activate()

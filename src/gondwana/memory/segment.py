@@ -129,7 +129,9 @@ class Segment:
         self.key = self._parts[0].proposal
         entries = team.node.allgather(own)
         self._published = {entry.rank: entry for entry in entries if isinstance(entry, _Published)}
-        self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
+        self._on_devices = {
+            entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice) and entry.rank != team.rank
+        }
         self.window = Window(team, self._maps[team.rank]) if window and team.node_count > 1 else None
         _open[self.key] = self
 
