@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from gondwana.cuda.device import Device
 from gondwana.memory.copy.boxes import SOURCE, TARGET, Box, box_of, is_dense, planes
 from gondwana.memory.copy.lane import Lane, lane
@@ -68,7 +70,7 @@ def _upload(one: Lane, source: Place, target: Place, end: _DeviceEnd) -> tuple[F
         _move(one, source, target, address_of(source), end.address)
         done = Marked(one.device, (end, source.memory))
         return done, done
-    packed = _room(one, source)
+    packed = _room(one, target)
     packed.store(source.load())
     _move(one, packed, target, address_of(packed), end.address)
     done = Marked(one.device, end)
@@ -80,7 +82,7 @@ def _download(one: Lane, source: Place, target: Place, end: _DeviceEnd) -> Futur
     if not _through_ring(one, target, _is_plain(source, target)):
         _move(one, source, target, end.address, address_of(target))
         return Marked(one.device, (end, target.memory))
-    packed = _room(one, target)
+    packed = _room(one, source)
     _move(one, source, packed, end.address, address_of(packed))
     done = Marked(one.device, end, lambda: target.store(packed.load()))
     one.ring.hold(done)
@@ -97,9 +99,11 @@ def _through_ring(one: Lane, place: Place, plain: bool) -> bool:
     return False
 
 
-def _room(one: Lane, place: Place) -> Place:
-    """Room in the ring for the elements of a place."""
-    return Place.of(one.ring.take(place.nbytes).view(place.dtype).reshape(place.shape))
+def _room(one: Lane, like: Place) -> Place:
+    """Room in the ring for the elements of a place, its axes in the order of that place's memory."""
+    slowest = sorted(range(len(like.strides)), key=lambda axis: -abs(like.strides[axis])) or range(len(like.shape))
+    room = one.ring.take(like.nbytes).view(like.dtype).reshape([like.shape[axis] for axis in slowest])
+    return Place.of(room.transpose(np.argsort(slowest)))
 
 
 def _move(one: Lane, source: Place, target: Place, start: int, end: int) -> None:
