@@ -150,7 +150,8 @@ def cuda(number: int | None = None) -> CudaKind:
         return CudaKind(choice.own())
     count = driver().count()
     if not 0 <= number < count:
-        raise UsageError(f"gw.cuda({number}): this rank sees {count} devices; give a number from 0 to {count - 1}")
+        devices = f"{count} CUDA device{'' if count == 1 else 's'}"
+        raise UsageError(f"gw.cuda({number}): this rank sees {devices}, counted from 0 (CUDA_VISIBLE_DEVICES decides)")
     return CudaKind(number)
 
 

@@ -205,7 +205,7 @@ def check_faces_in_fortran_order():
         back = np.zeros(face)
         gw.copy(there, back).wait()
         assert (back == wanted).all(), axis
-        if near(RIGHT):
+        if near(RIGHT) and near(LEFT):  # else this rank serves another meanwhile
             assert bool(calls["launch"]) == (axis == 0 or order == "C"), (axis, calls)
             assert bool(calls["copy_box"]) == (axis > 0), (axis, calls)
         world.barrier()
@@ -272,7 +272,7 @@ def check_a_signal_means_that_the_data_are_there():
 
 
 def check_nothing_changes_when_memory_cannot_be_attached():
-    if not near(RIGHT) or RIGHT == ME:
+    if world.node_count > 1 or RANKS == 1:
         return
     before = troubles.counters()["attach"]
     with refusing("attach"):
@@ -290,7 +290,7 @@ def check_nothing_changes_when_memory_cannot_be_attached():
 
 
 def check_nothing_changes_when_memory_cannot_be_offered():
-    if not near(RIGHT) or RIGHT == ME:
+    if world.node_count > 1 or RANKS == 1:
         return
     with refusing("export"):
         far = gw.Segment(world, 8 * BIG, gw.cuda(0))
@@ -326,17 +326,20 @@ def check_nothing_changes_when_memory_cannot_be_pinned():
 
 def check_memory_is_pinned_while_it_lives():
     host, far = gw.Segment(world, 8 * BIG), gw.Segment(world, 8 * BIG, gw.cuda(0))
+    gw.put(1.0, far.pointer(dtype=float)).wait()  # makes the ring
     with counting("register", "unregister") as calls:
         for _ in range(3):
             gw.copy(host.pointer(dtype=float), far.pointer(dtype=float), BIG).wait()
             gw.copy(host.pointer(RIGHT, float), far.pointer(dtype=float), 100).wait()
         assert calls == {"register": 1, "unregister": 0}
+        world.barrier()
         kept = host.view(ME)[5:9]
         host.close()
         assert calls["unregister"] == 0
         del kept
         gc.collect()
-        assert calls == {"register": 1, "unregister": 1}
+        # An MPI window over it keeps it until another one is made.
+        assert calls == {"register": 1, "unregister": 1 if world.node_count == 1 else 0}
     world.barrier()
 
 
@@ -371,7 +374,7 @@ def settle():
 
 def check_what_is_attached_outlives_its_owner():
     """The owner closes first; who has it attached still reads and writes it."""
-    if not near(RIGHT) or not near(LEFT):
+    if world.node_count > 1:
         return
     far = gw.Segment(world, 8000, gw.cuda(0))
     there = far.pointer(RIGHT, float)
@@ -429,10 +432,7 @@ def check_many_small_copies_share_a_ring():
 def check_the_device_of_this_rank():
     kind = gw.cuda()
     assert kind == gw.cuda(world.node.rank % driver().count())
-    assert (
-        gw.Segment(world, 100, kind).pointer(RIGHT).kind == gw.cuda((world.node.rank + 1) % RANKS % driver().count())
-        or RANKS > 1
-    )
+    assert gw.Segment(world, 100, kind).kind_of(ME) == kind
     world.barrier()
 
 

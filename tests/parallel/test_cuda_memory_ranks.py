@@ -1,0 +1,93 @@
+"""CUDA memory on 1, 2, 3 and 4 ranks with the emulated GPU: one job each, every check a test of its own.
+
+The emulated GPU does everything as late and in as odd an order as a real one may. GONDWANA_RANKS_PER_NODE makes the
+ranks of one machine believe in several nodes; those of one share a GPU, unless there are several.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+PROGRAMS = Path(__file__).parent / "programs"
+COPIES, CHECKS = PROGRAMS / "copy_checks.py", PROGRAMS / "cuda_memory_checks.py"
+EMULATED = {"GONDWANA_CUDA": "emulated"}
+JOBS = {
+    "1rank": (1, {"GONDWANA_EMULATED_DEVICES": "2"}),
+    "2ranks": (2, {}),
+    "2ranks-2devices": (2, {"GONDWANA_EMULATED_DEVICES": "2", "GONDWANA_FAKE_DEVICE_SEED": "5"}),
+    "3ranks-1pernode": (3, {"GONDWANA_RANKS_PER_NODE": "1", "GONDWANA_FAKE_DEVICE_SEED": "6"}),
+    "4ranks-2pernode": (4, {"GONDWANA_RANKS_PER_NODE": "2", "GONDWANA_FAKE_DEVICE_SEED": "7"}),
+}
+LATE = {"GONDWANA_DEBUG_COPY": "3"}
+
+
+@pytest.mark.parametrize("name", jobs.check_names(COPIES))
+@pytest.mark.parametrize("job", [name for name in JOBS if name != "2ranks-2devices"])
+def test_copy(job: str, name: str) -> None:
+    ranks, variables = JOBS[job]
+    late = LATE if job == "4ranks-2pernode" else {}
+    problems = jobs.reports(ranks, COPIES, "cuda", variables={**EMULATED, **variables, **late}, timeout=250)[name]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("name", jobs.check_names(CHECKS))
+@pytest.mark.parametrize("job", JOBS)
+def test_cuda_memory(job: str, name: str) -> None:
+    ranks, variables = JOBS[job]
+    problems = jobs.reports(ranks, CHECKS, variables={**EMULATED, **variables}, timeout=250)[name]
+    assert not problems, "\n".join(problems)
+
+
+def copy_where_nothing_can_be_shared() -> None:
+    """Every rank fails to attach the memory of every other, and to pin its own, several times."""
+    import numpy as np
+
+    import gondwana as gw
+    from gondwana.cuda.driver import CudaError, driver
+
+    def refuse(*_: object) -> None:
+        raise CudaError("CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: not on this machine")
+
+    driver().attach = driver().register = refuse  # type: ignore[method-assign]
+    for _ in range(2):
+        host, there = gw.Segment(gw.world, 80_000), gw.Segment(gw.world, 80_000, gw.cuda(0))
+        for rank in range(gw.world.size):
+            gw.copy(host.pointer(dtype=float), there.pointer(rank, float), 10_000).wait()
+            assert (gw.get(there.pointer(rank, float), 10_000).result() == 0).all()
+            np.testing.assert_equal(gw.get(there.pointer(rank, float)).result(), 0)
+        gw.world.barrier()
+
+
+def test_what_is_refused_is_said_once_in_a_job() -> None:
+    outcome = jobs.run_ranks(3, copy_where_nothing_can_be_shared, variables=EMULATED, timeout=120)
+    assert outcome.status == 0, str(outcome)
+    lines = [line for line in outcome.stderr.splitlines() if line.startswith("gondwana:")]
+    assert sum("cannot be attached" in line and "copies to and from it are staged" in line for line in lines) == 1
+    assert sum("cannot be pinned" in line for line in lines) == 1
+    assert len(lines) == 2
+
+
+def ask_for_a_device() -> None:
+    import gondwana as gw
+
+    gw.cuda(0)
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"GONDWANA_CUDA": "", "CUDA_VISIBLE_DEVICES": ""}, "UsageError: "),
+        ({"GONDWANA_CUDA": "fast"}, "GONDWANA_CUDA='fast'"),
+        ({"GONDWANA_CUDA": "emulated", "GONDWANA_EMULATED_DEVICES": "0"}, "gw.cuda(0): "),
+    ],
+)
+def test_no_device_is_said(variables: dict[str, str], message: str) -> None:
+    outcome = jobs.run_ranks(1, ask_for_a_device, variables=variables)
+    assert outcome.status != 0
+    assert message in outcome.stderr
