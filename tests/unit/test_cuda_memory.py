@@ -79,7 +79,7 @@ def reach_all(recorder: ObedientDriver) -> None:
 def test_kinds_by_number(recorder: ObedientDriver) -> None:
     assert repr(gw.cuda(0)) == "gw.cuda(0)"
     assert gw.cuda(0) == CudaKind(0) != CudaKind(1)
-    with pytest.raises(UsageError, match=r"gw.cuda\(3\): this rank sees 1 device"):
+    with pytest.raises(UsageError, match=r"gw.cuda\(3\): this rank sees 1 CUDA device"):
         gw.cuda(3)
     assert devices.opened() == ()
 
