@@ -82,8 +82,7 @@ class DeviceArray(RemoteArray):
     @property
     def readonly(self) -> bool:
         """Whether the elements must not be written: so other libraries may say of their memory."""
-        segment = self._data.pointer.segment
-        return isinstance(segment, Borrowed) and segment.readonly
+        return self._data.pointer.segment.readonly
 
     @property
     def pointer(self) -> GlobalPtr:

@@ -1,13 +1,16 @@
 """DLPack in Python: capsules with the description of memory that libraries hand each other, made and read by ctypes.
 
 Both forms of the protocol are spoken: the one with a version, which can say that memory must not be written, and the
-older one. A capsule that is handed out keeps what it describes alive until its taker calls the function in it; one that
-is taken is renamed, so that nobody takes it twice, and gives its memory back when what `take` returned is dropped.
+older one. A capsule that is handed out keeps what it describes alive until its taker calls the function in it, or, if
+nobody takes it, until the next is handed out. (A function that runs when a capsule goes cannot be Python: it may be in
+the middle of an exception.) One that is taken is renamed, so that nobody takes it twice, and gives its memory back when
+what `take` returned is dropped.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 import weakref
 from typing import Any, NamedTuple
 
@@ -59,7 +62,6 @@ _Form = type[_Managed] | type[_Versioned]
 _NAMES: dict[_Form, bytes] = {_Managed: b"dltensor", _Versioned: b"dltensor_versioned"}
 _USED: dict[_Form, bytes] = {_Managed: b"used_dltensor", _Versioned: b"used_dltensor_versioned"}
 
-# Capsules are passed by address: in their destructor nobody may hold a reference.
 _new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
     ("PyCapsule_New", ctypes.pythonapi)
 )
@@ -101,8 +103,16 @@ class Loan:
             weakref.finalize(self, _delete(deleter), address).atexit = False
 
 
-_given: dict[int, tuple[object, ...]] = {}
-"""What lives for the takers of capsules, by the address of the structure."""
+class _Given(NamedTuple):
+    """What lives for the taker of a capsule."""
+
+    capsule: Any
+    name: bytes
+    memory: tuple[object, ...]
+
+
+_given: dict[int, _Given] = {}
+"""By the address of the structure."""
 
 
 def give(elements: Elements, owner: object, version: tuple[int, int] | None) -> Any:
@@ -116,6 +126,7 @@ def give(elements: Elements, owner: object, version: tuple[int, int] | None) -> 
     Raises:
         BufferError: the form without a version cannot say that memory is read-only.
     """
+    _sweep()
     form: _Form = _Managed if version is None or version < _VERSION else _Versioned
     if elements.readonly and form is _Managed:
         raise BufferError(
@@ -134,8 +145,9 @@ def give(elements: Elements, owner: object, version: tuple[int, int] | None) -> 
         managed.major, managed.minor = _VERSION
         managed.flags = _READONLY if elements.readonly else 0
     address = ctypes.addressof(managed)
-    _given[address] = managed, shape, strides, owner
-    return _new(address, _NAMES[form], _DROP)
+    capsule = _new(address, _NAMES[form], None)
+    _given[address] = _Given(capsule, _NAMES[form], (managed, shape, strides, owner))
+    return capsule
 
 
 def take(capsule: Any) -> tuple[Elements, Loan]:
@@ -180,13 +192,16 @@ def _forget(address: int) -> None:
     _given.pop(address, None)
 
 
-def _drop(capsule: int) -> None:
-    """Called when a capsule goes; if nobody took it, its memory is given back."""
-    for name in _NAMES.values():
-        if _is_valid(capsule, name):
-            _given.pop(_pointer(capsule, name), None)
+def _sweep() -> None:
+    """Give back what was put into capsules that nobody took and nobody has any more."""
+    for address, given in list(_given.items()):
+        if sys.getrefcount(given.capsule) == _ALONE and _is_valid(id(given.capsule), given.name):
+            del _given[address]
 
+
+_ALONE = 2
+"""References to a capsule that only we have: ours, and that of the call that counts them."""
 
 # For the whole life of the process: libraries may give memory back at its very end.
-_calls = _call(_forget), _call(_drop)
-_FORGET, _DROP = (ctypes.cast(call, ctypes.c_void_p).value for call in _calls)
+_forget_called = _call(_forget)
+_FORGET = ctypes.cast(_forget_called, ctypes.c_void_p).value

@@ -11,8 +11,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from gondwana.errors import KernelError
 from gondwana.jit import cache, machine
-from gondwana.jit.arguments import Spec, describe, working_precision
+from gondwana.jit.arguments import Spec, array_specs, describe, working_precision
 from gondwana.jit.errors import raise_from_block
 from gondwana.jit.fingerprint import fingerprint, toolchain
 
@@ -61,6 +62,12 @@ class JitFunction(Compilable, Generic[P, R]):
         return cast(R, _unpack_result(bytes(out), results))
 
     def _compile(self, specs: tuple[Spec, ...]) -> tuple[Any, tuple[str, ...] | str]:
+        if any(spec.place != "host" for spec in array_specs(specs)):
+            raise KernelError(
+                f"{self._name} runs on the processor and cannot reach an array in the memory of a GPU: call it from a "
+                "kernel (gw.foreach), or pass a.copy()"
+            )
+
         def build() -> cache.ObjectCode:
             from gondwana.jit.call import compile_call
 

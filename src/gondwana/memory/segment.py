@@ -97,6 +97,7 @@ class Segment:
         window: the MPI window between nodes, None on one node.
         address: where this rank's part starts, in this process or on its device.
         elements: what `typed` has returned so far, by rank and dtype.
+        readonly: whether it must not be written: never, but for memory that other libraries lend.
 
     Example:
         >>> import gondwana as gw
@@ -105,6 +106,8 @@ class Segment:
         >>> segment.view(gw.world.rank).view(float).tolist()
         [0.0, 2.5]
     """
+
+    readonly = False
 
     def __init__(self, team: Team, nbytes: int, kind: MemoryKind = host, *, window: bool = True) -> None:
         if nbytes < 0:

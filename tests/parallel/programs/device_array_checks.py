@@ -8,7 +8,9 @@ Run with GONDWANA_CUDA=emulated: its streams do everything as late and in any or
 from __future__ import annotations
 
 import gc
+import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 from checks import raises, run_checks
@@ -17,7 +19,9 @@ from exchange_checks import STALE, expected, grids, whole_data, window
 import gondwana as gw
 from gondwana.arrays.copied_exchange import CopiedExchange
 from gondwana.arrays.device_exchange import DeviceExchange
+from gondwana.cuda.driver import driver
 from gondwana.errors import UsageError
+from gondwana.io import checkpoint
 from gondwana.memory.copy import paths
 from gondwana.world import world
 
@@ -239,6 +243,22 @@ def check_blocks_of_every_rank():
     world.barrier()
 
 
+def check_checkpoints_go_from_gpus_to_hosts_and_back():
+    folder = Path(world.bcast(tempfile.mkdtemp() if world.rank == 0 else None))
+    for order, dtype in (("C", "float32"), ("F", "float64")):
+        T = gw.zeros((9, 7, 5), dtype, ghost=1, order=order, kind=gw.cuda())
+        H = gw.zeros((9, 7, 5), dtype, order=order, grid=(1, world.size, 1))
+        whole = whole_data(T, 8)
+        for array in (T, H):
+            set_cells(array, whole)
+        for name, array in (("gpu", T), ("host", H)):
+            checkpoint.save(folder / f"{name}_{order}.bp", {"a": array}, step=1)
+            for like in (T, H):
+                again = gw.zeros_like(like)
+                checkpoint.load(folder / f"{name}_{order}.bp", {"a": again})
+                assert again.to_numpy().tobytes() == whole.tobytes()
+
+
 def check_memory_is_given_back():
     from gondwana.memory import ipc, reclaim
 
@@ -297,10 +317,10 @@ def check_mixed_memory():
 
 
 def check_other_devices():
-    second = gw.cuda(1)
-    T = gw.zeros((9, 8), ghost=1, periodic=True, kind=second)
-    U = gw.zeros((9, 8), ghost=1, periodic=True, kind=gw.cuda(world.rank % 2))
-    assert T.local.device == 1
+    last = driver().count() - 1
+    T = gw.zeros((9, 8), ghost=1, periodic=True, kind=gw.cuda(last))
+    U = gw.zeros((9, 8), ghost=1, periodic=True, kind=gw.cuda(world.rank % (last + 1)))
+    assert T.local.device == last
     for number in range(3):
         whole = whole_data(T, number)
         for array in (T, U):

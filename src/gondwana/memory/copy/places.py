@@ -272,7 +272,8 @@ def check_fit(source: Place, target: Place) -> None:
             f"a copy from elements of {source.dtype} to elements of {target.dtype}: make them equal, by "
             "ptr.cast(dtype) or array.astype(dtype)"
         )
-    if target.memory is not None and not target.memory.flags.writeable:
+    protected = target.pointer is not None and target.pointer.segment.readonly
+    if protected or (target.memory is not None and not target.memory.flags.writeable):
         raise UsageError("a copy into an array that is read-only")
 
 

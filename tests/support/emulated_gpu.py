@@ -1,0 +1,28 @@
+"""The emulated GPU as the GPU of the process of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gondwana.cuda import choice
+from gondwana.cuda import device as devices
+from gondwana.cuda.driver import VARIABLE, driver
+
+
+@contextmanager
+def emulated_gpu() -> Iterator[None]:
+    """Have this process find the emulated GPU, and afterwards what was there before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, "emulated")
+        patch.setattr(devices, "_devices", {})
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    driver.cache_clear()
+    choice.own.cache_clear()
