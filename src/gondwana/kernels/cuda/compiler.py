@@ -27,6 +27,7 @@ from gondwana.jit import points, views  # noqa: F401  (their types must be regis
 from gondwana.jit.function import Compilable, JitFunction
 from gondwana.jit.handles import import_extensions
 from gondwana.jit.literals import weaken, widest_float
+from gondwana.kernels.cuda import ufuncs  # noqa: F401  (kernels may call them)
 
 Capability = tuple[int, int]
 
