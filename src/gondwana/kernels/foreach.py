@@ -27,6 +27,7 @@ from gondwana.kernels.arguments import (
     overlapping,
 )
 from gondwana.kernels.backends import Loaded, Table, Target, load, target
+from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
 
 _MEMO = 256
@@ -85,6 +86,8 @@ class Kernel:
                 f"{self._name} runs over a RectDomain or a Domain, not over {domain!r}: "
                 "call it as kernel(domain, arguments...), for instance with array.domain or global_array.owned"
             )
+        if intermediates(specs):
+            raise UsageError(f"{self._name} got a gw.Intermediate: that is an argument of kernels in gw.fused only")
         if not 1 <= domain.ndim <= 4:
             raise UsageError(f"{self._name} runs over domains of 1 to 4 axes, not {domain.ndim}")
         order = loop_order(specs, domain.ndim)

@@ -43,7 +43,7 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     kernel = device_function(function)
     fold = folding(function.__qualname__, variant.operation, kernel, result, shape)
     parts = _parts(variant, shape, kinds, accesses, fold)
-    body = sweep(cuda, device_function, shape, parts, marching=marching)
+    body = named(sweep(cuda, device_function, shape, parts, marching=marching), function)
     arithmetic = Arithmetic(variant.contract, variant.flush)
     words = HEADER_WORDS + _words(variant)
     bounds = (shape.threads, shape.resident or 1)
@@ -68,6 +68,12 @@ def survey(
         described = ["p", *map(_described, kinds)]
         raise readable(error, function.__qualname__, described) from None
     return recorder.finish(number), result
+
+
+def named(body: Any, function: pytypes.FunctionType) -> Any:
+    """Call the code of a kernel as its author does: that is the name that profilers and errors show."""
+    body.__module__, body.__qualname__ = function.__module__, function.__qualname__
+    return body
 
 
 def _described(kind: Any) -> str:

@@ -12,7 +12,7 @@ from gondwana.jit.unpack import Typing
 from gondwana.kernels.cuda import pairs, shapes
 from gondwana.kernels.cuda.accumulate import folding
 from gondwana.kernels.cuda.arguments import loader
-from gondwana.kernels.cuda.build import accesses_of, survey
+from gondwana.kernels.cuda.build import accesses_of, named, survey
 from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function
 from gondwana.kernels.cuda.middle import Tile, keeper, middles_in
 from gondwana.kernels.cuda.parts import Accesses, inner_lanes, lanes, point_maker, walker
@@ -57,7 +57,8 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     words = HEADER_WORDS + sum(map(spec_words, variant.specs))
     bounds = (shape.threads, shape.resident or 1)
     arithmetic = Arithmetic(variant.contract, variant.flush)
-    ptx, name = compile_kernel(pairs.sweep(cuda, shape, parts), words, capability, arithmetic, bounds)
+    body = named(pairs.sweep(cuda, shape, parts), functions[1])
+    ptx, name = compile_kernel(body, words, capability, arithmetic, bounds)
     about: dict[str, object] = {
         "footprints": {str(slot): footprint.about() for slot, footprint in footprints.items()},
         "result": "",

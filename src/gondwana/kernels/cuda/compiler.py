@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -10,11 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from llvmlite import ir
 from numba import cuda
 from numba.cuda import compiler, dispatcher, types
 from numba.cuda.core import ir as numba_ir
-from numba.cuda.core.callconv import CUDACallConv
 from numba.cuda.core.compiler_machinery import FunctionPass, register_pass
 from numba.cuda.core.untyped_passes import IRProcessing
 from numba.cuda.cudadrv import nvvm
@@ -28,6 +25,7 @@ from gondwana.jit.function import Compilable, JitFunction
 from gondwana.jit.handles import import_extensions
 from gondwana.jit.literals import weaken, widest_float
 from gondwana.kernels.cuda import ufuncs  # noqa: F401  (kernels may call them)
+from gondwana.kernels.cuda.mends import StoppingConvention, own_errors, with_exact_remainders
 
 Capability = tuple[int, int]
 
@@ -86,7 +84,7 @@ def _compiling_for(capability: Capability) -> Iterator[None]:
     """Have everything that is compiled meanwhile be for one capability."""
     global _capability
     import_extensions()
-    with _compiling:
+    with _compiling, own_errors(cuda_target.typing_context):
         before, current = _capability, dispatcher.get_current_device
         _capability = capability
         dispatcher.get_current_device = lambda: _Device(capability)
@@ -94,15 +92,6 @@ def _compiling_for(capability: Capability) -> Iterator[None]:
             yield
         finally:
             _capability, dispatcher.get_current_device = before, current
-
-
-class _Convention(CUDACallConv):  # type: ignore[misc]
-    """Exceptions stop the device: nothing there can raise them, and to go on would be wrong in silence."""
-
-    def return_user_exc(self, builder: Any, *about: Any, **more: Any) -> None:
-        """Stop; the host learns of it from the next call that waits."""
-        builder.call(ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), "trap;", "", side_effect=True), [])
-        super().return_user_exc(builder, *about, **more)
 
 
 class DeviceFunction(dispatcher.CUDADispatcher):  # type: ignore[misc]
@@ -173,21 +162,8 @@ def compile_kernel(
             "prec_div": True,
             "prec_sqrt": True,
         }
-        ptx = nvvm.compile_ir([*map(_exact_remainders, library.llvm_strs)], **options)
+        ptx = nvvm.compile_ir([*map(with_exact_remainders, library.llvm_strs)], **options)
     return ptx.rstrip(b"\0 \n") + b"\n", found.fndesc.llvm_func_name
-
-
-_REMAINDER = re.compile(r"frem (float|double) ([^,]+), (\S+)")
-
-
-def _exact_remainders(module: str) -> str:
-    """Have remainders of floats computed by libdevice, exactly; for NVVM they are x - trunc(x / y) * y."""
-    names = {"float": "__nv_fmodf", "double": "__nv_fmod"}
-    module = _REMAINDER.sub(lambda m: f'call {m[1]} @"{names[m[1]]}"({m[1]} {m[2]}, {m[1]} {m[3]})', module)
-    for kind, name in names.items():
-        if f'call {kind} @"{name}"' in module and f'declare {kind} @"{name}"' not in module:
-            module += f'\ndeclare {kind} @"{name}"({kind}, {kind})\n'
-    return module
 
 
 def _compile(function: Callable[..., Any], args: Any, return_type: Any) -> Any:
@@ -209,7 +185,7 @@ def _compile(function: Callable[..., Any], args: Any, return_type: Any) -> Any:
             flags=flags,
             locals={},
             pipeline_class=_Compiler,
-            call_conv=_Convention(context),
+            call_conv=StoppingConvention(context),
             abi_info={},
         )
     found.library.finalize()

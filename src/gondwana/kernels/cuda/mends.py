@@ -1,0 +1,57 @@
+"""Where kernels need of numba-cuda what Numba does: places of errors, exact remainders, exceptions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from llvmlite import ir
+from numba.core.errors import TypingError as NumbaTypingError
+from numba.cuda.core.callconv import CUDACallConv
+from numba.cuda.core.errors import TypingError
+
+_REMAINDER = re.compile(r"frem (float|double) ([^,]+), (\S+)")
+
+
+class StoppingConvention(CUDACallConv):  # type: ignore[misc]
+    """Exceptions stop the device: nothing there can raise them, and to go on would be wrong in silence."""
+
+    def return_user_exc(self, builder: Any, *about: Any, **more: Any) -> None:
+        """Stop; the host learns of it from the next call that waits."""
+        builder.call(ir.InlineAsm(ir.FunctionType(ir.VoidType(), []), "trap;", "", side_effect=True), [])
+        super().return_user_exc(builder, *about, **more)
+
+
+@contextmanager
+def own_errors(typing: Any) -> Iterator[None]:
+    """Turn errors of Numba's types into those of numba-cuda, which takes only these up and says where they belong."""
+    before = {name: getattr(typing, name) for name in ("resolve_function_type", "resolve_setitem")}
+    for name, resolve in before.items():
+        setattr(typing, name, _with_own_errors(resolve))
+    try:
+        yield
+    finally:
+        for name, resolve in before.items():
+            setattr(typing, name, resolve)
+
+
+def _with_own_errors(resolve: Callable[..., Any]) -> Callable[..., Any]:
+    def resolved(*given: Any) -> Any:
+        try:
+            return resolve(*given)
+        except NumbaTypingError as error:
+            raise error if isinstance(error, TypingError) else TypingError(str(error)) from None
+
+    return resolved
+
+
+def with_exact_remainders(module: str) -> str:
+    """Have remainders of floats computed by libdevice, exactly; for NVVM they are x - trunc(x / y) * y."""
+    names = {"float": "__nv_fmodf", "double": "__nv_fmod"}
+    module = _REMAINDER.sub(lambda m: f'call {m[1]} @"{names[m[1]]}"({m[1]} {m[2]}, {m[1]} {m[3]})', module)
+    for kind, name in names.items():
+        if f'call {kind} @"{name}"' in module and f'declare {kind} @"{name}"' not in module:
+            module += f'\ndeclare {kind} @"{name}"({kind}, {kind})\n'
+    return module
