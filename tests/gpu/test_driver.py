@@ -253,7 +253,7 @@ def test_launches_return_before_they_are_done(
 
 
 def test_streams_wait_for_events(gpu: Device, driver: Driver, module: int, long_chain: int) -> None:
-    first, second = driver.new_stream(), driver.new_stream()
+    first, second = driver.new_stream(), driver.new_stream(urgent=True)
     event = driver.new_event()
     host = np.zeros(1, np.int64)
     with memory(driver, 8) as address:

@@ -207,6 +207,18 @@ Status cuStreamCreate(void **stream, unsigned flags) {
     return SUCCESS;
 }
 
+Status cuCtxGetStreamPriorityRange(int *least, int *most) {
+    *least = 0;
+    *most = -5;
+    return SUCCESS;
+}
+
+Status cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
+    *stream = (void *)++handles;
+    note("cuStreamCreateWithPriority %u %d %#lx", flags, priority, (unsigned long)handles);
+    return SUCCESS;
+}
+
 #define NOTING(name)                                                      \
     Status name(void *handle) {                                           \
         note(#name " %#lx", (unsigned long)(uintptr_t)handle);            \
@@ -349,7 +361,8 @@ static const struct {
     KNOWN(cuModuleGetFunction), KNOWN(cuFuncGetAttribute), KNOWN(cuFuncSetAttribute),
     KNOWN(cuOccupancyMaxActiveBlocksPerMultiprocessor), KNOWN(cuLaunchKernel), KNOWN(cuStreamBeginCapture),
     KNOWN(cuStreamEndCapture), KNOWN(cuGraphInstantiate), KNOWN(cuGraphLaunch), KNOWN(cuGraphDestroy),
-    KNOWN(cuGraphExecDestroy), KNOWN(cuGetErrorName), KNOWN(cuGetErrorString),
+    KNOWN(cuGraphExecDestroy), KNOWN(cuGetErrorName), KNOWN(cuGetErrorString), KNOWN(cuCtxGetStreamPriorityRange),
+    KNOWN(cuStreamCreateWithPriority),
     {"cuGraphInstantiateWithFlags", (void *)cuGraphInstantiate},
 };
 

@@ -155,11 +155,12 @@ def test_streams_and_events(run: Call) -> None:
         one.finish(stream)
         one.free_event(event)
         one.free_stream(stream)
+        assert one.new_stream(urgent=True) == 0x5004
 
     assert run(program)[1:] == [
         "cuStreamCreate 1 0x5001", "cuEventCreate 2 0x5002", "cuEventCreate 0 0x5003", "cuEventRecord 0x5002 0x5001",
         "cuStreamWaitEvent 0x5001 0x5002 0", "cuEventSynchronize 0x5002", "cuStreamSynchronize 0x5001",
-        "cuEventDestroy 0x5002", "cuStreamDestroy 0x5001",
+        "cuEventDestroy 0x5002", "cuStreamDestroy 0x5001", "cuStreamCreateWithPriority 1 -5 0x5004",
     ]  # fmt: skip
 
 

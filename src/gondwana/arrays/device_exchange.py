@@ -140,6 +140,6 @@ def _segment(array: GlobalArray) -> Segment:
 
 @functools.cache
 def _stream(one: Device) -> int:
-    """The stream of the exchanges of a device: copies of other kinds must not delay them."""
+    """The stream of the exchanges of a device: neither copies of other kinds nor the inner kernel must delay them."""
     one.activate()
-    return one.driver.new_stream()
+    return one.driver.new_stream(urgent=True)

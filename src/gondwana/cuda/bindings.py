@@ -203,9 +203,15 @@ class CudaDriver(Driver):
 
     # -- streams and events ---------------------------------------------------------------------------------------
 
-    def new_stream(self) -> int:
-        """Return a stream that waits for no other."""
-        return int(self._ask(self._api.cuStreamCreate, int(self._api.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+    def new_stream(self, *, urgent: bool = False) -> int:
+        """Return a stream that waits for no other; kernels on urgent ones take what room becomes free first."""
+        flags = int(self._api.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        if not urgent:
+            return int(self._ask(self._api.cuStreamCreate, flags))
+        status, _, most = self._api.cuCtxGetStreamPriorityRange()
+        if status:
+            self._fail("cuCtxGetStreamPriorityRange", status)
+        return int(self._ask(self._api.cuStreamCreateWithPriority, flags, most))
 
     def free_stream(self, stream: int) -> None:
         """Give a stream back."""

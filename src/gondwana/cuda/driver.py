@@ -149,8 +149,8 @@ class Driver(ABC):
         """Undo `attach`."""
 
     @abstractmethod
-    def new_stream(self) -> int:
-        """Return a stream that waits for no other."""
+    def new_stream(self, *, urgent: bool = False) -> int:
+        """Return a stream that waits for no other; kernels on urgent ones take what room becomes free first."""
 
     @abstractmethod
     def free_stream(self, stream: int) -> None:

@@ -203,8 +203,8 @@ class EmulatedDriver(Driver):
         self._scheduler.put(self._stream(stream), Operation(action))
 
     @_alone
-    def new_stream(self) -> int:
-        """Return a stream that waits for no other."""
+    def new_stream(self, *, urgent: bool = False) -> int:
+        """Return a stream that waits for no other; urgent or not, it may come last."""
         return self._new(Stream(self._device()))
 
     @_alone
