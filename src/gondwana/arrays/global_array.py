@@ -125,7 +125,7 @@ class GlobalArray:
         block = self.block(self.team.rank)
         if not isinstance(block, Array | DeviceArray):
             raise UsageError(
-                f"the processor cannot reach cells in {self.kind.name} memory: move them by "
+                f"neither the processor nor a GPU reaches cells in {self.kind.name} memory: move them by "
                 "block(rank).copy_from(array) and block(rank).copy()"
             )
         return block
