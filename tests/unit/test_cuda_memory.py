@@ -251,7 +251,7 @@ def test_the_ring_waits_for_the_oldest_only_when_it_is_full(recorder: ObedientDr
     recorder.take()
     held = []
     for _ in range(16):
-        room = ring.take(SMALL)
+        _, room = ring.take(SMALL)
         room[:] = len(held)
         held.append((room, Marked(one, None)))
         ring.hold(held[-1][1])
@@ -266,7 +266,7 @@ def test_room_in_the_ring_never_overlaps(recorder: ObedientDriver, one: Device) 
     ring, random = Ring(one), np.random.default_rng(3)
     live: list[tuple[int, int, Marked]] = []
     for size in random.integers(1, SMALL + 1, 400).tolist():
-        room = ring.take(size)
+        _, room = ring.take(size)
         assert room.size == size
         start = room.ctypes.data
         live = [entry for entry in live if not entry[2].done()]

@@ -10,7 +10,7 @@ from gondwana.cuda.device import Device, Mark, device, opened
 from gondwana.cuda.driver import driver
 from gondwana.errors import UsageError
 from gondwana.memory.futures import Future
-from gondwana.memory.ipc import Offer, Shared
+from gondwana.memory.ipc import Offer, OnDevice, Shared
 from gondwana.memory.kinds import Bytes, DeviceKind
 from gondwana.memory.marked import Marked
 from gondwana.memory.reclaim import later, reclaim
@@ -54,6 +54,10 @@ class CudaKind(DeviceKind):
     def free(self, address: int) -> None:
         """Give memory back. Local; does not wait: it is free when nobody is at work on it any more."""
         later(_allocations.pop(address).give_back)
+
+    def here(self, address: int) -> OnDevice:
+        """Return how the device reaches what `allocate` returned. Local."""
+        return OnDevice(self.device, address)
 
     def share(self, address: int) -> Shared | None:
         """Return what the other ranks of this node need to attach the memory, None if the driver refuses. Local."""

@@ -23,19 +23,30 @@ from gondwana.world.shared_file import ForeignFileError, SharedFile
 _attached: weakref.WeakSet[Attached] = weakref.WeakSet()
 
 
-class Attached:
-    """Another process's device memory in this one; detached when nobody holds this object any more. Local.
+class OnDevice:
+    """Memory that a device of this process reaches. Local.
 
     Attributes:
-        device: the device of this process that reaches it.
-        address: where it starts for this device.
+        device: the device.
+        address: where the memory starts for it.
+        own: whether this rank has allocated it, so that its kernels may be at work on it.
     """
 
-    __slots__ = ("__weakref__", "address", "device")
+    __slots__ = ("__weakref__", "address", "device", "own")
 
-    def __init__(self, device: Device, address: int, lock: int) -> None:
+    def __init__(self, device: Device, address: int, own: bool = True) -> None:
         self.device = device
         self.address = address
+        self.own = own
+
+
+class Attached(OnDevice):
+    """Another process's device memory in this one; detached when nobody holds this object any more. Local."""
+
+    __slots__ = ()
+
+    def __init__(self, device: Device, address: int, lock: int) -> None:
+        super().__init__(device, address, own=False)
         _attached.add(self)
         weakref.finalize(self, later, lambda: _detach(device, address, lock)).atexit = False
 

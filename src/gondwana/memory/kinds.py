@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gondwana.memory.futures import Future
 
 if TYPE_CHECKING:
-    from gondwana.memory.ipc import Attached
+    from gondwana.memory.ipc import Attached, OnDevice
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -58,6 +58,10 @@ class DeviceKind(MemoryKind):
     @abstractmethod
     def free(self, address: int) -> None:
         """Give memory back. Local."""
+
+    def here(self, address: int) -> OnDevice | None:
+        """Return how a CUDA device reaches what `allocate` returned, None if it is no such memory. Local."""
+        return None
 
     def share(self, address: int) -> Shareable | None:
         """Return what the other ranks of this node need to reach what `allocate` returned; None: they cannot. Local."""

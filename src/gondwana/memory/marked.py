@@ -17,6 +17,9 @@ _under_way: dict[Device, deque[Marked]] = {}
 
 _claiming = threading.Lock()
 
+_LOOKS = 10
+"""Vain looks before a wait turns to other work: most copies take less than a round of that."""
+
 
 class Marked(Future[None]):
     """The future of what a device does up to a mark on its stream of copies. Local.
@@ -36,7 +39,10 @@ class Marked(Future[None]):
         self._mark: Mark | None = device.mark(device.transfers)
         self._keep: object = keep
         self._finish = finish
-        _under_way.setdefault(device, deque()).append(self)
+        try:
+            _under_way[device].append(self)
+        except KeyError:
+            _under_way.setdefault(device, deque()).append(self)
 
     def done(self) -> bool:
         """Tell whether the device is through. Local; no progress."""
@@ -47,6 +53,9 @@ class Marked(Future[None]):
 
     def wait(self, timeout: float | None = None) -> None:
         """Return when the device is through. Blocks; user-level progress, in a callback none. See `Future.wait`."""
+        for _ in range(_LOOKS):
+            if self.done():
+                return
         if progress.in_callback():
             self.end()  # the device needs nobody's help
         else:

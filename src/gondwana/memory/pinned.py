@@ -74,12 +74,13 @@ class Ring:
 
     def __init__(self, device: Device) -> None:
         self._memory = np.frombuffer(mmap.mmap(-1, _RING, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
+        self._address = self._memory.ctypes.data
         pin(self._memory, device)
         self._used: deque[tuple[int, Marked]] = deque()
         self._first = self._next = 0
 
-    def take(self, nbytes: int) -> Bytes:
-        """Return room for up to `SMALL` bytes; the next call is `hold`. Local; blocks if there is none."""
+    def take(self, nbytes: int) -> tuple[int, Bytes]:
+        """Return room for up to `SMALL` bytes and its address. Local; blocks if there is none; `hold` comes next."""
         start = self._next
         if start % _RING + nbytes > _RING:
             start = -(-start // _RING) * _RING  # does not fit before the end of the memory
@@ -90,7 +91,8 @@ class Ring:
         if not self._used:
             self._first = start
         self._next = end
-        return self._memory[start % _RING :][:nbytes]
+        first = start % _RING
+        return self._address + first, self._memory[first : first + nbytes]
 
     def hold(self, copy: Marked) -> None:
         """Keep what `take` returned until a copy is done. Local."""

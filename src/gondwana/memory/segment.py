@@ -15,7 +15,7 @@ import os
 import weakref
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,7 @@ from gondwana.world.shared_file import ForeignFileError, SharedFile
 from gondwana.world.windows import Window
 
 if TYPE_CHECKING:
-    from gondwana.memory.ipc import Attached
+    from gondwana.memory.ipc import Attached, OnDevice
 
 _HUGE = 2 * 1024 * 1024
 _PAGE = 4096
@@ -98,6 +98,7 @@ class Segment:
         address: where this rank's part starts, in this process or on its device.
         elements: what `typed` has returned so far, by rank and dtype.
         readonly: whether it must not be written: never, but for memory that other libraries lend.
+        devices: what `on_device` has returned so far, by rank.
 
     Example:
         >>> import gondwana as gw
@@ -118,7 +119,7 @@ class Segment:
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
         self.elements: dict[tuple[int, np.dtype[Any]], npt.NDArray[Any]] = {}
         self._release: weakref.finalize[..., Segment] | None = None
-        self._attached: dict[int, Attached | None] = {}
+        self.devices: dict[int, OnDevice | None] = {}
         own: _Published | _OnDevice | None = None
         problem: Exception | None = None
         try:
@@ -132,9 +133,7 @@ class Segment:
         self.key = self._parts[0].proposal
         entries = team.node.allgather(own)
         self._published = {entry.rank: entry for entry in entries if isinstance(entry, _Published)}
-        self._on_devices = {
-            entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice) and entry.rank != team.rank
-        }
+        self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
         self.window = Window(team, self._maps[team.rank]) if window and team.node_count > 1 else None
         _open[self.key] = self
 
@@ -216,15 +215,22 @@ class Segment:
             self.elements[rank, dtype] = found
         return found
 
-    def attached(self, rank: int) -> Attached | None:
-        """Return where the device memory of another rank lies for this one, None if it does not reach it. Local.
+    def on_device(self, rank: int) -> OnDevice | None:
+        """Return how a CUDA device of this rank reaches the device memory of any rank, None if it does not. Local.
 
-        The first call for a rank attaches the memory; closing the segment detaches it.
+        The first call for another rank attaches its memory; closing the segment detaches it.
         """
-        if rank not in self._attached:
-            memory = self._on_devices.get(rank)
-            self._attached[rank] = None if memory is None else memory.attach()
-        return self._attached[rank]
+        if rank not in self.devices:
+            if rank == self.team.rank:
+                self.devices[rank] = self.kind.here(self.address) if isinstance(self.kind, DeviceKind) else None
+            else:
+                memory = self._on_devices.get(rank)
+                self.devices[rank] = None if memory is None else memory.attach()
+        return self.devices[rank]
+
+    def attached(self, rank: int) -> Attached | None:
+        """Return what `on_device` does for another rank, None for this one. Local."""
+        return None if rank == self.team.rank else cast("Attached | None", self.on_device(rank))
 
     def base(self, rank: int) -> int:
         """Return where the host memory of a rank starts in this process, 0 if loads and stores do not reach it."""
@@ -273,7 +279,7 @@ class Segment:
         What peers have attached of a device stays theirs until they close the segment, too.
         """
         self._maps.clear()
-        self._attached.clear()
+        self.devices.clear()
         self._on_devices.clear()
         self.elements.clear()
         for name in ("bases", "table", "table_address"):

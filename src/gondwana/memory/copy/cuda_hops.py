@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
-from gondwana.cuda.device import Device
 from gondwana.memory.copy.boxes import SOURCE, TARGET, Box, box_of, is_dense, planes
 from gondwana.memory.copy.lane import Lane, lane
 from gondwana.memory.copy.order import Order
-from gondwana.memory.copy.places import DEVICE, Place
+from gondwana.memory.copy.places import Place
 from gondwana.memory.copy.spans import address_of, is_indexed, runs
-from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.futures import DONE, Future
+from gondwana.memory.ipc import OnDevice
 from gondwana.memory.marked import Marked
 from gondwana.memory.pinned import SMALL, is_pinned, pin
 
 
-class _DeviceEnd(NamedTuple):
-    """Device memory at one end.
-
-    Attributes:
-        device: the device of this process that reaches it.
-        address: of its first element.
-        own: whether it is this rank's, whose kernels may be at work on it.
-        keep: what must live while it is used.
-    """
-
-    device: Device
-    address: int
-    own: bool
-    keep: object
-
-
 def can(source: Place, target: Place) -> bool:
     """Tell whether the driver of this rank can make a copy: of each end, memory in reach or of a CUDA device. Local."""
-    if source.reach == target.reach == DEVICE:
+    if source.memory is None and target.memory is None:
+        if _end(source)[0].device is _end(target)[0].device:
+            return True
         # Threads of one device need not reach the memory of another, but the driver copies runs between them.
-        return _end(source).device is _end(target).device or is_indexed(source, target) or not _box(source, target).axes
+        return is_indexed(source, target) or not _box(source, target).axes
     return source.nbytes <= SMALL or _is_plain(source, target)
 
 
@@ -48,43 +29,44 @@ def hop(source: Place, target: Place, order: Order) -> tuple[Future[None], Futur
     Returns:
         The futures of operation completion and of source completion.
     """
-    ends = [_end(place) for place in (source, target) if place.reach == DEVICE]
-    one = lane(ends[0].device)
+    ends = [_end(place) for place in (source, target) if place.memory is None]
+    (first, start), (last, end) = ends[0], ends[-1]
+    one = lane(first.device)
     done: Future[None]
     reusable: Future[None]
     with one.lock:
-        order.begin(one.device, [end.device for end in ends if end.own])
+        order.begin(one.device, [found.device for found, _ in ends if found.own])
         if len(ends) == 2:
-            _move(one, source, target, ends[0].address, ends[1].address)
-            done = reusable = Marked(one.device, ends)
-        elif source.reach == DEVICE:
-            done = reusable = _download(one, source, target, ends[0])
+            _move(one, source, target, start, end)
+            done = reusable = Marked(one.device, (first, last))
+        elif source.memory is None:
+            done = reusable = _download(one, source, target, first, start)
         else:
-            done, reusable = _upload(one, source, target, ends[0])
+            done, reusable = _upload(one, source, target, last, end)
         order.end(one.device)
     return done, reusable
 
 
-def _upload(one: Lane, source: Place, target: Place, end: _DeviceEnd) -> tuple[Future[None], Future[None]]:
+def _upload(one: Lane, source: Place, target: Place, there: OnDevice, end: int) -> tuple[Future[None], Future[None]]:
     if not _through_ring(one, source, _is_plain(source, target)):
-        _move(one, source, target, address_of(source), end.address)
-        done = Marked(one.device, (end, source.memory))
+        _move(one, source, target, address_of(source), end)
+        done = Marked(one.device, (there, source.memory))
         return done, done
     packed = _room(one, target)
     packed.store(source.load())
-    _move(one, packed, target, address_of(packed), end.address)
-    done = Marked(one.device, end)
+    _move(one, packed, target, address_of(packed), end)
+    done = Marked(one.device, there)
     one.ring.hold(done)
     return done, DONE
 
 
-def _download(one: Lane, source: Place, target: Place, end: _DeviceEnd) -> Future[None]:
+def _download(one: Lane, source: Place, target: Place, there: OnDevice, start: int) -> Future[None]:
     if not _through_ring(one, target, _is_plain(source, target)):
-        _move(one, source, target, end.address, address_of(target))
-        return Marked(one.device, (end, target.memory))
+        _move(one, source, target, start, address_of(target))
+        return Marked(one.device, (there, target.memory))
     packed = _room(one, source)
-    _move(one, source, packed, end.address, address_of(packed))
-    done = Marked(one.device, end, lambda: target.store(packed.load()))
+    _move(one, source, packed, start, address_of(packed))
+    done = Marked(one.device, there, lambda: target.store(packed.load()))
     one.ring.hold(done)
     return done
 
@@ -101,9 +83,13 @@ def _through_ring(one: Lane, place: Place, plain: bool) -> bool:
 
 def _room(one: Lane, like: Place) -> Place:
     """Room in the ring for the elements of a place, its axes in the order of that place's memory."""
-    slowest = sorted(range(len(like.strides)), key=lambda axis: -abs(like.strides[axis])) or range(len(like.shape))
-    room = one.ring.take(like.nbytes).view(like.dtype).reshape([like.shape[axis] for axis in slowest])
-    return Place.of(room.transpose(np.argsort(slowest)))
+    _, memory = one.ring.take(like.nbytes)
+    room = memory.view(like.dtype)
+    slowest = sorted(range(len(like.strides)), key=lambda axis: -abs(like.strides[axis]))
+    if slowest == sorted(slowest):
+        return Place.of(room.reshape(like.shape))
+    places = sorted(range(len(slowest)), key=slowest.__getitem__)
+    return Place.of(room.reshape([like.shape[axis] for axis in slowest]).transpose(places))
 
 
 def _move(one: Lane, source: Place, target: Place, start: int, end: int) -> None:
@@ -139,13 +125,9 @@ def _is_plain(source: Place, target: Place) -> bool:
     return is_dense(box, end) or planes(box) is not None
 
 
-def _end(place: Place) -> _DeviceEnd:
-    pointer = place.pointer
-    assert pointer is not None
-    segment = pointer.segment
-    if place.is_own:
-        assert isinstance(pointer.kind, CudaKind)
-        return _DeviceEnd(pointer.kind.device, segment.address + pointer.offset, True, None)
-    attached = segment.attached(pointer.rank)
-    assert attached is not None
-    return _DeviceEnd(attached.device, attached.address + pointer.offset, False, attached)
+def _end(place: Place) -> tuple[OnDevice, int]:
+    """How a device reaches an end, and the address of its first element there."""
+    assert place.pointer is not None
+    found = place.pointer.segment.on_device(place.pointer.rank)
+    assert found is not None
+    return found, found.address + place.pointer.offset

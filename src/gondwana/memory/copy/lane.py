@@ -41,6 +41,13 @@ class Lane:
     def _scratch(self) -> int:
         return allocate(self.device, SCRATCH)
 
+    def begin(self, behind_kernels: bool) -> int:
+        """Return the stream, behind the kernels launched so far if need be; the device is the current one. Local."""
+        if behind_kernels:
+            return self.device.after_kernels()
+        self.device.activate()
+        return self.device.transfers
+
     def planes(self, target: int, source: int, box: Box) -> bool:
         """Put the copy of a box on the stream as orders to the copy engine; tell whether that is possible. Local."""
         orders = planes(box)
@@ -77,4 +84,5 @@ _lanes: dict[Device, Lane] = {}
 
 def lane(device: Device) -> Lane:
     """Return the lane of a device. Local."""
-    return _lanes.setdefault(device, Lane(device)) if device not in _lanes else _lanes[device]
+    found = _lanes.get(device)
+    return _lanes.setdefault(device, Lane(device)) if found is None else found

@@ -127,7 +127,7 @@ class Place:
     def _is_attached(self) -> bool:
         """Whether it is memory of another rank's device that this one has attached, or now does."""
         assert self.pointer is not None
-        return state.forced is not STAGED and self.pointer.segment.attached(self.pointer.rank) is not None
+        return state.forced is not STAGED and self.pointer.segment.on_device(self.pointer.rank) is not None
 
     def first(self, count: int) -> Place:
         """Return its first elements as one axis. Local.
@@ -296,6 +296,8 @@ def _place_of(end: End, role: str) -> Place | None:
         return None
     if isinstance(end, np.ndarray):
         return Place.of(end)
+    if isinstance(end, Place):
+        return end
     if isinstance(end, HasPlace):
         return end.__gondwana_place__()
     raise UsageError(

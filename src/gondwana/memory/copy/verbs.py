@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import UsageError
-from gondwana.memory.copy import engine
+from gondwana.memory.copy import device_rows, engine
 from gondwana.memory.copy import notify as notices
 from gondwana.memory.copy.indexed import Indexed
 from gondwana.memory.copy.order import USUAL, Order, Stream, order_of
@@ -66,10 +66,16 @@ def copy(
     """
     if stream is not None:
         return _start(*pair(src, dst, n), notify, order_of(stream))
-    if state.plain and (notify is None or _told_near(notify, dst)) and _copied_near(src, dst, n):
-        if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
-            notify.add(dst.rank)
-        return COMPLETE
+    if state.plain and (notify is None or _told_near(notify, dst)):
+        count = _count(src, dst) if n is None else n
+        source, target = _in_a_row(src, count), _in_a_row(dst, count)
+        if source is not None and target is not None:
+            if _copied_near(source, target):
+                if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
+                    notify.add(dst.rank)
+                return COMPLETE
+        elif notify is None and (started := device_rows.copied(src, dst, count, source, target)) is not None:
+            return started
     return _start(*pair(src, dst, n), notify)
 
 
@@ -206,15 +212,19 @@ def get(ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any] | None = 
     return Following(copy(ptr, single), single.item)
 
 
-def _copied_near(src: End, dst: End, n: int | None) -> bool:
-    """Copy between elements in a row that loads and stores reach; tell whether that was the case.
+def _count(src: End, dst: End) -> int:
+    """How many elements an ndarray at an end has, -1 if none is there."""
+    if src.__class__ is np.ndarray:
+        return src.size
+    return dst.size if dst.__class__ is np.ndarray else -1
+
+
+def _copied_near(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
+    """Copy between elements in a row that loads and stores reach; tell whether that was possible.
 
     The short way for what needs no thought; all else, errors included, is left to the long one.
     """
-    if n is None:
-        n = src.size if src.__class__ is np.ndarray else dst.size if dst.__class__ is np.ndarray else -1
-    source, target = _in_a_row(src, n), _in_a_row(dst, n)
-    if source is None or target is None or source.dtype != target.dtype:
+    if source.dtype != target.dtype:
         return False
     try:
         target[:] = source
