@@ -10,6 +10,7 @@ import numpy as np
 
 from gondwana.arrays.strided import Strided
 from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.ipc import OnDevice
 from gondwana.memory.segment import Segment
 from gondwana.world import world
 
@@ -38,8 +39,9 @@ class Borrowed(Segment):
         self.key = next(_keys)
         self.window = None
         self.elements = {}
-        self._owner = owner
+        self.devices = {world.rank: OnDevice(self._own_kind.device, address, owner=owner)}
         self._published = {}
+        self._on_devices = {}
 
     def kind_of(self, rank: int) -> CudaKind:
         """Return the kind of memory; there is only this rank's. Local."""

@@ -29,15 +29,17 @@ class OnDevice:
     Attributes:
         device: the device.
         address: where the memory starts for it.
-        own: whether this rank has allocated it, so that its kernels may be at work on it.
+        own: whether this rank has it, so that its kernels may be at work on it.
+        owner: what keeps it from being given back, if anything but its segment does.
     """
 
-    __slots__ = ("__weakref__", "address", "device", "own")
+    __slots__ = ("__weakref__", "address", "device", "own", "owner")
 
-    def __init__(self, device: Device, address: int, own: bool = True) -> None:
+    def __init__(self, device: Device, address: int, *, own: bool = True, owner: object = None) -> None:
         self.device = device
         self.address = address
         self.own = own
+        self.owner = owner
 
 
 class Attached(OnDevice):

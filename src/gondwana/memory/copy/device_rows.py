@@ -39,6 +39,8 @@ def copied(src: Any, dst: Any, n: int, source: Row | None, target: Row | None) -
     """
     first = None if source is not None else _found(src, n)
     last = None if target is not None else _found(dst, n)
+    if last is not None and dst.segment.readonly:
+        return None
     if first is not None and last is not None:
         if first.device is not last.device or src.dtype != dst.dtype:
             return None
