@@ -25,6 +25,7 @@ from gondwana.jit import jit as jit
 from gondwana.jit import set_threads as set_threads
 from gondwana.jit import threads as threads
 from gondwana.kernels import Intermediate as Intermediate
+from gondwana.kernels import capture as capture
 from gondwana.kernels import foreach as foreach
 from gondwana.kernels import fused as fused
 from gondwana.kernels import random as random

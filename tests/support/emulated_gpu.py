@@ -11,13 +11,16 @@ from gondwana.cuda import choice
 from gondwana.cuda import device as devices
 from gondwana.cuda.driver import VARIABLE, driver
 
+_devices: dict[int, devices.Device] = {}
+"""The same ones for all tests: kernels that several of them use stay loaded there."""
+
 
 @contextmanager
 def emulated_gpu() -> Iterator[None]:
     """Have this process find the emulated GPU, and afterwards what was there before."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, "emulated")
-        patch.setattr(devices, "_devices", {})
+        patch.setattr(devices, "_devices", _devices)
         _forget()
         yield
     _forget()

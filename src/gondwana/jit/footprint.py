@@ -18,6 +18,7 @@ class Footprint:
         hi: largest offset from the index point, per axis.
         written: whether any access stores.
         bounded: whether all accesses have a constant offset, so that `lo` and `hi` say everything.
+        read: whether any access loads.
         reads: the constant offsets at which it loads.
     """
 
@@ -25,11 +26,12 @@ class Footprint:
     hi: tuple[int, ...]
     written: bool = False
     bounded: bool = True
+    read: bool = False
     reads: set[tuple[int, ...]] = field(default_factory=set, compare=False)
 
     def about(self) -> dict[str, object]:
         """What must be known at each launch, as JSON values."""
-        return {"lo": self.lo, "hi": self.hi, "written": self.written, "bounded": self.bounded}
+        return {"lo": self.lo, "hi": self.hi, "written": self.written, "bounded": self.bounded, "read": self.read}
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Recorder:
             seen.lo = tuple(map(min, seen.lo, at))
             seen.hi = tuple(map(max, seen.hi, at))
         seen.written |= written
+        seen.read |= not written
         seen.bounded &= offset is not None
 
     def finish(self, kernel: int) -> dict[int, Footprint]:

@@ -4,6 +4,8 @@
 `launch`.
 """
 
+from gondwana.kernels.capture import Captured as Captured
+from gondwana.kernels.capture import capture as capture
 from gondwana.kernels.foreach import Foreach as Foreach
 from gondwana.kernels.foreach import foreach as foreach
 from gondwana.kernels.fused import fused as fused

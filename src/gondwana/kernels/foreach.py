@@ -12,6 +12,7 @@ from typing import Any, overload
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import Spec, describe, holds_array
+from gondwana.jit.fingerprint import fingerprint
 from gondwana.jit.function import bind, parameters
 from gondwana.jit.threads import FLUSH_SUBNORMALS
 from gondwana.kernels import boxes
@@ -26,7 +27,8 @@ from gondwana.kernels.arguments import (
     loop_order,
     overlapping,
 )
-from gondwana.kernels.backends import Loaded, Table, Target, load, target
+from gondwana.kernels.backends import Loaded, Table, Target, extents, load, target
+from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
 
@@ -75,11 +77,16 @@ class Kernel:
         found = self._remembered.get(tuple(key))
         if found is None:
             specs = tuple(describe(value)[0] for value in args)
-            found = self._remember(tuple(key), domain, kernel_arrays(args), specs)
+            found = self._remember(tuple(key), domain, kernel_arrays(args), specs, b"".join(data))
         return found[0], found[1], b"".join(data)
 
     def _remember(
-        self, key: tuple[Any, ...], domain: IndexSet, arrays: list[KernelArray], specs: tuple[Spec, ...]
+        self,
+        key: tuple[Any, ...],
+        domain: IndexSet,
+        arrays: list[KernelArray],
+        specs: tuple[Spec, ...],
+        data: bytes,
     ) -> tuple[Loaded, Table, IndexSet]:
         if not isinstance(domain, IndexSet):
             raise UsageError(
@@ -100,8 +107,11 @@ class Kernel:
         where = target(device, variant, domain)
         loaded = self._version(variant, where)
         if overlapping(arrays, loaded.footprints):
-            loaded = self._version(replace(variant, disjoint=False), where)
+            variant = replace(variant, disjoint=False)
+            loaded = self._version(variant, where)
         check_reach(self._name, names, domain, arrays, loaded.footprints)
+        if where.shape is not None:
+            loaded = self._tuned(loaded, variant, where, (rows, count, domain.size), extents(variant, domain), data)
         if len(self._remembered) >= _MEMO:
             self._remembered.clear()
         # The domain is kept so that its identity, which the key holds, stays its own; specs live for ever.
@@ -119,6 +129,23 @@ class Kernel:
         if not kwargs and len(args) == len(self.parameters):
             return args
         return bind(self.py_func, (None, *args), kwargs)[1:]
+
+    def _tuned(
+        self,
+        loaded: Any,
+        variant: Variant,
+        where: Target,
+        box: tuple[bytes, int, int],
+        extents: tuple[int, ...],
+        data: bytes,
+    ) -> Loaded:
+        """The version for a device in the shape that is fastest there."""
+        from gondwana.kernels.cuda.tuner import tuned
+
+        def version(shape: Shape) -> Any:
+            return self._version(variant, where._replace(shape=shape))
+
+        return tuned(loaded, version, (fingerprint(self.py_func), repr(variant)), box, extents, data)
 
 
 class Foreach(Kernel):

@@ -8,6 +8,7 @@ from gondwana.arrays.array import Array
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.jit.arguments import describe, holds_array
+from gondwana.jit.fingerprint import fingerprint
 from gondwana.kernels import boxes
 from gondwana.kernels.arguments import (
     KernelArray,
@@ -20,6 +21,7 @@ from gondwana.kernels.arguments import (
     overlapping,
 )
 from gondwana.kernels.backends import Loaded, Table, extents
+from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.foreach import Foreach
 from gondwana.kernels.intermediate import Intermediate, numbered
 from gondwana.kernels.variant import Variant
@@ -74,14 +76,16 @@ def fused(domain: RectDomain, first: Call, second: Call) -> None:
         return
     described = [describe(value) for value in (*first[1:], *second[1:])]
     key = (id(domain), *map(id, kernels), *(id(s) for s, _ in described), *(d for s, d in described if holds_array(s)))
+    data = b"".join(raw for _, raw in described)
     found = _remembered.get(key)
     if found is None:
         if len(_remembered) >= _MEMO:
             _remembered.clear()
         specs = tuple(spec for spec, _ in described)
         # Domain and kernels are kept so that their identities, which the key holds, stay their own.
-        found = _remembered[key] = *_prepared(domain, kernels, specs, len(first) - 1, arrays), (domain, kernels)
-    found[0].run(found[1], b"".join(data for _, data in described), kernels[1].py_func.__qualname__, 0)
+        prepared = _prepared(domain, kernels, specs, len(first) - 1, arrays, data)
+        found = _remembered[key] = *prepared, (domain, kernels)
+    found[0].run(found[1], data, kernels[1].py_func.__qualname__, 0)
 
 
 def _kernel(call: Call) -> Foreach:
@@ -124,11 +128,11 @@ def _prepared(
     specs: tuple[Any, ...],
     count: int,
     arrays: tuple[list[KernelArray], list[KernelArray]],
+    data: bytes,
 ) -> tuple[Loaded, Table]:
     """The compiled pair for a device, and the domain dealt to its blocks."""
     from gondwana.cuda.device import device
-    from gondwana.kernels.cuda import launch
-    from gondwana.kernels.cuda.tuner import pair_shape_for
+    from gondwana.kernels.cuda import launch, tuner
 
     every = [*arrays[0], *arrays[1]]
     where = every[0].device
@@ -137,12 +141,19 @@ def _prepared(
     contract = all(kernel.contract for kernel in kernels)
     flush = any(kernel.flushes for kernel in kernels)
     variant = Variant(numbered(specs, {}), domain.ndim, order, True, alike_strides(every), True, None, contract, flush)
-    shape = pair_shape_for(variant, extents(variant, domain))
     functions = kernels[0].py_func, kernels[1].py_func
-    loaded = launch.load_pair(functions, count, variant, shape, device(where))
+    loops = extents(variant, domain)
+
+    def version(shape: Shape) -> launch.Loaded:
+        return launch.load_pair(functions, count, variant, shape, device(where))
+
+    loaded = version(tuner.pair_shape_for(variant, loops))
     _check(domain, kernels, specs, count, arrays, loaded)
     rows, boxes_in, _ = boxes.table(domain, order)
-    return loaded, loaded.table(rows, boxes_in, domain.size)
+    box = rows, boxes_in, domain.size
+    key = (*map(fingerprint, functions), str(count), repr(variant))
+    best = tuner.tuned(loaded, version, key, box, loops, data, pair=True)
+    return best, best.table(*box)
 
 
 def _check(

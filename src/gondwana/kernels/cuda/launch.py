@@ -184,7 +184,8 @@ def _loaded(
     code = obtain(("cuda", *about_all, *key), compile_now)
     found: Any = code.about["footprints"]
     footprints = {
-        int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"]) for slot, f in found.items()
+        int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"], f["read"])
+        for slot, f in found.items()
     }
     where.activate()
     entry = driver.entry(driver.load(code.code), code.symbol)

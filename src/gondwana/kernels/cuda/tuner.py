@@ -1,28 +1,187 @@
-"""Which shape a launch has."""
+"""Which shape a launch has: a guess, or for sweeps over large domains what a trial on the device finds best.
+
+A trial launches the kernel with the arguments of its first call, again and again: so only kernels are tried whose
+results that does not change. What it finds is kept on disk, for the device and for domains of about that size.
+"""
 
 from __future__ import annotations
 
+import os
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from gondwana.cuda.device import Device
 from gondwana.errors import UsageError
+from gondwana.kernels.cuda.launch import Loaded, toolchain
+from gondwana.kernels.cuda.records import recorded
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.variant import Variant
 
+VARIABLE = "GONDWANA_TUNE"
+"""Environment variable: 0 keeps launches to the guess."""
+
+LEAST = 1 << 20
+"""Points of a domain that are worth a trial."""
+
+_ROUNDS = 5
+
+Choices = Sequence[dict[str, Any]]
+
+_SINGLE: tuple[Choices, ...] = (
+    ({"x": 64, "y": 4}, {"x": 32, "y": 4}, {"x": 64, "y": 8}, {"x": 128, "y": 2}, {"x": 32, "y": 16}),
+    ({"lanes": 1}, {"lanes": 2}, {"lanes": 4}),
+    ({"steps": 16}, {"steps": 32}, {"steps": 64}, {"steps": 128}),
+    ({"ahead": 1}, {"held": False}),
+    ({"resident": 2}, {"resident": 3}, {"resident": 4}),
+    ({"streamed": True},),
+)
+_PAIR: tuple[Choices, ...] = (
+    ({"x": 32, "y": 16}, {"x": 64, "y": 8}, {"x": 64, "y": 16}, {"x": 32, "y": 32}, {"x": 32, "y": 8}),
+    ({"lanes": 1}, {"lanes": 2}),
+    ({"resident": 1}, {"resident": 2}, {"resident": 3}),
+    ({"steps": 32}, {"steps": 64}, {"steps": 128}, {"steps": 256}),
+    ({"streamed": True},),
+)
+
 
 def shape_for(variant: Variant, extents: tuple[int, ...]) -> Shape:
-    """Return the shape of the launches of a kernel over boxes of about these extents, in the order of loops. Local."""
+    """Guess the shape of the launches of a kernel over boxes of about these extents, in the order of loops. Local."""
     columns = extents[-1]
     x = 32
     while x > 1 and x // 2 >= columns:
         x //= 2
+    if variant.operation is None and columns >= 128:  # enough loads under way, with 24 KB a multiprocessor
+        return Shape(x=x, y=max(1, 256 // x) if len(extents) > 2 else 1, lanes=2, steps=64)
     return Shape(x=x, y=max(1, 256 // x) if len(extents) > 2 else 1)
 
 
 def pair_shape_for(variant: Variant, extents: tuple[int, ...]) -> Shape:
-    """Return the shape of the launches of a fused pair over a box of these extents, in the order of loops. Local.
+    """Guess the shape of the launches of a fused pair over a box of these extents, in the order of loops. Local.
 
     Raises:
         UsageError: no tile fits the box.
     """
     for x, y in ((32, 16), (16, 16), (16, 8), (8, 8), (8, 4), (4, 4)):
-        if extents[-1] >= x - 2 and extents[-2] >= y - 2:
-            return Shape(x=x, y=y)
+        if _fits(Shape(x=x, y=y), extents):
+            return Shape(x=x, y=y, steps=64)
     raise UsageError(f"fused kernels need a box of at least 2 x 2 points across the slowest axis, not {extents[1:]}")
+
+
+def tuned(
+    loaded: Loaded,
+    version: Callable[[Shape], Loaded],
+    key: tuple[str, ...],
+    box: tuple[bytes, int, int],
+    extents: tuple[int, ...],
+    data: bytes,
+    *,
+    pair: bool = False,
+) -> Loaded:
+    """Return the version of a kernel that is fastest on its device: from a record, or by a trial now. Local; blocks.
+
+    Args:
+        loaded: the version that was guessed.
+        version: returns that of any shape.
+        key: names the kernel and its variant.
+        box: the table of boxes, their number and points (see `Loaded.table`).
+        extents: of the domain, in the order of loops.
+        data: the arguments.
+        pair: whether it is a fused pair.
+    """
+    device = loaded.device
+    if not _worth_a_trial(loaded, box[2]):
+        return loaded
+
+    def seconds(shape: Shape) -> float:
+        one = version(shape)
+        table = one.table(*box)
+        return measured(device, lambda: one.run(table, data, "", 0))
+
+    def search() -> dict[str, Any]:
+        return asdict(_best(loaded.shape, _PAIR if pair else _SINGLE, extents, seconds, pair=pair))
+
+    size = tuple(extent.bit_length() for extent in extents)
+    found = recorded((device.facts.name, toolchain(), *key, repr(size), str(pair)), search)
+    return version(Shape(**found))
+
+
+def fused_pays(single: Callable[[], None], pair: Callable[[], None], key: tuple[str, ...], device: Device) -> bool:
+    """Tell whether a fused pair is faster than two sweeps: from a record, or by a trial now. Local; blocks.
+
+    Args:
+        single: launches the two sweeps.
+        pair: launches the pair.
+        key: names what they do, and how large it is.
+        device: where.
+    """
+
+    def search() -> dict[str, Any]:
+        return {"single": measured(device, single), "pair": measured(device, pair)}
+
+    found = recorded((device.facts.name, toolchain(), "fused_pays", *key), search)
+    return bool(found["pair"] < found["single"])
+
+
+def measured(device: Device, launch: Callable[[], None]) -> float:
+    """Return how long launches take on a device, the median of a few [s]. Local; blocks."""
+    driver = device.driver
+    device.activate()
+    launch()
+    events = [(driver.new_event(timing=True), driver.new_event(timing=True)) for _ in range(_ROUNDS)]
+    for first, last in events:
+        driver.record(first, device.compute)
+        launch()
+        driver.record(last, device.compute)
+    driver.finish(device.compute)
+    times = [driver.seconds(first, last) for first, last in events]
+    for event in (event for both in events for event in both):
+        driver.free_event(event)
+    return statistics.median(times)
+
+
+def _worth_a_trial(loaded: Loaded, points: int) -> bool:
+    """Whether a trial can be made without a trace, and pays."""
+    from gondwana.kernels.capture import is_capturing
+
+    if points < LEAST or loaded.result or is_capturing() or os.environ.get(VARIABLE, "") == "0":
+        return False
+    repeatable = all(f.bounded and not (f.written and f.read) for f in loaded.footprints.values())
+    return repeatable and _is_real(loaded.device)
+
+
+def _is_real(device: Device) -> bool:
+    return device.driver.name != "emulated"
+
+
+def _best(
+    start: Shape,
+    axes: Sequence[Choices],
+    extents: tuple[int, ...],
+    seconds: Callable[[Shape], float],
+    *,
+    pair: bool,
+) -> Shape:
+    """Search along one property of shapes after the other."""
+    best, least = start, seconds(start)
+    for choices in axes:
+        for shape in _candidates(best, choices, extents, pair=pair):
+            taken = seconds(shape)
+            if taken < least:
+                best, least = shape, taken
+    return best
+
+
+def _candidates(best: Shape, choices: Choices, extents: tuple[int, ...], *, pair: bool) -> Iterator[Shape]:
+    """The shapes that differ from the best so far as the choices say, and are possible."""
+    for choice in choices:
+        shape = replace(best, **choice)
+        whole = shape.threads * max(1, shape.resident) <= 2048 and (len(extents) > 2 or shape.y == 1)
+        if shape != best and whole and (not pair or _fits(shape, extents)):
+            yield shape
+
+
+def _fits(shape: Shape, extents: tuple[int, ...]) -> bool:
+    """Whether the tiles of a fused pair are not larger than a box and its border."""
+    return extents[-1] >= shape.x * shape.lanes - 2 and extents[-2] >= shape.y - 2
