@@ -164,10 +164,15 @@ def check_streams_of_other_libraries():
                 kernel(base, base + 8 * BIG, BIG, stream)  # ... used by a kernel ...
                 down = gw.copy(second, back, stream=stream)  # ... whose result is copied
                 away = gw.copy(second, theirs.pointer(RIGHT, float), BIG, stream=stream)
+                single = gw.get(second + 7, stream=stream)
+                gw.put(data[3] + 1.0, second + 8, stream=stream)
+                some = gw.get(second, 20, stream=stream)
                 one.driver.fill(base, 0, 16 * BIG, stream)  # ... and overwritten
                 down.wait()
                 away.wait()
             assert (back == data).all(), name
+            assert single.result() == data[7]
+            assert some.result().tolist() == [*data[:8], data[3] + 1.0, *data[9:20]]
             assert (gw.get(theirs.pointer(RIGHT, float), BIG).result() == data).all()
             world.barrier()
     one.driver.finish(stream)

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from gondwana.memory.copy.lane import lane
 from gondwana.memory.copy.paths import DRIVER, IPC
-from gondwana.memory.copy.transfer import Transfer
-from gondwana.memory.futures import DONE
+from gondwana.memory.futures import DONE, Future
 from gondwana.memory.ipc import OnDevice
 from gondwana.memory.marked import Marked
 from gondwana.memory.pinned import SMALL, is_pinned
@@ -22,9 +21,10 @@ from gondwana.memory.pointer import GlobalPtr
 _BYTE = np.dtype(np.uint8)
 
 Row = npt.NDArray[Any]
+Started = tuple[Future[None], Future[None]]
 
 
-def copied(src: Any, dst: Any, n: int, source: Row | None, target: Row | None) -> Transfer | None:
+def copied(src: Any, dst: Any, n: int, source: Row | None, target: Row | None) -> Started | None:
     """Start a copy of elements in a row. Local; does not wait, but for room in pinned memory.
 
     Args:
@@ -35,7 +35,8 @@ def copied(src: Any, dst: Any, n: int, source: Row | None, target: Row | None) -
         target: those of the destination, if stores reach them.
 
     Returns:
-        None if this takes more than a look: nothing has been done.
+        The futures of operation completion and of source completion. None if this takes more than a look: nothing has
+        been done.
     """
     first = None if source is not None else _found(src, n)
     last = None if target is not None else _found(dst, n)
@@ -75,32 +76,32 @@ def _is_pinned(end: Any) -> bool:
     return end.__class__ is GlobalPtr and is_pinned(end.segment.view(end.rank))
 
 
-def _between(first: OnDevice, start: int, last: OnDevice, end: int, nbytes: int) -> Transfer:
+def _between(first: OnDevice, start: int, last: OnDevice, end: int, nbytes: int) -> Started:
     one = lane(first.device)
     with one.lock:
         one.device.driver.copy(end, start, nbytes, one.begin(first.own or last.own))
         done = Marked(one.device, (first, last))
     (DRIVER if first.own and last.own else IPC).count(nbytes)
-    return Transfer(done, done)
+    return done, done
 
 
-def _up(src: Any, source: Row, there: OnDevice, end: int) -> Transfer:
+def _up(src: Any, source: Row, there: OnDevice, end: int) -> Started:
     one, nbytes = lane(there.device), source.nbytes
     (DRIVER if there.own else IPC).count(nbytes)
     with one.lock:
         if nbytes > SMALL or _is_pinned(src):
             one.device.driver.copy(end, source.ctypes.data, nbytes, one.begin(there.own))
             done = Marked(one.device, (there, source))
-            return Transfer(done, done)
+            return done, done
         address, room = one.ring.take(nbytes)
         room[:] = source.view(_BYTE)
         one.device.driver.copy(end, address, nbytes, one.begin(there.own))
         done = Marked(one.device, there)
         one.ring.hold(done)
-    return Transfer(done, DONE)
+    return done, DONE
 
 
-def _down(there: OnDevice, start: int, dst: Any, target: Row) -> Transfer:
+def _down(there: OnDevice, start: int, dst: Any, target: Row) -> Started:
     one, nbytes = lane(there.device), target.nbytes
     (DRIVER if there.own else IPC).count(nbytes)
     with one.lock:
@@ -112,4 +113,4 @@ def _down(there: OnDevice, start: int, dst: Any, target: Row) -> Transfer:
             one.device.driver.copy(address, start, nbytes, one.begin(there.own))
             done = Marked(one.device, there, lambda: target.view(_BYTE).__setitem__(slice(None), room))
             one.ring.hold(done)
-    return Transfer(done, done)
+    return done, done

@@ -37,6 +37,18 @@ def follow(operation: Future[None], notify: Notify, target: Place) -> Future[Non
     """
     if isinstance(notify, tuple):
         return operation.then(lambda _: rpc(owner(target), run, *notify))
+    if isinstance(notify, Signal):
+        return after(operation, functools.partial(notify.add, rank_in(notify.team, owner(target))))
+    return after(operation, notify.add)
+
+
+def after(operation: Future[None], add: Callable[[], None]) -> Future[None]:
+    """Raise a signal the moment that this rank knows a copy to be complete; return the future of that. Local.
+
+    Args:
+        operation: of the copy.
+        add: raises the signal.
+    """
     promise: Promise[None] = Promise()
 
     def tell(done: Future[None]) -> None:
@@ -44,10 +56,7 @@ def follow(operation: Future[None], notify: Notify, target: Place) -> Future[Non
         if error is not None:
             promise.set_exception(error)
             return
-        if isinstance(notify, Signal):
-            notify.add(rank_in(notify.team, owner(target)))
-        else:
-            notify.add()
+        add()
         promise.set_result(None)
 
     operation.at_once(tell)

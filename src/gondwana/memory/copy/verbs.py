@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, overload
 
 import numpy as np
@@ -74,8 +75,10 @@ def copy(
                 if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
                     notify.add(dst.rank)
                 return COMPLETE
-        elif notify is None and (started := device_rows.copied(src, dst, count, source, target)) is not None:
-            return started
+        elif (started := device_rows.copied(src, dst, count, source, target)) is not None:
+            if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
+                return Transfer(*started, notices.after(started[0], functools.partial(notify.add, dst.rank)))
+            return Transfer(*started)
     return _start(*pair(src, dst, n), notify)
 
 
@@ -129,7 +132,7 @@ def copy_indexed(
     return _start(source, target, notify)
 
 
-def put(value: Any, ptr: GlobalPtr) -> Future[None]:
+def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[None]:
     """Start to write elements that are here to where a pointer points. Local; internal progress; does not wait.
 
     On this node it is complete at once. Completion, ordering and errors as for `copy`.
@@ -137,6 +140,7 @@ def put(value: Any, ptr: GlobalPtr) -> Future[None]:
     Args:
         value: a number, or an array of the pointer's dtype, which must not change before the result is done.
         ptr: where the first element goes; the others follow without gaps.
+        stream: as for `copy`.
 
     Raises:
         UsageError: the dtype is another, or the elements would not lie in the segment.
@@ -149,7 +153,7 @@ def put(value: Any, ptr: GlobalPtr) -> Future[None]:
         2.5
     """
     dtype = ptr.dtype
-    if (value.__class__, dtype) in _fitting and state.plain:
+    if stream is None and (value.__class__, dtype) in _fitting and state.plain:
         elements = ptr.segment.elements.get((ptr.rank, dtype))
         offset, item = ptr.offset, dtype.itemsize
         if elements is not None and offset >= 0 and not offset % item:
@@ -163,17 +167,21 @@ def put(value: Any, ptr: GlobalPtr) -> Future[None]:
             DIRECT.nbytes += item
             return DONE
     if isinstance(value, np.ndarray):
-        return copy(value, ptr)
-    return copy(_single(value, dtype), ptr)
+        return copy(value, ptr, stream=stream)
+    return copy(_single(value, dtype), ptr, stream=stream)
 
 
 @overload
-def get(ptr: GlobalPtr) -> Future[Any]: ...
+def get(ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[Any]: ...
 @overload
-def get(ptr: GlobalPtr, n: int) -> Future[npt.NDArray[Any]]: ...
+def get(ptr: GlobalPtr, n: int, *, stream: Stream | None = None) -> Future[npt.NDArray[Any]]: ...
 @overload
-def get(ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any]) -> Future[npt.NDArray[Any]]: ...
-def get(ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any] | None = None) -> Future[Any]:
+def get(
+    ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any], stream: Stream | None = None
+) -> Future[npt.NDArray[Any]]: ...
+def get(
+    ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any] | None = None, stream: Stream | None = None
+) -> Future[Any]:
     """Start to read elements where a pointer points. Local; internal progress; does not wait.
 
     On this node it is complete at once. Ordering and errors as for `copy`.
@@ -182,6 +190,7 @@ def get(ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any] | None = 
         ptr: to the first element.
         n: elements; None: the one element as a number, or as many as `out` has.
         out: where they go, of the pointer's dtype; default: a new array.
+        stream: as for `copy`.
 
     Returns:
         The future of the number, or of the array.
@@ -194,11 +203,11 @@ def get(ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any] | None = 
     """
     if out is not None or n is not None:
         into = np.empty(max(n or 0, 0), ptr.dtype) if out is None else out
-        transfer = copy(ptr, into, n)
+        transfer = copy(ptr, into, n, stream=stream)
         return ready(into) if transfer is COMPLETE else Following(transfer, lambda: into)
     dtype = ptr.dtype
     elements = ptr.segment.elements.get((ptr.rank, dtype))
-    if elements is not None and state.plain:
+    if stream is None and elements is not None and state.plain:
         offset, item = ptr.offset, dtype.itemsize
         if offset >= 0 and not offset % item:
             try:
@@ -209,7 +218,7 @@ def get(ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any] | None = 
             DIRECT.nbytes += item
             return ready(value)
     single = np.empty(1, dtype)
-    return Following(copy(ptr, single), single.item)
+    return Following(copy(ptr, single, stream=stream), single.item)
 
 
 def _count(src: End, dst: End) -> int:
