@@ -23,6 +23,7 @@ from gondwana.cuda.driver import driver
 from gondwana.errors import UsageError
 from gondwana.io import checkpoint
 from gondwana.memory.copy import paths
+from gondwana.memory.segment import Segment
 from gondwana.world import world
 
 DTYPES = ("float64", "float32", "int16", "bool", "complex128", "uint8")
@@ -201,6 +202,25 @@ def check_paths_are_counted():
     assert after["ipc"] == before["ipc"]
     assert after["staged"].nbytes - before["staged"].nbytes == face * len(others)
     assert np.array_equal(cells(U), expected(U, whole_data(U, 1), cells(U), False))
+
+
+def check_memory_that_some_cannot_attach():
+    """Odd ranks send messages to neighbours of the node that write into their memory."""
+    attached = Segment.attached
+    Segment.attached = lambda self, rank: None if world.rank % 2 else attached(self, rank)
+    try:
+        for order in "CF":
+            T = gw.zeros((9, 8, 3), ghost=1, periodic=(True, False, True), order=order, kind=gw.cuda())
+            for key in range(4):
+                whole = whole_data(T, key)
+                T.fill(STALE)
+                set_cells(T, whole)
+                T.exchange(corners=True).wait()
+                stale = np.full(T.local.shape, STALE, T.dtype)
+                assert np.array_equal(cells(T), expected(T, whole, stale, True))
+            world.barrier()
+    finally:
+        Segment.attached = attached
 
 
 def check_whole_arrays():
