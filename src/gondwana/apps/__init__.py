@@ -4,4 +4,5 @@ registry: dict[str, str] = {
     "gray-scott": "gondwana.apps.grayscott.app",
 }
 """Name to module. The module has ``main(argv) -> int``, run by every rank, and ``check(argv, ranks)``, which raises
-UsageError for settings that cannot work; the launcher calls it before it starts any rank."""
+UsageError for settings that cannot work; the launcher calls it before it starts any rank. If it has ``DEVICES``, the
+names of where its kernels can run, it takes one of them as ``--device NAME``: so it gets that of ``gondwana run``."""

@@ -22,6 +22,7 @@ class Device(enum.StrEnum):
     """Where the kernels run."""
 
     host = "host"
+    cuda = "cuda"
 
 
 def run(
@@ -33,7 +34,9 @@ def run(
     threads: Annotated[
         int | None, typer.Option("-t", "--threads", min=1, help="Threads per rank [default: cores / ranks].")
     ] = None,
-    device: Annotated[Device, typer.Option(help="Where the kernels run.")] = Device.host,
+    device: Annotated[
+        Device | None, typer.Option(help="Where the kernels of an application run [default: its settings say it].")
+    ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="When over: say where every rank stands, and end the job."),
@@ -46,15 +49,14 @@ def run(
     This process becomes the launcher (or, for one rank, the program), so that signals and the exit status are those of
     the job.
     """
-    check_target(target, arguments or [], ranks)
+    arguments = [*device_option(target, device), *(arguments or [])]
+    check_target(target, arguments, ranks)
     if time_limit is not None and not 0 < time_limit < 1e7:
         raise UsageError(f"--time-limit {time_limit:g}: legal is a positive number of seconds")
-    variables = {"GONDWANA_DEVICE": device.value}
-    if timing:
-        variables["GONDWANA_TIMING"] = f"{time.time():.3f}"
+    variables = {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
     command = launch.command(
         ranks,
-        ["-m", "gondwana.cli.rank", target, *(arguments or [])],
+        ["-m", "gondwana.cli.rank", target, *arguments],
         threads=threads,
         time_limit=time_limit,
         variables=variables,
@@ -65,6 +67,26 @@ def run(
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(command.argv[0], command.argv, command.environment())
+
+
+def device_option(target: str, device: Device | None) -> list[str]:
+    """Return the device as an argument for the program. Local.
+
+    Raises:
+        UsageError: the program does not take one.
+    """
+    if device is None or not (target in registry or Path(target).exists()):
+        return []  # without such a program there is more to say than this
+    if target not in registry:
+        raise UsageError(
+            f"--device {device}: a program decides itself where its arrays lie, as in gw.zeros(..., kind=gw.cuda()); "
+            "leave the option out"
+        )
+    devices = getattr(importlib.import_module(registry[target]), "DEVICES", ())
+    if device not in devices:
+        legal = f"it takes {' or '.join(devices)}" if devices else "leave the option out"
+        raise UsageError(f"--device {device}: {target} does not run there; {legal}")
+    return ["--device", device.value]
 
 
 def check_target(target: str, arguments: list[str], ranks: int) -> None:
