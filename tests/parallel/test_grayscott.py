@@ -69,6 +69,7 @@ def test_the_bits_do_not_depend_on_the_number_of_ranks(ranks):
 KEYS = {
     *("app", "version", "config", "ranks", "threads", "device", "verified", "seconds", "steps", "L", "environment"),
     *("u_min", "u_max", "u_sum", "v_min", "v_max", "v_sum", "cells_per_s", "t_eff_gb_s"),
+    *("device_name", "fuse_steps", "seconds_first_step", "grid"),
 }
 
 SETTINGS = {
@@ -190,7 +191,7 @@ MALFORMED = {
     "negative_noise": b'{"noise": -0.1}',
     "precision": b'{"precision": "Float16"}',
     "preset": b'{"preset": "adios3"}',
-    "backend": b'{"backend": "CUDA"}',
+    "backend": b'{"backend": "AMDGPU"}',
     "grid": b'{"L": 32, "dims": [3, 1, 1]}',
     "list_for_text": b'{"output": ["a"]}',
     "under_a_file": b'{"L": 32, "output": "bad.json/gs.bp"}',

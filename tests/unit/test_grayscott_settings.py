@@ -97,7 +97,14 @@ ILLEGAL: dict[str, tuple[dict[str, Any], str]] = {
     "key with newline": ({"a\nb": 1}, r'unknown key "a\\nb"'),
     "empty key": ({"": 1}, "unknown key"),
     "compressor": ({"compress": "zfp"}, "no compressor; remove the key"),
-    "gpu": ({"device": "cuda"}, "CPU only"),
+    "gpu": ({"device": "gpu"}, 'device is "gpu"; legal is "host" or "cuda" or "auto"'),
+    "device in capitals": ({"device": "CUDA"}, 'did you mean "cuda"'),
+    "two devices": ({"device": "cuda", "backend": "CPU"}, "contradict each other; leave out backend"),
+    "automatic and not": ({"device": "auto", "backend": "CUDA"}, "contradict each other"),
+    "steps as string": ({"fuse_steps": "2"}, 'legal is 1 or 2 or "auto"; write 2 without quotes'),
+    "three steps": ({"fuse_steps": 3}, "fuse_steps is 3"),
+    "two steps at a wall": ({"fuse_steps": 2, "boundary": "fixed"}, 'needs a periodic boundary, not "fixed"'),
+    "two steps at Julia's wall": ({"fuse_steps": 2, "preset": "grayscott-jl"}, 'set fuse_steps to 1 or "auto"'),
     "number as string": ({"L": "64"}, 'L is "64"; legal is an integer from 1 to 2147483647; write 64 without quotes'),
     "fraction for integer": ({"L": 64.5}, "L is 64.5; legal is an integer"),
     "whole fraction for integer": ({"steps": 64.0}, "legal is an integer .*; write 64"),
@@ -133,8 +140,8 @@ ILLEGAL: dict[str, tuple[dict[str, Any], str]] = {
     "half precision": ({"precision": "Float16"}, 'too few digits.*legal is "Float64" or "Float32"'),
     "other precision": ({"precision": "float32"}, 'did you mean "Float32"'),
     "C precision": ({"precision": "double"}, 'precision is "double"'),
-    "backend": ({"backend": "CUDA"}, 'CPU only; legal is "CPU"'),
-    "other backend": ({"backend": "AMDGPU"}, "CPU only"),
+    "backend": ({"backend": "AMDGPU"}, 'NVIDIA GPUs only; legal is "CPU" or "CUDA" or null'),
+    "other backend": ({"backend": "cuda"}, 'did you mean "CUDA"'),
     "mesh": ({"mesh_type": "structured"}, "uniform grid"),
     "preset": ({"preset": "adios"}, 'did you mean "adios2"'),
     "boundary": ({"boundary": "dirichlet"}, '"periodic" or "fixed" or "alternating"'),
@@ -311,6 +318,9 @@ def test_output_can_be_switched_off(text: str, output: str | None) -> None:
         ("dt=100", "--set: dt is 100, unstable"),
         ("dims=[1,2", "--set dims: not JSON"),
         ("schema_version=2", "legal is 1"),
+        ("fuse_steps=3", "--set: fuse_steps is 3; legal is 1 or 2"),
+        ("fuse_steps=atuo", 'did you mean "auto"'),
+        ("device=gpu", "--set: device is"),
         ("output=\x1b[31m", "printable text"),
         ("steps=" + "[" * 100_000, "nested too deeply"),
     ],
@@ -319,6 +329,44 @@ def test_bad_override_gets_one_line(text: str, expected: str) -> None:
     with pytest.raises(UsageError) as error:
         load(EXAMPLES / "demo.json", [text])
     assert expected in one_line_of(error)
+
+
+# --- where the kernels run -------------------------------------------------------------------------------------------
+
+
+def test_backend_is_the_device_of_old_files() -> None:
+    assert (resolve({}).device, resolve({}).backend) == ("host", None)
+    assert resolve({"backend": "CPU"}).device == "host"
+    assert resolve({"backend": "CUDA"}).device == "cuda"
+    assert resolve({"backend": "CUDA", "device": "cuda"}).backend == "CUDA"
+    assert resolve({"backend": None, "device": "auto"}).device == "auto"
+
+
+def test_the_command_line_decides_where_the_kernels_run(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text('{"backend": "CPU"}')
+    assert load(path).device == "host"
+    assert load(path, ["device=cuda"]).device == "cuda"
+    assert load(path, ["backend=CUDA"]).device == "cuda"
+    assert load(path, [], "cuda").device == "cuda"
+    assert load(path, ["device=cuda"], "cuda").device == "cuda"
+    for override in ("device=host", "device=auto", "backend=CPU"):
+        with pytest.raises(UsageError, match="contradict each other") as error:
+            load(path, [override], "cuda")
+        one_line_of(error)
+
+
+def test_steps_in_a_sweep() -> None:
+    assert resolve({}).fuse_steps == "auto"
+    assert resolve({"fuse_steps": 2}).fuse_steps == 2
+    assert resolve({"fuse_steps": "auto", "preset": "dirichlet"}).fuse_steps == "auto"
+    for text, value in (
+        ("fuse_steps=2", 2),
+        ("fuse_steps=1", 1),
+        ("fuse_steps=auto", "auto"),
+        ('fuse_steps="auto"', "auto"),
+    ):
+        assert load(EXAMPLES / "demo.json", [text]).fuse_steps == value
 
 
 # --- provenance, restart, notices ------------------------------------------------------------------------------------
@@ -331,7 +379,9 @@ def test_resolved_settings_are_json_and_resolve_to_themselves() -> None:
 
 def test_hash_depends_on_the_physics_only() -> None:
     base = resolve({})
-    same = resolve({"steps": 5, "output": "x.bp", "dims": [2, 1, 1], "restart": True, "checkpoint": True})
+    same = resolve(
+        {"steps": 5, "output": "x.bp", "dims": [2, 1, 1], "restart": True, "checkpoint": True, "device": "cuda"}
+    )
     assert base.settings_hash() == same.settings_hash()
     for change in (
         {"L": 64}, {"F": 0.1}, {"k": 0.1}, {"dt": 0.1}, {"Du": 0.1}, {"Dv": 0.2}, {"noise": 0.1}, {"seed": 1},
@@ -356,6 +406,11 @@ def test_needs_count_the_output() -> None:
     assert need.output == 4 * 2 * 64**3 * 8
     assert need.checkpoints == 0
     assert resources.needs(resolve({"L": 64, "output": ""})).output == 0
+    on_gpus = resources.needs(resolve({"L": 64}), on_gpus=True)
+    assert on_gpus.device_memory == 4 * 66**3 * 8
+    assert on_gpus.memory == 3 * 64**3 * 8
+    assert "of GPU memory" in str(on_gpus)
+    assert "GPU" not in str(need)
     single = resources.needs(resolve({"L": 64, "steps": 5000, "checkpoint": True, "precision": "Float32"}))
     assert single.checkpoints == 3 * 2 * 64**3 * 4
 

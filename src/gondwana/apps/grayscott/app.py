@@ -4,44 +4,24 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
-from dataclasses import dataclass
+import os
+import sys
 from typing import Any, NoReturn
 
 import gondwana as gw
-from gondwana.apps.grayscott import resources
-from gondwana.apps.grayscott.progress import Progress
+from gondwana.apps.grayscott import devices, loop, resources
+from gondwana.apps.grayscott.pace import Pace
 from gondwana.apps.grayscott.settings import Settings, load, notices
 from gondwana.apps.grayscott.simulation import Simulation, Summary
 from gondwana.apps.grayscott.verify import Verdict, verify
 from gondwana.bench.report import check_writable, environment, write_json
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.io.provenance import fides, provenance, vtk_image
-from gondwana.io.stop import StopRequest
-from gondwana.io.writer import StepWriter
 
 ARRAYS_MOVED = 4
 """U and V are read and written once a step: what T_eff counts (S. Omlin, L. Raess, arXiv:2211.15634)."""
 
-_SECONDS_BETWEEN_LOOKS = 0.1
-"""How often the ranks agree whether to stop."""
-
-
-@dataclass
-class _Timing:
-    """Wall time of the time loop; the first step, which may compile, is kept apart."""
-
-    first: float = 0.0
-    others: float = 0.0
-    steps: int = 0
-
-    @property
-    def total(self) -> float:
-        return self.first + self.others
-
-    def seconds_per_step(self) -> float:
-        """Mean over the steps after the first; of the first if there is no other."""
-        return self.others / (self.steps - 1) if self.steps > 1 else self.first
+DEVICES = ("host", "cuda")
+"""Where the kernels can run."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
     )
+    parser.add_argument("--device", choices=DEVICES, help="where the kernels run, whatever the file says")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON")
     return parser
 
@@ -72,10 +53,10 @@ def check(argv: list[str], ranks: int | None = None) -> None:
     options = _parser().parse_args(argv)
     if options.json:
         check_writable(options.json)
-    settings = load(options.settings, options.set)
+    settings = _load(options)
     if ranks is not None:
         resources.check_ranks(settings, ranks)
-    resources.check_memory(settings)
+    resources.check_memory(settings, on_gpus=devices.check(settings))
     resources.check_files(settings)
 
 
@@ -92,24 +73,32 @@ def main(argv: list[str]) -> int:
     team = gw.world
     settings = _settings_of_rank_0(team, options)
     is_first = team.rank == 0
+    kind = devices.choose(settings, team)
+    devices.check_memory(settings, team, kind)
+    simulation = Simulation(settings, team, kind)
     if is_first:
-        _announce(settings, team)
-    simulation = Simulation(settings, team)
+        _announce(simulation)
     if settings.restart:
         simulation.restore()
         if is_first:
             print(f"continuing after step {simulation.steps}")
-    timing, stopped = _run(simulation)
+    pace, stopped = loop.run(simulation)
     summary = simulation.summary()
     if not all(map(math.isfinite, summary)):
         raise GondwanaError(f"the fields are not finite after step {simulation.steps}: choose a smaller dt")
     verdict = verify(settings, simulation.steps, summary)
     if is_first:
-        result = _result(simulation, timing, summary, verdict)
+        if os.environ.get("GONDWANA_TIMING"):
+            _print_timing(simulation, pace)
+        result = _result(simulation, pace, summary, verdict)
         _print_result(result, verdict, stopped)
         if options.json:
             write_json(options.json, result)
     return 1 if verdict.verified is False else 0
+
+
+def _load(options: argparse.Namespace) -> Settings:
+    return load(options.settings, options.set, options.device)
 
 
 def _settings_of_rank_0(team: gw.Team, options: argparse.Namespace) -> Settings:
@@ -117,7 +106,7 @@ def _settings_of_rank_0(team: gw.Team, options: argparse.Namespace) -> Settings:
     settings, problem = None, None
     if team.rank == 0:
         try:
-            settings = load(options.settings, options.set)
+            settings = _load(options)
             resources.check_ranks(settings, team.size)
         except UsageError as error:
             problem = error
@@ -126,108 +115,45 @@ def _settings_of_rank_0(team: gw.Team, options: argparse.Namespace) -> Settings:
     return shared
 
 
-def _announce(settings: Settings, team: gw.Team) -> None:
-    s = settings
+def _announce(simulation: Simulation) -> None:
+    s, team = simulation.settings, simulation.team
+    sweeps = ", two steps a sweep" if simulation.fuse_steps == 2 else ""
     print(
         f"gray-scott: {s.L}^3 cells in {s.precision}, {s.boundary} boundary, F={s.F:g} k={s.k:g} "
-        f"Du={s.Du:g} Dv={s.Dv:g} dt={s.dt:g} noise={s.noise:g}, {s.steps} steps, "
-        f"ranks x threads = {team.size} x {gw.threads()}"
+        f"Du={s.Du:g} Dv={s.Dv:g} dt={s.dt:g} noise={s.noise:g}, {s.steps} steps{sweeps}, "
+        f"{_where(simulation)}, ranks x threads = {team.size} x {gw.threads()}"
     )
-    print(f"needs {resources.needs(settings)}", flush=True)
-    for line in notices(settings):
+    print(f"needs {resources.needs(s, on_gpus=simulation.device is not None)}", flush=True)
+    for line in notices(s):
         print(f"note: {line}", flush=True)
 
 
-def _run(simulation: Simulation) -> tuple[_Timing, str | None]:
-    """Do the steps, with output and checkpoints; return the time they took and why the run stopped early, if it did."""
-    s, team = simulation.settings, simulation.team
-    timing, reason = _Timing(), None
-    writer = _writer(simulation) if s.output else None
-    look_every = 1
-    try:
-        with (
-            StopRequest(s.stop_after_seconds, team=team) as stop,
-            Progress(simulation.steps, s.steps, team) as progress,
-        ):
-            if writer and s.write_initial and simulation.steps == 0:
-                _write(writer, simulation)
-            while simulation.steps < s.steps and reason is None:
-                start = time.perf_counter()
-                simulation.advance()
-                _count(timing, time.perf_counter() - start)
-                if timing.steps == 2:
-                    look_every = _look_every(team, timing)
-                if writer and simulation.steps % s.plotgap == 0:
-                    _write(writer, simulation)
-                if timing.steps % look_every == 0:
-                    reason = stop.agreed()
-                if s.checkpoint and (simulation.steps % s.checkpoint_freq == 0 or reason):
-                    _save(writer, simulation)
-                progress.show(simulation.steps, s.L**3 / timing.seconds_per_step())
-        if writer:
-            writer.close()
-    except BaseException:
-        # What was handed over for writing is completed; closing would be collective, and the others may not come.
-        if writer:
-            writer.abandon()
-        raise
-    return timing, reason
-
-
-def _count(timing: _Timing, seconds: float) -> None:
-    if timing.steps == 0:
-        timing.first = seconds
-    else:
-        timing.others += seconds
-    timing.steps += 1
-
-
-def _look_every(team: gw.Team, timing: _Timing) -> int:
-    """Steps between two agreements about stopping, the same on all ranks."""
-    steps: int = team.bcast(max(1, int(_SECONDS_BETWEEN_LOOKS / max(timing.seconds_per_step(), 1e-9))))
-    return steps
-
-
-def _writer(simulation: Simulation) -> StepWriter:
-    s, team = simulation.settings, simulation.team
-    fields = {"U": simulation.u, "V": simulation.v}
-    constants = {name: float(getattr(s, name)) for name in ("F", "k", "dt", "Du", "Dv", "noise")}
-    about = {"L": s.L, "steps": s.steps, "seed": s.seed, "precision": s.precision, "preset": s.preset}
-    attributes = {
-        **provenance(team, {**constants, **about}, s.resolved(), grid=simulation.u.grid),
-        **fides(list(fields)),
-        **(vtk_image(list(fields), (s.L,) * 3) if s.mesh_type == "image" else {}),
-    }
-    append_after = simulation.steps if s.restart else None
-    assert s.output is not None
-    return StepWriter(
-        s.output, fields, attributes=attributes, append_after=append_after, background=s.async_write, team=team
+def _print_timing(simulation: Simulation, pace: Pace) -> None:
+    print(
+        f"gondwana: gray-scott: {simulation.seconds_preparing:.2f} s to compile and tune for devices, "
+        f"{pace.first:.2f} s to the end of the first step, {pace.seconds - pace.first:.2f} s for the others",
+        file=sys.stderr,
     )
 
 
-def _write(writer: StepWriter, simulation: Simulation) -> None:
-    writer.write(simulation.steps, {"U": simulation.u, "V": simulation.v})
+def _where(simulation: Simulation) -> str:
+    return "on the host" if simulation.device is None else f"on {simulation.device.facts.name}"
 
 
-def _save(writer: StepWriter | None, simulation: Simulation) -> None:
-    """Write a checkpoint; first the output up to here, since a run that continues from it will not write that again."""
-    if writer:
-        writer.flush()
-    simulation.save()
-
-
-def _result(simulation: Simulation, timing: _Timing, summary: Summary, verdict: Verdict) -> dict[str, Any]:
-    s = simulation.settings
-    rate = s.L**3 / timing.seconds_per_step() if timing.steps else 0.0
+def _result(simulation: Simulation, pace: Pace, summary: Summary, verdict: Verdict) -> dict[str, Any]:
+    s, device = simulation.settings, simulation.device
+    rate = s.L**3 / pace.seconds_per_step() if pace.steps else 0.0
     return {
         "app": "gray-scott",
         "version": gw.__version__,
         "verified": verdict.verified,
         "ranks": simulation.team.size,
         "threads": gw.threads(),
-        "device": "host",
-        "seconds": timing.total,
-        "seconds_first_step": timing.first,
+        "device": "host" if device is None else "cuda",
+        "device_name": None if device is None else device.facts.name,
+        "fuse_steps": simulation.fuse_steps,
+        "seconds": pace.seconds,
+        "seconds_first_step": pace.first,
         "steps": simulation.steps,
         "L": s.L,
         **summary._asdict(),

@@ -27,11 +27,16 @@ class Rates(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """The noise of one step: amplitude n, key of the random numbers, number of the step that is produced."""
+    """The noise of one step: amplitude n, key of the random numbers, number of the step that is produced.
+
+    `side` is the width of the periodic cube where cells outside of it are computed too, as the copies that they are;
+    None where none are.
+    """
 
     amplitude: float
     seed: int
     step: int
+    side: int | None = None
 
 
 @gw.jit
@@ -39,6 +44,21 @@ def laplacian(a: Any, p: gw.Point) -> float:
     """The normalised Laplacian of a field at a point; its eigenvalues lie in [-2, 0]."""
     neighbours = a[p - gw.X] + a[p + gw.X] + a[p - gw.Y] + a[p + gw.Y] + a[p - gw.Z] + a[p + gw.Z]
     return neighbours * SIXTH - a[p]  # type: ignore[no-any-return]
+
+
+@gw.jit
+def inside(x: int, side: int | None) -> int:
+    """A coordinate up to one width outside of the periodic cube, as it is inside."""
+    if side is None:
+        return x
+    return x + side if x < 0 else x - side if x >= side else x
+
+
+@gw.jit
+def draw(noise: Noise, p: gw.Point, dtype: Any) -> float:
+    """The random number of a cell and a step, in [-1, 1)."""
+    cell = inside(p[0], noise.side), inside(p[1], noise.side), inside(p[2], noise.side)
+    return gw.random(noise.seed, cell, noise.step, dtype)
 
 
 @gw.foreach(flush_subnormals=True)
@@ -50,7 +70,7 @@ def react_and_diffuse(
     du = rates.Du * laplacian(u, p) - reaction + rates.F * (1.0 - u[p])
     dv = rates.Dv * laplacian(v, p) + reaction - (rates.F + rates.k) * v[p]
     if noise is not None:
-        du += noise.amplitude * gw.random(noise.seed, p, noise.step, u.dtype)
+        du += noise.amplitude * draw(noise, p, u.dtype)
     u_next[p] = u[p] + rates.dt * du
     v_next[p] = v[p] + rates.dt * dv
 

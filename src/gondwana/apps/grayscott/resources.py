@@ -19,35 +19,53 @@ WRITTEN = 2
 
 
 class Needs(NamedTuple):
-    """Bytes that a run takes, over all ranks, and the number of output steps."""
+    """Bytes that a run takes, over all ranks, and the number of output steps.
+
+    Attributes:
+        memory: of the host.
+        device_memory: of GPUs.
+        output_steps: how often the fields are written.
+        output: on the disk.
+        checkpoints: on the disk.
+    """
 
     memory: int
+    device_memory: int
     output_steps: int
     output: int
     checkpoints: int
 
     def __str__(self) -> str:
+        on_devices = f"{in_gib(self.device_memory)} of GPU memory, " if self.device_memory else ""
         return (
-            f"{in_gib(self.memory)} of memory, {in_gib(self.output)} of disk for {self.output_steps} output steps, "
+            f"{on_devices}{in_gib(self.memory)} of memory, "
+            f"{in_gib(self.output)} of disk for {self.output_steps} output steps, "
             f"{in_gib(self.checkpoints)} for checkpoints"
         )
 
 
-def needs(settings: Settings) -> Needs:
+def needs(settings: Settings, *, on_gpus: bool = False) -> Needs:
     """Estimate what a run takes. Local.
+
+    Args:
+        settings: of the run.
+        on_gpus: whether the fields lie in the memory of GPUs, else they do in that of the host.
 
     Example:
         >>> from gondwana.apps.grayscott.settings import resolve
         >>> needs(resolve({"L": 64, "steps": 1000, "plotgap": 10})).output_steps
         100
     """
-    fields = WRITTEN * settings.L**3 * settings.itemsize
+    field = settings.L**3 * settings.itemsize
+    computed, fields = ARRAYS * (settings.L + 2) ** 3 * settings.itemsize, WRITTEN * field
     output_steps = settings.steps // settings.plotgap + settings.write_initial if settings.output else 0
-    staging = fields if output_steps or settings.checkpoint else 0
+    # What is written from a GPU comes to the host field by field.
+    staging = fields + on_gpus * field if output_steps or settings.checkpoint else 0
     # A new checkpoint is complete before the oldest is removed.
     kept = settings.checkpoint_keep + 1 if settings.checkpoint else 0
     return Needs(
-        memory=ARRAYS * (settings.L + 2) ** 3 * settings.itemsize + staging,
+        memory=staging if on_gpus else computed + staging,
+        device_memory=computed if on_gpus else 0,
         output_steps=output_steps,
         output=output_steps * fields,
         checkpoints=min(kept, settings.steps // settings.checkpoint_freq + 1) * fields if kept else 0,
@@ -78,24 +96,35 @@ def check_ranks(settings: Settings, ranks: int) -> None:
         )
 
 
-def check_memory(settings: Settings, nodes: int = 1) -> None:
-    """Refuse a run whose fields do not fit in the memory that is free. Local.
+def check_memory(settings: Settings, nodes: int = 1, *, on_gpus: bool = False) -> None:
+    """Refuse a run that does not fit in the host memory that is free. Local.
 
     Args:
         settings: of the run.
         nodes: number of machines like this one over which the ranks are spread evenly.
+        on_gpus: whether the fields lie in the memory of GPUs, for which see `devices.check_memory`.
 
     Raises:
         UsageError: the share of one node is larger than the memory that is free on this one.
     """
-    needed, free = needs(settings).memory // nodes, available_memory()
+    needed, free = needs(settings, on_gpus=on_gpus).memory // nodes, available_memory()
     if needed > free:
-        fitting = int((free * nodes / (needs(settings).memory / settings.L**3)) ** (1 / 3))
-        advice = f"set L to at most {fitting}" if fitting >= settings.seed_width else "free some memory"
         raise UsageError(
             f"L: {settings.L}^3 cells in {settings.precision} need {in_gib(needed)} of memory a node and "
-            f"{in_gib(free)} are free; {advice}, or use more nodes"
+            f"{in_gib(free)} are free; {fitting(settings, needed, free)}, or use more nodes"
         )
+
+
+def fitting(settings: Settings, needed: int, free: int) -> str:
+    """Advise on a cube for which there is memory. Local.
+
+    Args:
+        settings: of the run.
+        needed: bytes that its cube takes.
+        free: bytes that there are.
+    """
+    side = int(settings.L * (free / needed) ** (1 / 3))
+    return f"set L to at most {side}" if side >= settings.seed_width else "free some memory"
 
 
 def check_files(settings: Settings) -> None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,6 +30,12 @@ Count = Annotated[int, Meta(ge=1, le=MAX_INT)]
 Rate = Annotated[float, Meta(ge=0.0, le=1.0)]
 Amount = Annotated[float, Meta(ge=0.0, le=1e6)]
 Seconds = Annotated[float, Meta(gt=0.0, le=1e9)]
+Backend = Literal["CPU", "CUDA"]
+Device = Literal["host", "cuda", "auto"]
+
+_DEVICES: dict[Backend, Device] = {"CPU": "host", "CUDA": "cuda"}
+_PLACE = ("device", "backend")
+"""Keys that say the same: where the kernels run."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,12 +62,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         adios_memory_selection: accepted for old files; no effect.
         mesh_type: "image" describes the mesh to ParaView in the dataset; "" does not.
         precision: type of the fields and of the whole computation: "Float64" or "Float32".
-        backend: where the kernels run: "CPU".
+        backend: `device` as old files have it: "CPU" is "host", "CUDA" is "cuda".
         preset: conventions of a reference program, see `presets`: "adios2", "dirichlet" or "grayscott-jl".
         boundary: "periodic", "fixed" or "alternating"; the default is the preset's.
         seed_width: width of the seed cube in cells; the default is the preset's.
         seed: key of the random numbers; the same seed gives the same noise on any number of ranks.
         dims: ranks along x, y and z; null lets the library choose.
+        device: where the kernels run: "host", "cuda", or "auto": GPUs if each rank has one, else the host.
+        fuse_steps: time steps in one sweep over memory, 2 for a periodic boundary only; "auto" takes what is faster.
         write_initial: also write the state before the first step.
         async_write: go on computing while the dataset is written.
         checkpoint_keep: checkpoints kept; older ones are removed.
@@ -90,12 +98,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     adios_memory_selection: bool = False
     mesh_type: Literal["image", ""] = "image"
     precision: Literal["Float64", "Float32"] = "Float64"
-    backend: Literal["CPU"] = "CPU"
+    backend: Backend | None = None
     preset: PresetName = "adios2"
     boundary: Boundary = PRESETS["adios2"].boundary
     seed_width: Annotated[int, Meta(ge=0, le=MAX_INT)] = PRESETS["adios2"].seed_width
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     dims: tuple[Count, Count, Count] | None = None
+    device: Device = "host"
+    fuse_steps: Literal[1, 2, "auto"] = "auto"
     write_initial: bool = False
     async_write: bool = True
     checkpoint_keep: Count = 2
@@ -133,13 +143,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 # Names that are asked for and not legal, with the reason; by key for a whole key, by (key, value) for one value.
 _REFUSED: dict[str | tuple[str, object], str] = {
     "compress": "the dataset is written uncompressed: the adios2 package has no compressor",
-    "device": "the kernels run on the CPU only",
-    "halo": "the ghost layer is one cell wide",
-    "fuse_steps": "every sweep does one step",
+    "halo": "the ghost layer is as wide as fuse_steps needs",
     "outputs": "U and V are written whole; choose when with plotgap and write_initial",
     ("precision", "Float16"): "it has too few digits for a time step to change the fields",
-    ("backend", "CUDA"): "the kernels run on the CPU only",
-    ("backend", "AMDGPU"): "the kernels run on the CPU only",
+    ("backend", "AMDGPU"): "the kernels run on CPUs and NVIDIA GPUs only",
     ("mesh_type", "structured"): "only a uniform grid can be described",
 }
 
@@ -147,12 +154,13 @@ _HINTS = typing.get_type_hints(Settings, include_extras=True)
 _KEYS = list(Settings.__struct_fields__)
 
 
-def load(path: str | Path, overrides: Iterable[str] = ()) -> Settings:
+def load(path: str | Path, overrides: Iterable[str] = (), device: str | None = None) -> Settings:
     """Read settings from a JSON file. Local.
 
     Args:
         path: name of the file, ending in .json.
         overrides: `KEY=VALUE` texts that replace keys of the file; the value is JSON, or plain text for a string.
+        device: replaces the keys `device` and `backend` of the file.
 
     Returns:
         Settings that are complete and consistent. Whether this machine has the memory and disk for them is another
@@ -167,10 +175,15 @@ def load(path: str | Path, overrides: Iterable[str] = ()) -> Settings:
     """
     keys = read_settings_file(path)
     where = dict.fromkeys(keys, file_name(path))
-    for override in overrides:
-        key, value = _parse_override(override)
-        keys[key] = value
-        where[key] = "--set"
+    replacing = dict(map(_parse_override, overrides))
+    if device is not None or not replacing.keys().isdisjoint(_PLACE):
+        keys = {key: value for key, value in keys.items() if key not in _PLACE}
+    keys |= replacing
+    where |= dict.fromkeys(replacing, "--set")
+    if device is not None:
+        if keys.setdefault("device", device) != device:
+            raise UsageError(f"--device {device} and --set device={keys['device']} contradict each other; keep one")
+        where.setdefault("device", "--device")
     return resolve(keys, where)
 
 
@@ -190,6 +203,8 @@ def resolve(keys: Mapping[str, Any], where: Mapping[str, str] | str = "settings"
     """
     places = dict.fromkeys(keys, where) if isinstance(where, str) else where
     given = {key: _convert(key, value, places[key]) for key, value in keys.items()}
+    if given.get("backend") is not None:
+        given.setdefault("device", _DEVICES[given["backend"]])
     preset = PRESETS[given.get("preset", "adios2")]
     settings = Settings(**{**preset._asdict(), **given})
     _check_consistency(settings, places)
@@ -236,8 +251,12 @@ def _repair(key: str, value: object) -> str:
     hint = _HINTS[key]
     if isinstance(value, float) and value.is_integer() and _describe(hint).startswith("an integer"):
         return f"; write {int(value)}"
-    if isinstance(value, str) and typing.get_origin(hint) is Literal:
-        match = closest(value, [str(choice) for choice in typing.get_args(hint)])
+    choices = list(_choices(hint))
+    if isinstance(value, str) and value in {str(choice) for choice in choices if isinstance(choice, int)}:
+        return f"; write {value} without quotes"
+    names = [choice for choice in choices if isinstance(choice, str)]
+    if isinstance(value, str) and names:
+        match = closest(value, names)
         return f"; did you mean {json.dumps(match)}?" if match else ""
     if isinstance(value, str) and (value.lower() in {"true", "false"} or value.strip().replace(".", "", 1).isdigit()):
         return f"; write {value.strip().lower()} without quotes"
@@ -267,14 +286,18 @@ def _parse_override(text: str) -> tuple[str, Any]:
     key, raw = key.strip(), raw.strip()
     if key not in _HINTS:
         return key, raw
-    takes_text = any(part is str or typing.get_origin(part) is Literal for part in _alternatives(_HINTS[key]))
-    if takes_text and key != "schema_version" and raw != "null" and not raw.startswith('"'):
+    choices = list(_choices(_HINTS[key]))
+    is_number = raw.isdigit() and any(isinstance(choice, int) for choice in choices)
+    takes_text = any(choice is str or isinstance(choice, str) for choice in choices)
+    if takes_text and not is_number and raw != "null" and not raw.startswith('"'):
         return key, raw
     return key, parse_value(raw, f"--set {key}")
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return typing.get_args(hint) if typing.get_origin(hint) is types.UnionType else (hint,)
+def _choices(hint: Any) -> Iterator[Any]:
+    """The types that a key takes, and the values that it takes by name."""
+    for part in typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,):
+        yield from typing.get_args(part) if typing.get_origin(part) is Literal else (part,)
 
 
 def _check_consistency(settings: Settings, where: Mapping[str, str]) -> None:
@@ -299,6 +322,10 @@ def _check_consistency(settings: Settings, where: Mapping[str, str]) -> None:
     for switch, key in (("checkpoint", "checkpoint_output"), ("restart", "restart_input")):
         if getattr(s, switch) and not getattr(s, key):
             fail(key, f'is ""; {switch} is true and needs a name, for example "ckpt.bp"')
+    if s.backend is not None and s.device != _DEVICES[s.backend]:
+        fail("device", f'is "{s.device}" and backend is "{s.backend}", which contradict each other; leave out backend')
+    if s.fuse_steps == 2 and s.boundary != "periodic":
+        fail("fuse_steps", f'is 2, which needs a periodic boundary, not "{s.boundary}"; set fuse_steps to 1 or "auto"')
     if s.checkpoint and s.output and Path(s.output) == Path(s.checkpoint_output):
         fail("checkpoint_output", f"is {one_line(s.checkpoint_output)}, the same as output; give it another name")
 

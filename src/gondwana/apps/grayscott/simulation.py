@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
-import numpy as np
-
 import gondwana as gw
-from gondwana.apps.grayscott.kernels import Noise, Rates, largest, react_and_diffuse, smallest, total
+from gondwana.apps.grayscott import devices, fusing
+from gondwana.apps.grayscott.fields import make_fields
+from gondwana.apps.grayscott.kernels import Noise, Rates, largest, smallest, total
 from gondwana.apps.grayscott.settings import Settings
+from gondwana.apps.grayscott.sweeps import TwoSteps, one_step
+from gondwana.cuda.device import Mark
 from gondwana.io import checkpoint
 
 BACKGROUND_U, BACKGROUND_V = 1.0, 0.0
@@ -34,9 +37,13 @@ class Simulation:
     Args:
         settings: of the run.
         team: the ranks that share the cube.
+        kind: of the memory of the fields; None: what the settings say.
 
     Attributes:
-        steps: time steps done so far.
+        steps: time steps done so far; on GPUs, started.
+        device: the GPU of this rank, None on the host.
+        fuse_steps: time steps in one sweep.
+        seconds_preparing: time taken to measure what is faster, and by `prepare`.
 
     Example:
         >>> from gondwana.apps.grayscott.settings import resolve
@@ -46,20 +53,30 @@ class Simulation:
         1
     """
 
-    def __init__(self, settings: Settings, team: gw.Team) -> None:
+    def __init__(self, settings: Settings, team: gw.Team, kind: gw.MemoryKind | None = None) -> None:
         self.settings = settings
         self.team = team
         self.steps = 0
+        kind = devices.choose(settings, team) if kind is None else kind
+        self.device = devices.of_kind(kind)
         self._rates = Rates(settings.F, settings.k, settings.Du, settings.Dv, settings.dt)
-        self.u, self._u_next, self.v, self._v_next = (self._field() for _ in range(4))
+        start = time.perf_counter()
+        self.fuse_steps = fusing.choose(settings, self._rates, team, kind)
+        self.seconds_preparing = time.perf_counter() - start
+        self._fields = make_fields(settings, team, kind, ghost=self.fuse_steps)
+        self._two_steps = TwoSteps(self._fields) if self.fuse_steps == 2 else None
+        self._under_way: Mark | None = None
         self._start()
 
-    def _field(self) -> gw.GlobalArray:
-        """A field with one ghost layer; x is contiguous in memory, and fastest on disk."""
-        s = self.settings
-        dtype = np.float64 if s.precision == "Float64" else np.float32
-        periodic = s.boundary == "periodic"
-        return gw.empty((s.L,) * 3, dtype, ghost=1, periodic=periodic, grid=s.dims, order="F", team=self.team)
+    @property
+    def u(self) -> gw.GlobalArray:
+        """The first species."""
+        return self._fields.u
+
+    @property
+    def v(self) -> gw.GlobalArray:
+        """The second species."""
+        return self._fields.v
 
     def _start(self) -> None:
         """The background everywhere, ghosts too, and the seed cube in the middle."""
@@ -71,22 +88,55 @@ class Simulation:
 
     def _fill_outside(self) -> None:
         """Give all cells the background, so that ghosts outside of a box that is not periodic have it for good."""
-        self.u.fill(BACKGROUND_U)
-        self._u_next.fill(ALTERNATE_U if self.settings.boundary == "alternating" else BACKGROUND_U)
-        self.v.fill(BACKGROUND_V)
-        self._v_next.fill(BACKGROUND_V)
+        self._fields.u.fill(BACKGROUND_U)
+        self._fields.u_next.fill(ALTERNATE_U if self.settings.boundary == "alternating" else BACKGROUND_U)
+        self._fields.v.fill(BACKGROUND_V)
+        self._fields.v_next.fill(BACKGROUND_V)
 
-    def advance(self) -> None:
-        """Do one time step. Collective over team: cells that need no ghosts are computed while these are exchanged."""
+    def prepare(self) -> None:
+        """Compile what the steps need: do each kind of sweep once, without a trace. Collective over team; blocks."""
+        start = time.perf_counter()
+        self._compute(1)
+        if self._two_steps:
+            self._compute(2)
+        self.finish()
+        self.seconds_preparing += time.perf_counter() - start
+
+    def advance(self, steps: int = 1) -> None:
+        """Do time steps. Collective over team; on GPUs it returns before they are done.
+
+        Args:
+            steps: how many.
+        """
+        end = self.steps + steps
+        while self.steps < end:
+            done = 2 if self._two_steps and end - self.steps > 1 else 1
+            self._compute(done)
+            self._fields = self._fields.swapped()
+            self.steps += done
+
+    def _compute(self, steps: int) -> None:
+        """Compute the fields one or two steps later, beside those of the present."""
+        if steps == 2 and self._two_steps:
+            noises = self._noise(1, self.settings.L), self._noise(2)
+            self._two_steps(self._fields, self._rates, noises)
+        else:
+            one_step(self._fields, self._rates, self._noise(1), corners=self._two_steps is not None)
+
+    def _noise(self, ahead: int, side: int | None = None) -> Noise | None:
         s = self.settings
-        noise = Noise(s.noise, s.seed, self.steps + 1) if s.noise > 0 else None
-        fields = self._u_next, self._v_next, self.u, self.v
-        ghosts = gw.exchange(self.u, self.v)
-        react_and_diffuse(self.u.inner, *fields, self._rates, noise)
-        ghosts.wait()
-        react_and_diffuse(self.u.rim, *fields, self._rates, noise)
-        self.u, self._u_next, self.v, self._v_next = self._u_next, self.u, self._v_next, self.v
-        self.steps += 1
+        return Noise(s.noise, s.seed, self.steps + ahead, side) if s.noise > 0 else None
+
+    def keep_up(self) -> None:
+        """Wait for the steps that were started before the last call of this. Local: so the host is not far ahead."""
+        if self.device is not None:
+            before, self._under_way = self._under_way, self.device.mark(self.device.compute)
+            if before is not None:
+                before.wait()
+
+    def finish(self) -> None:
+        """Wait for the steps that were started. Local; blocks."""
+        gw.synchronize()
 
     def summary(self) -> Summary:
         """Return extremes and exact sums of both fields. Collective over team; blocks."""
@@ -116,7 +166,7 @@ class Simulation:
 
     def _swap_outside(self) -> None:
         """After an odd number of steps the two buffers of U have changed places, and their ghosts with them."""
-        for field, outside in ((self.u, ALTERNATE_U), (self._u_next, BACKGROUND_U)):
+        for field, outside in ((self._fields.u, ALTERNATE_U), (self._fields.u_next, BACKGROUND_U)):
             cells = field.local.restrict(field.owned).copy()
             field.fill(outside)
             field.local.copy_from(cells)

@@ -29,6 +29,11 @@ def noise_of(step: int) -> Noise:
     return Noise(AMPLITUDE, SEED, step)
 
 
+def around(noise: Noise | None, side: int) -> Noise | None:
+    """Return a noise that ghosts of a periodic cube draw as the cells do of which they are copies. Local."""
+    return None if noise is None else noise._replace(side=side)
+
+
 @gw.foreach
 def spread(p: gw.Point, a: Any, low: float, high: float, key: int) -> None:
     """Give each cell its own value between two numbers: zeros would take less power than a run."""
@@ -116,12 +121,13 @@ class Fields:
             noise: of each step, None: without.
         """
         held, depth = self.arrays[0].local.domain, len(noise)
-        around = _slab(held, z - depth, z + depth + 1)
-        old = [array.local.restrict(around).copy() for array in self.arrays[2:]]
+        planes = _slab(held, z - depth, z + depth + 1)
+        old = [array.local.restrict(planes).copy() for array in self.arrays[2:]]
         for reach, one in zip(reversed(range(depth)), noise, strict=True):
             # As on the device: a first step also does the layer of ghosts that the second one reads.
-            new = [gw.Array.empty(around, array.dtype, order="F") for array in old]
-            react_and_diffuse(_slab(self.domain.accrete(reach), z - reach, z + reach + 1), *new, *old, RATES, one)
+            new = [gw.Array.empty(planes, array.dtype, order="F") for array in old]
+            box = _slab(self.domain.accrete(reach), z - reach, z + reach + 1)
+            react_and_diffuse(box, *new, *old, RATES, around(one, self.size))
             old = new
         return Planes(*(array.restrict(_slab(self.domain, z, z + 1)).numpy() for array in old))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gondwana as gw
-from gondwana.apps.grayscott.gpu.fields import RATES, Fields
+from gondwana.apps.grayscott.gpu.fields import RATES, Fields, around
 from gondwana.apps.grayscott.kernels import Noise, react_and_diffuse
 
 
@@ -22,6 +22,6 @@ class TwoSteps:
         u_next, v_next, u, v = fields.arrays
         gw.fused(
             fields.domain,
-            (react_and_diffuse, self._u, self._v, u, v, RATES, noise[0]),
+            (react_and_diffuse, self._u, self._v, u, v, RATES, around(noise[0], fields.size)),
             (react_and_diffuse, u_next, v_next, self._u, self._v, RATES, noise[1]),
         )

@@ -86,7 +86,7 @@ class CudaC(Stepper):
     def start(self, fields: Fields, step: int) -> None:
         """Start a step. Local; does not wait."""
         rates = RATES.Du, RATES.Dv, RATES.F, RATES.k, RATES.dt
-        self._sweeps.step(self._entry, self._shape, fields.native(), rates, noise_of(step) if self._noise else ())
+        self._sweeps.step(self._entry, self._shape, fields.native(), rates, noise_of(step)[:3] if self._noise else ())
 
     def prepare(self, fields: Fields) -> None:
         """Take the fastest of the shapes, if there is a choice. Local; blocks."""

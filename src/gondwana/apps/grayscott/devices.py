@@ -1,0 +1,160 @@
+"""Where a run computes: on the host, or on the GPUs of its ranks; and whether the fields fit there."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import gondwana as gw
+from gondwana.apps.grayscott.resources import ARRAYS, fitting, in_gib
+from gondwana.apps.grayscott.settings import Settings
+from gondwana.apps.grayscott.sweeps import between_size
+from gondwana.arrays.layout import Layout, best_grid
+from gondwana.cuda.device import Device, device
+from gondwana.cuda.driver import CudaError, driver
+from gondwana.errors import UsageError
+from gondwana.memory.cuda_kind import CudaKind
+from gondwana.world import launcher
+from gondwana.world.rollcall import name_ranks
+
+RESERVE = 64 << 20
+"""Bytes of a device that are left to each rank for kernels, graphs and copies."""
+
+_LINE = 128
+"""Rows of cells take whole lines of a device's memory."""
+
+
+class Demand(NamedTuple):
+    """What a rank asks of its device.
+
+    Attributes:
+        uuid: of the device.
+        name: of the product.
+        needed: bytes.
+        free: bytes, before the rank takes any.
+    """
+
+    uuid: str
+    name: str
+    needed: int
+    free: int
+
+
+def lacking() -> str:
+    """Return why this process has no GPU, "" if it has one. Local."""
+    try:
+        return "" if driver().count() else "no device is visible"
+    except (UsageError, CudaError) as error:
+        return str(error)
+
+
+def check(settings: Settings) -> bool:
+    """Tell, before any rank starts, whether a run will use GPUs, as far as this machine shows. Local.
+
+    Raises:
+        UsageError: it is to use them and there are none.
+    """
+    if settings.device == "host" or _ranks_are_elsewhere():
+        return settings.device == "cuda"
+    reason = lacking()
+    if reason and settings.device == "cuda":
+        raise UsageError(f'device: "cuda" cannot be had: {reason}; or set device to "host" or "auto"')
+    return not reason
+
+
+def choose(settings: Settings, team: gw.Team) -> gw.MemoryKind:
+    """Return the memory that the fields of this rank lie in; one line says what was found. Collective over the world.
+
+    Args:
+        settings: of the run.
+        team: the ranks that share the cube.
+
+    Raises:
+        UsageError: a rank has no GPU and the settings ask for one.
+    """
+    if settings.device == "host":
+        return gw.host
+    if settings.device == "auto":
+        without = {rank: reason for rank, reason in enumerate(team.allgather(lacking())) if reason}
+        if without:
+            if team.rank == 0:
+                reason = next(iter(without.values()))
+                print(
+                    f'gondwana: device "auto" is the host: {name_ranks(list(without))}: {reason}',
+                    file=sys.stderr,
+                    flush=True,
+                )
+            return gw.host
+    return gw.cuda()
+
+
+def of_kind(kind: gw.MemoryKind) -> Device | None:
+    """Return the device that memory of a kind lies on, None for the host. Local."""
+    return device(kind.number) if isinstance(kind, CudaKind) else None
+
+
+def check_memory(settings: Settings, team: gw.Team, kind: gw.MemoryKind) -> None:
+    """Refuse a run whose fields do not fit on the devices, each shared by all ranks that use it. Collective over team.
+
+    Args:
+        settings: of the run.
+        team: the ranks that share the cube.
+        kind: of this rank's fields.
+
+    Raises:
+        UsageError: one line with the figures.
+    """
+    one = of_kind(kind)
+    team.barrier()  # contexts take memory: all are there when the first rank looks
+    mine = None
+    if one is not None:
+        one.activate()
+        needed = _needed(settings, team) + RESERVE
+        mine = Demand(one.facts.uuid, one.facts.name, needed, one.driver.memory()[0])
+    demands: list[Demand | None] = team.allgather(mine)
+    problem = short_of_memory(settings, demands)
+    if problem:
+        raise UsageError(problem)
+
+
+def short_of_memory(settings: Settings, demands: Sequence[Demand | None]) -> str:
+    """Say which device is too small for what its ranks ask of it, "" if none is. Local.
+
+    Args:
+        settings: of the run.
+        demands: of each rank; None for a rank on the host.
+    """
+    sharing: dict[str, list[int]] = {}
+    for rank, demand in enumerate(demands):
+        if demand is not None:
+            sharing.setdefault(demand.uuid, []).append(rank)
+    for ranks in sharing.values():
+        of_ranks = [demand for rank in ranks if (demand := demands[rank]) is not None]
+        needed, free = sum(demand.needed for demand in of_ranks), min(demand.free for demand in of_ranks)
+        if needed > free:
+            return (
+                f"L: {settings.L}^3 cells in {settings.precision} need {in_gib(needed)} on the {of_ranks[0].name} of "
+                f"{name_ranks(ranks)} and {in_gib(free)} are free; {fitting(settings, needed, free)}, or use more GPUs"
+            )
+    return ""
+
+
+def _needed(settings: Settings, team: gw.Team) -> int:
+    """Bytes that this rank takes of a device at most."""
+    periodic = settings.boundary == "periodic"
+    ghost = 2 if periodic and settings.fuse_steps != 1 else 1
+    shape, ghosts, closed = (settings.L,) * 3, (ghost,) * 3, (periodic,) * 3
+    grid = settings.dims or best_grid(shape, team.size, ghosts, "F")
+    layout = Layout(gw.RectDomain.from_shape(shape), grid, ghosts, closed, "F")
+    columns, *others = layout.held(team.rank).shape
+    row = -(-columns * settings.itemsize // _LINE) * _LINE
+    between = between_size(layout, team.rank, settings.itemsize) if ghost > 1 else 0
+    return ARRAYS * row * math.prod(others) + between
+
+
+def _ranks_are_elsewhere() -> bool:
+    """Tell whether this process only launches ranks that a scheduler will put on other nodes, maybe unlike this one."""
+    return "SLURM_JOB_ID" in os.environ and launcher.detect() is None
