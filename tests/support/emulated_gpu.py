@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,7 @@ import pytest
 from gondwana.cuda import choice
 from gondwana.cuda import device as devices
 from gondwana.cuda.driver import VARIABLE, driver
+from gondwana.memory import reclaim
 
 _devices: dict[int, devices.Device] = {}
 """The same ones for all tests: kernels that several of them use stay loaded there."""
@@ -23,6 +25,10 @@ def emulated_gpu() -> Iterator[None]:
         patch.setattr(devices, "_devices", _devices)
         _forget()
         yield
+        gc.collect()
+        for one in devices.opened():
+            one.synchronize()
+        reclaim.reclaim()  # the next one may give out the same addresses
     _forget()
 
 
