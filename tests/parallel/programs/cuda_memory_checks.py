@@ -139,6 +139,10 @@ def check_copies_come_behind_the_kernels_before_them():
         gw.copy(data, first).wait()
         kernel(base, base + 8 * BIG, BIG, one.compute)
         kernel(base + 8 * BIG, base + 16 * BIG, BIG, one.compute)
+        if step % 2:
+            turned = np.zeros((10, 20))
+            gw.copy(gw.strided(third, (10, 20), (8, 80)), turned).wait()
+            assert (turned == data[:200].reshape(20, 10).T).all()
         early = gw.get(second, 10)
         assert (gw.get(third, BIG).result() == data).all()
         assert (early.result() == data[:10]).all()
@@ -252,8 +256,14 @@ def check_sources_may_change_when_that_is_said():
                 del transfer, source
         world.barrier()
     assert gw.copy(np.ones(3), far.pointer(dtype=float)).source is DONE
-    gw.copy(np.ones(BIG), far.pointer(dtype=float))  # nobody holds the source, and nobody waits
-    gw.copy(np.ones(BIG), far.pointer(dtype=float)).wait()
+    world.barrier()
+    for step in range(8):
+        transfer = gw.copy(numbers(BIG, step), far.pointer(RIGHT, float))  # nobody else holds the source
+        junk = [np.full(BIG, -1.0) for _ in range(5)]
+        transfer.wait()
+        assert (gw.get(far.pointer(RIGHT, float), BIG).result() == numbers(BIG, step)).all(), len(junk)
+    gw.copy(np.ones(BIG), far.pointer(RIGHT, float))  # and nobody waits
+    gw.copy(np.ones(BIG), far.pointer(RIGHT, float)).wait()
     world.barrier()
 
 
