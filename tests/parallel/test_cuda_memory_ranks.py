@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support import jobs
+from support import jobs, two_hosts
 
 pytestmark = pytest.mark.parallel
 
@@ -41,6 +41,17 @@ def test_copy(job: str, name: str) -> None:
 def test_cuda_memory(job: str, name: str) -> None:
     ranks, variables = JOBS[job]
     problems = jobs.reports(ranks, CHECKS, variables={**EMULATED, **variables}, timeout=250)[name]
+    assert not problems, "\n".join(problems)
+
+
+@jobs.once
+def reports_of_two_hosts() -> dict[str, list[str]]:
+    return jobs.by_check(two_hosts.run_two_hosts(CHECKS, "--ranks", "2", timeout=200, variables=EMULATED))
+
+
+@pytest.mark.parametrize("name", jobs.check_names(CHECKS))
+def test_cuda_memory_on_two_hosts(name: str) -> None:
+    problems = reports_of_two_hosts()[name]
     assert not problems, "\n".join(problems)
 
 
