@@ -93,7 +93,9 @@ def _mpi() -> Iterator[Finding]:
         return
     found = _try(command.argv, "AWARE ", command.environment())
     if isinstance(found, dict) and not found["problem"]:
-        yield Finding(subject, Verdict.OK, "MPI takes GPU memory: used between nodes from now on")
+        yield Finding(
+            subject, Verdict.OK, "MPI takes GPU memory; copies between nodes go through pinned host memory all the same"
+        )
         return
     why = found if isinstance(found, str) else found["problem"]
     yield Finding(subject, Verdict.OK, f"MPI takes no GPU memory ({why}): copies between nodes go through host memory")
