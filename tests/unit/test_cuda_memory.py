@@ -324,3 +324,14 @@ def test_synchronize_waits_for_kernels(recorder: ObedientDriver, one: Device) ->
     gw.synchronize()
     names = [call for call in recorder.take() if call[0] == "record"]
     assert [call[2] for call in names] == [one.compute]
+
+
+def test_closed_segments_are_refused(recorder: ObedientDriver, one: Device) -> None:
+    segment = gw.Segment(gw.world, 1 << 10, gw.cuda(0))
+    pointer = segment.pointer(dtype=float)
+    reach_all(recorder)
+    gw.put(1.0, pointer).wait()
+    segment.close()
+    for copy in (lambda: gw.put(1.0, pointer), lambda: gw.get(pointer, 3), lambda: gw.copy(pointer, pointer + 4, 2)):
+        with pytest.raises(UsageError, match="was closed"):
+            copy()

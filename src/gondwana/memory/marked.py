@@ -78,7 +78,10 @@ class Marked(Future[None]):
             error = problem  # of a kernel before, as drivers tell such things
         if self._claim():
             if self._finish is not None and error is None:
-                self._finish()
+                try:
+                    self._finish()
+                except Exception as problem:  # who waits must learn of it
+                    error = problem
             self._keep = self._finish = None
             self._settle(None, error)
 

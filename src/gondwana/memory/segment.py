@@ -219,14 +219,24 @@ class Segment:
         """Return how a CUDA device of this rank reaches the device memory of any rank, None if it does not. Local.
 
         The first call for another rank attaches its memory; closing the segment detaches it.
+
+        Raises:
+            UsageError: this rank has closed the segment, and the memory is its own.
         """
         if rank not in self.devices:
             if rank == self.team.rank:
-                self.devices[rank] = self.kind.here(self.address) if isinstance(self.kind, DeviceKind) else None
+                self.devices[rank] = self._own_memory()
             else:
                 memory = self._on_devices.get(rank)
                 self.devices[rank] = None if memory is None else memory.attach()
         return self.devices[rank]
+
+    def _own_memory(self) -> OnDevice | None:
+        if not isinstance(self.kind, DeviceKind):
+            return None
+        if self._release is None or not self._release.alive:
+            raise UsageError(f"{self!r} was closed: its memory on the device may be somebody else's by now")
+        return self.kind.here(self.address)
 
     def attached(self, rank: int) -> Attached | None:
         """Return what `on_device` does for another rank, None for this one. Local."""
