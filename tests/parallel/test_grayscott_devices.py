@@ -26,6 +26,7 @@ RUNS = {
     "noisy": (["L=16", "noise=0.1"], "3+2"),
     "uneven": (["L=17", "noise=0.1"], "4"),
     "single": (["L=16", "precision=Float32", "noise=0.1"], "3"),
+    "replayed": (["L=16"], "4+40+1+33"),
     "dirichlet": (["L=16", "preset=dirichlet"], "2"),
     "grayscott-jl": (["L=17", "preset=grayscott-jl", "noise=0.1"], "3"),
 }
@@ -38,7 +39,7 @@ PLACES = {
 # Ranks, their grid if it is not to be the best one, and what they run. Each shape of a box is compiled for itself.
 JOBS: dict[str, tuple[int, list[int] | None, tuple[str, ...]]] = {
     "1": (1, None, tuple(RUNS)),
-    "2": (2, None, tuple(RUNS)),
+    "2": (2, None, ("noisy", "uneven", "single", "dirichlet", "grayscott-jl")),
     "3": (3, None, ("uneven",)),
     "4": (4, [2, 2, 1], ("noisy",)),
     "4 thin": (4, [4, 1, 1], ("noisy",)),
@@ -47,7 +48,7 @@ JOBS: dict[str, tuple[int, list[int] | None, tuple[str, ...]]] = {
 
 def places_of(name: str) -> list[str]:
     """Two steps in a sweep need a periodic boundary."""
-    return [place for place in PLACES if "fused" not in place or name in ("noisy", "uneven", "single")]
+    return [place for place in PLACES if "fused" not in place or name in ("noisy", "uneven", "single", "replayed")]
 
 
 @functools.cache
@@ -82,6 +83,39 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_bits_do_not_depend_on_the_place(name: str, job: str, folder: Path) -> None:
     found, expected = bits(job, folder), bits("1", folder)[f"{name}/host"]
     assert {place: found[f"{name}/{place}"] for place in places_of(name)} == dict.fromkeys(places_of(name), expected)
+
+
+def try_both():
+    """Stands in for the tuner, so that it decides for two steps at once."""
+    import gondwana as gw
+    from gondwana.apps.grayscott import fusing
+    from gondwana.apps.grayscott.settings import resolve
+    from gondwana.apps.grayscott.simulation import Simulation
+    from gondwana.kernels.cuda import tuner
+
+    def fused_pays(single, pair, key, device):
+        single(), pair(), gw.synchronize()
+        print("measured", *key, device.facts.name, flush=True)
+        return True
+
+    fusing._is_worth_a_try = lambda settings, team, device: True
+    tuner.fused_pays = fused_pays
+    for noise in (0.0, 0.1):
+        run = Simulation(resolve({"L": 16, "noise": noise, "output": None, "device": "cuda"}), gw.world)
+        print("chosen", run.fuse_steps, run.u.ghost, flush=True)
+    run = Simulation(resolve({"L": 16, "output": None, "device": "cuda", "preset": "dirichlet"}), gw.world)
+    print("chosen", run.fuse_steps, run.u.ghost, flush=True)
+
+
+def test_auto_takes_what_rank_0_has_measured() -> None:
+    outcome = jobs.run_ranks(2, try_both, variables=GPU)
+    assert outcome.status == 0, str(outcome)
+    assert sorted(outcome.stdout.splitlines()) == [
+        *2 * ["chosen 1 (1, 1, 1)"],
+        *4 * ["chosen 2 (2, 2, 2)"],
+        "measured gray-scott Float64  16x16x4 emulated GPU",
+        "measured gray-scott Float64 noise 16x16x4 emulated GPU",
+    ]
 
 
 def test_reference_rows_are_reproduced_on_a_gpu(folder: Path) -> None:

@@ -408,7 +408,7 @@ def test_needs_count_the_output() -> None:
     assert resources.needs(resolve({"L": 64, "output": ""})).output == 0
     on_gpus = resources.needs(resolve({"L": 64}), on_gpus=True)
     assert on_gpus.device_memory == 4 * 66**3 * 8
-    assert on_gpus.memory == 3 * 64**3 * 8
+    assert on_gpus.memory == 2 * 64**3 * 8
     assert "of GPU memory" in str(on_gpus)
     assert "GPU" not in str(need)
     single = resources.needs(resolve({"L": 64, "steps": 5000, "checkpoint": True, "precision": "Float32"}))

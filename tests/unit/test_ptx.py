@@ -21,6 +21,8 @@ HOPPER = (9, 0)
 BOX = gw.RectDomain((0, 0, 0), (6, 6, 6))
 RATES = Rates(0.02, 0.048, 0.2, 0.1, 1.0)
 NOISE = Noise(0.1, 42, 1)
+AROUND = NOISE._replace(side=64)
+"""Of a first step, which is computed in ghosts too."""
 USUAL = Shape()
 DTYPES = ("float64", "float32")
 
@@ -48,7 +50,7 @@ def two_steps(dtype: str) -> str:
     """The PTX of two steps in one sweep."""
     u, v, u_next, v_next = _fields(dtype, 4)
     between = gw.Intermediate(dtype), gw.Intermediate(dtype)
-    args = (*between, u, v, RATES, NOISE, u_next, v_next, *between, RATES, NOISE)
+    args = (*between, u, v, RATES, AROUND, u_next, v_next, *between, RATES, NOISE)
     functions = react_and_diffuse.py_func, react_and_diffuse.py_func
     return build_pair(functions, 6, _variant(args), Shape(x=32, y=16), HOPPER).code.decode()
 

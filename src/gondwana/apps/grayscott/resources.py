@@ -56,11 +56,10 @@ def needs(settings: Settings, *, on_gpus: bool = False) -> Needs:
         >>> needs(resolve({"L": 64, "steps": 1000, "plotgap": 10})).output_steps
         100
     """
-    field = settings.L**3 * settings.itemsize
-    computed, fields = ARRAYS * (settings.L + 2) ** 3 * settings.itemsize, WRITTEN * field
+    computed = ARRAYS * (settings.L + 2) ** 3 * settings.itemsize
+    fields = WRITTEN * settings.L**3 * settings.itemsize
     output_steps = settings.steps // settings.plotgap + settings.write_initial if settings.output else 0
-    # What is written from a GPU comes to the host field by field.
-    staging = fields + on_gpus * field if output_steps or settings.checkpoint else 0
+    staging = fields if output_steps or settings.checkpoint else 0
     # A new checkpoint is complete before the oldest is removed.
     kept = settings.checkpoint_keep + 1 if settings.checkpoint else 0
     return Needs(

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import gondwana as gw
 from gondwana.apps.grayscott import devices, fusing
 from gondwana.apps.grayscott.fields import make_fields
-from gondwana.apps.grayscott.kernels import Noise, Rates, largest, smallest, total
+from gondwana.apps.grayscott.kernels import Rates, largest, smallest, total
 from gondwana.apps.grayscott.settings import Settings
-from gondwana.apps.grayscott.sweeps import TwoSteps, one_step
+from gondwana.apps.grayscott.stepper import Stepper
 from gondwana.cuda.device import Mark
 from gondwana.io import checkpoint
 
@@ -59,12 +59,12 @@ class Simulation:
         self.steps = 0
         kind = devices.choose(settings, team) if kind is None else kind
         self.device = devices.of_kind(kind)
-        self._rates = Rates(settings.F, settings.k, settings.Du, settings.Dv, settings.dt)
+        rates = Rates(settings.F, settings.k, settings.Du, settings.Dv, settings.dt)
         start = time.perf_counter()
-        self.fuse_steps = fusing.choose(settings, self._rates, team, kind)
+        self.fuse_steps = fusing.choose(settings, rates, team, kind)
         self.seconds_preparing = time.perf_counter() - start
         self._fields = make_fields(settings, team, kind, ghost=self.fuse_steps)
-        self._two_steps = TwoSteps(self._fields) if self.fuse_steps == 2 else None
+        self._stepper = Stepper(settings, rates, self._fields, self.fuse_steps)
         self._under_way: Mark | None = None
         self._start()
 
@@ -94,11 +94,9 @@ class Simulation:
         self._fields.v_next.fill(BACKGROUND_V)
 
     def prepare(self) -> None:
-        """Compile what the steps need: do each kind of sweep once, without a trace. Collective over team; blocks."""
+        """Compile what the steps need, and try what is faster, without a trace. Collective over team; blocks."""
         start = time.perf_counter()
-        self._compute(1)
-        if self._two_steps:
-            self._compute(2)
+        self._stepper.prepare(self._fields, self.steps)
         self.finish()
         self.seconds_preparing += time.perf_counter() - start
 
@@ -110,22 +108,8 @@ class Simulation:
         """
         end = self.steps + steps
         while self.steps < end:
-            done = 2 if self._two_steps and end - self.steps > 1 else 1
-            self._compute(done)
-            self._fields = self._fields.swapped()
+            self._fields, done = self._stepper.advance(self._fields, self.steps, end - self.steps)
             self.steps += done
-
-    def _compute(self, steps: int) -> None:
-        """Compute the fields one or two steps later, beside those of the present."""
-        if steps == 2 and self._two_steps:
-            noises = self._noise(1, self.settings.L), self._noise(2)
-            self._two_steps(self._fields, self._rates, noises)
-        else:
-            one_step(self._fields, self._rates, self._noise(1), corners=self._two_steps is not None)
-
-    def _noise(self, ahead: int, side: int | None = None) -> Noise | None:
-        s = self.settings
-        return Noise(s.noise, s.seed, self.steps + ahead, side) if s.noise > 0 else None
 
     def keep_up(self) -> None:
         """Wait for the steps that were started before the last call of this. Local: so the host is not far ahead."""

@@ -12,12 +12,28 @@ from typing import Any
 import gondwana as gw
 from gondwana.apps.grayscott.fields import Fields
 from gondwana.apps.grayscott.kernels import Noise, Rates, react_and_diffuse
+from gondwana.apps.grayscott.settings import Settings
 from gondwana.arrays.layout import Layout
 
 _THINNEST = 2
 """Points that a box must have along x and y for two steps in one sweep."""
 
 _ALIGNMENT = 256
+
+Noises = tuple[Noise | None, Noise | None]
+"""Of two steps."""
+
+
+def noises_of(settings: Settings, step: int) -> Noises:
+    """Return the noise of the next two steps; None if there is none. Local.
+
+    Args:
+        settings: of the run.
+        step: number of steps done before.
+    """
+    if settings.noise == 0:
+        return None, None
+    return Noise(settings.noise, settings.seed, step + 1), Noise(settings.noise, settings.seed, step + 2)
 
 
 def one_step(fields: Fields, rates: Rates, noise: Noise | None, *, corners: bool) -> None:
@@ -46,6 +62,7 @@ class TwoSteps:
 
     def __init__(self, fields: Fields) -> None:
         u = fields.u
+        self._side = u.domain.shape[0]
         self.inner, self._rim = parts(u.layout, u.team.rank)
         self._between = gw.Intermediate(u.dtype), gw.Intermediate(u.dtype)
         self._memory = gw.Segment(u.team, between_size(u.layout, u.team.rank, u.dtype.itemsize), u.kind)
@@ -57,26 +74,34 @@ class TwoSteps:
         second = self._memory.pointer(u.team.rank, u.dtype, _up(box.size * u.dtype.itemsize))
         return gw.array_at(first, box, order=u.order), gw.array_at(second, box, order=u.order)
 
-    def __call__(self, fields: Fields, rates: Rates, noises: tuple[Noise | None, Noise | None]) -> None:
+    def __call__(self, fields: Fields, rates: Rates, noises: Noises) -> None:
         """Compute the fields two steps later. Collective over their team.
 
         Args:
             fields: at the present time, and two steps later.
             rates: constants of the model.
-            noises: of both steps; the first with the width of the cube.
+            noises: of both steps.
         """
         ghosts = gw.exchange(fields.u, fields.v, corners=True)
         self.sweep_inner(fields, rates, noises)
         ghosts.wait()
         for box, between in zip(self._rim, self._between_of_rim, strict=True):
-            react_and_diffuse(box.accrete(1), *between, fields.u, fields.v, rates, noises[0])
+            react_and_diffuse(box.accrete(1), *between, fields.u, fields.v, rates, self._around(noises[0]))
             react_and_diffuse(box, fields.u_next, fields.v_next, *between, rates, noises[1])
 
-    def sweep_inner(self, fields: Fields, rates: Rates, noises: tuple[Noise | None, Noise | None]) -> None:
+    def sweep_inner(self, fields: Fields, rates: Rates, noises: Noises) -> None:
         """Compute the cells that need no ghosts of other ranks. Local; arguments as for the call."""
-        first = react_and_diffuse, *self._between, fields.u, fields.v, rates, noises[0]
+        first = react_and_diffuse, *self._between, fields.u, fields.v, rates, self._around(noises[0])
         second = react_and_diffuse, fields.u_next, fields.v_next, *self._between, rates, noises[1]
         gw.fused(self.inner, first, second)
+
+    def _around(self, noise: Noise | None) -> Noise | None:
+        """The noise of a step that is computed in ghosts too, even of this rank itself."""
+        return None if noise is None else noise._replace(side=self._side)
+
+    def close(self) -> None:
+        """Give up the memory of the rim. Local."""
+        self._memory.close()
 
 
 def parts(layout: Layout, rank: int) -> tuple[gw.RectDomain, tuple[gw.RectDomain, ...]]:
