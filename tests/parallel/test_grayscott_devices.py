@@ -43,7 +43,10 @@ JOBS: dict[str, tuple[int, list[int] | None, tuple[str, ...]]] = {
     "3": (3, None, ("uneven",)),
     "4": (4, [2, 2, 1], ("noisy",)),
     "4 thin": (4, [4, 1, 1], ("noisy",)),
+    "2 on 2 GPUs": (2, None, ("noisy",)),
+    "2 on 2 nodes": (2, None, ("noisy",)),
 }
+VARIABLES = {"2 on 2 GPUs": {"GONDWANA_EMULATED_DEVICES": "2"}, "2 on 2 nodes": {"GONDWANA_RANKS_PER_NODE": "1"}}
 
 
 def places_of(name: str) -> list[str]:
@@ -68,7 +71,8 @@ def bits(job: str, folder: Path) -> dict[str, str]:
         if name in names
         for place in places_of(name)
     ]
-    outcome = jobs.run_ranks(ranks, PROGRAM, str(settings_file(folder)), *cases, timeout=280, variables=GPU)
+    variables = {**GPU, **VARIABLES.get(job, {})}
+    outcome = jobs.run_ranks(ranks, PROGRAM, str(settings_file(folder)), *cases, timeout=280, variables=variables)
     assert outcome.status == 0, str(outcome)
     lines = [line.split() for line in outcome.stdout.splitlines() if line.startswith("case ")]
     return {name.replace("_", " "): digest for _, name, _, digest in lines}
@@ -173,6 +177,8 @@ def test_the_output_of_a_gpu_is_that_of_the_host(
     assert outcome.status == 0, str(outcome)
     assert written(tmp_path / "gs.bp") == from_the_host(folder)
     assert sorted(from_the_host(folder)) == [0, 3, 6, 9]
+    with Dataset(tmp_path / "gs.bp") as data:
+        assert data.attributes["gondwana_device"] == "emulated GPU"
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["device"], result["device_name"], result["ranks"]) == ("cuda", "emulated GPU", ranks)
     assert result["fuse_steps"] == (2 if fused == 2 else 1)

@@ -60,7 +60,9 @@ def _writer(simulation: Simulation) -> StepWriter:
     fields = {"U": simulation.u, "V": simulation.v}
     constants = {name: float(getattr(s, name)) for name in ("F", "k", "dt", "Du", "Dv", "noise")}
     about = {"L": s.L, "steps": s.steps, "seed": s.seed, "precision": s.precision, "preset": s.preset}
+    device = "host" if simulation.device is None else simulation.device.facts.name
     attributes = {
+        "gondwana_device": device,
         **provenance(team, {**constants, **about}, s.resolved(), grid=simulation.u.grid),
         **fides(list(fields)),
         **(vtk_image(list(fields), (s.L,) * 3) if s.mesh_type == "image" else {}),
