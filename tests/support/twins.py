@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -14,7 +13,6 @@ import gondwana as gw
 from gondwana.cuda import device as devices
 from gondwana.cuda.device import Device, device
 from gondwana.cuda.emulated.driver import EmulatedDriver
-from gondwana.jit.arguments import ArraySpec, intern
 from gondwana.kernels.cuda import tuner
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.fused import _remembered as remembered_pairs
@@ -42,23 +40,14 @@ def shaped(shape: Shape) -> Iterator[None]:
         yield
 
 
-class Twin:
-    """An array in the memory of a device that lies there as another one lies in the memory of the host."""
+class _Elsewhere:
+    """Memory of a device in which elements lie as those of an ndarray do in the memory of the host."""
 
-    def __init__(self, array: gw.Array, distance: int, number: int = 0) -> None:
-        spec, data = array.__gondwana_argument__()
-        assert isinstance(spec, ArraySpec)
-        words = struct.unpack(f"{len(data) // 8}q", data)
-        moved = intern(ArraySpec(spec.dtype, spec.ndim, spec.unit, spec.scaled, spec.readonly, "cuda"))
-        self._described = moved, struct.pack(f"{len(words)}q", words[0] + distance, *words[1:])
-        self.domain, self.dtype, self.device = array.domain, array.dtype, number
-        self.extent = array.extent[0] + distance, array.extent[1] + distance
-
-    def __gondwana_array__(self) -> Twin:
-        return self
-
-    def __gondwana_argument__(self) -> Any:
-        return self._described
+    def __init__(self, data: np.ndarray, distance: int) -> None:
+        interface = data.__array_interface__
+        address, _ = interface["data"]
+        where = (address + distance, not data.flags.writeable)
+        self.__cuda_array_interface__ = {**interface, "data": where, "strides": data.strides, "version": 3}
 
 
 class Mirror:
@@ -71,7 +60,8 @@ class Mirror:
     def of(self, value: Any) -> Any:
         """An argument with its arrays on the device, in tuples too."""
         if isinstance(value, gw.Array):
-            return Twin(value, self._distance(value.numpy()), self.device.number)
+            data = value.numpy()
+            return gw.on_device(_Elsewhere(data, self._distance(data)), value.domain, device=self.device.number)
         if isinstance(value, tuple) and not isinstance(value, gw.Point):
             members = map(self.of, value)
             return type(value)(*members) if hasattr(value, "_fields") else tuple(members)
