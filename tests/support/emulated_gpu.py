@@ -18,11 +18,14 @@ _devices: dict[int, devices.Device] = {}
 
 
 @contextmanager
-def emulated_gpu() -> Iterator[None]:
-    """Have this process find the emulated GPU, and afterwards what was there before."""
+def emulated_gpu(*, fresh: bool = False) -> Iterator[None]:
+    """Have this process find the emulated GPU, and afterwards what was there before.
+
+    A fresh one is for tests after which nothing can be done with it.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, "emulated")
-        patch.setattr(devices, "_devices", _devices)
+        patch.setattr(devices, "_devices", {} if fresh else _devices)
         _forget()
         yield
         gc.collect()

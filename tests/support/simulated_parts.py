@@ -62,14 +62,19 @@ def single_parts(kernel: Kernel, arrays: tuple[Any, ...], ndim: int, order: str,
             total = one(total, p + gw.Point(*row) * (lane * shape.x), (held[0], None))
         return total
 
+    def body(run: Any) -> sweeps.Body:
+        return sweeps.Body(
+            enter=lambda args, p, *steps: (args, p),
+            advance=lambda held, left: (held[0], held[1] + gw.Point(*march)),
+            at=lambda args, p: (args, p),
+            run=run,
+        )
+
     return sweeps.Parts(
         load=lambda words: arrays,
         point=point_of(ndim, order),
-        enter=lambda args, p, *steps: (args, p),
-        advance=lambda held, left: (held[0], held[1] + gw.Point(*march)),
-        at=lambda args, p: (args, p),
-        lanes=lanes,
-        one=one,
+        several=body(lanes),
+        one=body(one),
         start=lambda: 0,
         finish=lambda words, total: None,
     )

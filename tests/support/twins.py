@@ -10,26 +10,13 @@ from unittest import mock
 import numpy as np
 
 import gondwana as gw
-from gondwana.cuda import device as devices
-from gondwana.cuda.device import Device, device
-from gondwana.cuda.emulated.driver import EmulatedDriver
+from gondwana.cuda.device import device
 from gondwana.kernels.cuda import tuner
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.fused import _remembered as remembered_pairs
 
 SMALL = Shape(x=4, y=2, steps=3)
 """Many tiles, and parts of tiles, in small boxes."""
-
-_shared: dict[int, Device] = {}
-
-
-@contextlib.contextmanager
-def emulated_gpu(*, fresh: bool = False) -> Iterator[Device]:
-    """Have `device(0)` be emulated; a fresh one is for tests after which nothing can be done with it."""
-    opened = {} if fresh else _shared
-    one = opened[0].driver if opened else EmulatedDriver()
-    with mock.patch.object(devices, "driver", return_value=one), mock.patch.object(devices, "_devices", opened):
-        yield device(0)
 
 
 @contextlib.contextmanager
@@ -96,9 +83,8 @@ class Mirror:
             self._copy(found.ctypes.data, address, whole.nbytes)
             assert first == whole.ctypes.data or not whole.size
             same = _bits(found) == _bits(whole)
-            assert same.all(), (
-                f"{np.argwhere(~same)[:5].tolist()}: {found[~same][:5]} on the device, {whole[~same][:5]}"
-            )
+            where = np.argwhere(~same)[:5].tolist()
+            assert same.all(), f"at {where}: {found[~same][:5]} on the device, {whole[~same][:5]} on the host"
 
     def close(self) -> None:
         """Give the memory on the device back."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import types as pytypes
+from dataclasses import replace
 from typing import Any
 
 from numba.core.errors import NumbaError
@@ -21,7 +22,7 @@ from gondwana.kernels.cuda.arguments import loader
 from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function, return_type
 from gondwana.kernels.cuda.parts import Accesses, lanes, point_maker, seen_as, walker
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Offset, Shape
-from gondwana.kernels.cuda.sweeps import Parts, sweep
+from gondwana.kernels.cuda.sweeps import Body, Parts, sweep
 from gondwana.kernels.cuda.views import Access
 from gondwana.kernels.variant import Variant
 
@@ -39,10 +40,17 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     footprints, result = survey(function, variant.ndim, kinds, number, capability)
     march = shapes.march(variant.ndim, variant.order)
     marching = march is not None and variant.dense and variant.disjoint and shape.held
-    accesses = accesses_of(variant, shape, footprints, march if marching else None)
     kernel = device_function(function)
     fold = folding(function.__qualname__, variant.operation, kernel, result, shape)
-    parts = _parts(variant, shape, kinds, accesses, fold)
+
+    def body_of(lanes: int) -> Body:
+        accesses = accesses_of(variant, replace(shape, lanes=lanes), footprints, march if marching else None)
+        return _body(variant, shape, accesses, fold, lanes)
+
+    one = body_of(1)
+    several = body_of(shape.lanes) if shape.lanes > 1 else one
+    load = loader(variant.specs, kinds, HEADER_WORDS, variant.alike)
+    parts = Parts(load, point_maker(variant.ndim, variant.order), several, one, fold.start, fold.finish)
     body = named(sweep(cuda, device_function, shape, parts, marching=marching), function)
     arithmetic = Arithmetic(variant.contract, variant.flush)
     words = HEADER_WORDS + _words(variant)
@@ -116,19 +124,9 @@ def _held(reads: set[Offset], march: Offset, row: Offset, shape: Shape) -> tuple
     return tuple(sorted(held))
 
 
-def _parts(variant: Variant, shape: Shape, kinds: tuple[Any, ...], accesses: Accesses, fold: Folding) -> Parts:
+def _body(variant: Variant, shape: Shape, accesses: Accesses, fold: Folding, count: int) -> Body:
     enter, advance, at = walker(accesses, shapes.march(variant.ndim, variant.order) or ())
-    return Parts(
-        load=loader(variant.specs, kinds, HEADER_WORDS, variant.alike),
-        point=point_maker(variant.ndim, variant.order),
-        enter=enter,
-        advance=advance,
-        at=at,
-        lanes=lanes(fold.step, variant.ndim, variant.order, shape.lanes, shape.x),
-        one=fold.step,
-        start=fold.start,
-        finish=fold.finish,
-    )
+    return Body(enter, advance, at, lanes(fold.step, variant.ndim, variant.order, count, shape.x))
 
 
 def _words(variant: Variant) -> int:

@@ -20,7 +20,7 @@ from gondwana.kernels.cuda.sweeps import PIECES, STEPS, TILES_X, TILES_Y
 
 @dataclass(frozen=True)
 class PairParts:
-    """What the sweep of a pair is made of; see `sweeps.Parts`.
+    """What the sweep of a pair is made of; see `sweeps.Parts` and `sweeps.Body`.
 
     Args:
         load_first: `load_first(words)`, the arguments of the first kernel.
@@ -58,12 +58,6 @@ def geometry(box: tuple[int, ...], shape: Shape) -> Geometry:
     pieces = -(-counts[1] // steps)
     words = (*first, *counts, *strides, across, rows, pieces, steps)
     return Geometry(struct.pack(f"{len(words)}q", *words), counts[0] * pieces * rows * across)
-
-
-def fits(box: tuple[int, ...], shape: Shape) -> bool:
-    """Whether the tiles of a shape are not larger than a box and its border."""
-    counts = padded(box)[1]
-    return counts[3] >= shape.x * shape.lanes - 2 and counts[2] >= shape.y - 2
 
 
 def sweep(cuda: Any, shape: Shape, parts: PairParts) -> Any:

@@ -120,7 +120,7 @@ def _changed(context: Any, builder: Any, kind: Any, value: Any, change: Change) 
 
 
 def walker(accesses: Accesses, march: shapes.Offset) -> tuple[Any, Any, Any]:
-    """The compiled functions `enter`, `advance` and `at` of `sweeps.Parts`."""
+    """The compiled functions `enter`, `advance` and `at` of `sweeps.Body`."""
 
     @intrinsic
     def enter(typingctx: Any, args: Any, p: Any, steps: Any) -> Any:

@@ -17,8 +17,6 @@ HEADER_WORDS = 3 * AXES + 5
 """Parameters before the arguments: first coordinates, numbers of points and strides of a box, tiles along rows, tiles
 across rows, pieces of the march, steps of a piece, address of the results."""
 
-MOST_BLOCKS = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class Shape:

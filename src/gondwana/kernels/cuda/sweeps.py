@@ -17,28 +17,39 @@ TILES_X, TILES_Y, PIECES, STEPS, RESULTS = range(3 * AXES, 3 * AXES + 5)
 
 
 @dataclass(frozen=True)
+class Body:
+    """What a thread does at each step of its march.
+
+    Args:
+        enter: `enter(args, p, steps)`, the arguments as a thread sees them at `p`, before a march of so many steps.
+        advance: `advance(args, left)`, the same one step on, where `left` more steps follow.
+        at: `at(args, p)`, the arguments as a thread sees them at a point, without a march.
+        run: `run(total, p, args)`, run the kernel and fold its values into `total`.
+    """
+
+    enter: Any
+    advance: Any
+    at: Any
+    run: Any
+
+
+@dataclass(frozen=True)
 class Parts:
     """What a sweep is made of.
 
     Args:
         load: `load(words)`, the arguments of the kernel.
         point: `point(words, slab, step, row, column)`, the index point there.
-        enter: `enter(args, p, steps)`, the arguments as a thread sees them at `p`, before a march of so many steps.
-        advance: `advance(args, left)`, the same one step on, where `left` more steps follow.
-        at: `at(args, p)`, the arguments as a thread sees them at a point, without a march.
-        lanes: `lanes(total, p, args)`, run the kernel at all points of a thread, the first of which is `p`.
-        one: `one(total, p, args)`, run the kernel at one point and fold its value into `total`.
+        several: at all points of a thread, of which that of the march is the first.
+        one: at that point only, where not all are in the box.
         start: `start()`, the value to fold into.
         finish: `finish(words, total)`, called once by every thread at the end.
     """
 
     load: Any
     point: Any
-    enter: Any
-    advance: Any
-    at: Any
-    lanes: Any
-    one: Any
+    several: Body
+    one: Body
     start: Any
     finish: Any
 
@@ -53,8 +64,8 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
         parts: see above.
         marching: whether elements are held along the march.
     """
-    column = _marching(inlined, parts) if marching else _stepping(inlined, parts)
-    several, single = column(parts.lanes), column(parts.one)
+    column = _marching if marching else _stepping
+    several, single = (column(inlined, parts.point, body) for body in (parts.several, parts.one))
     width, height, lanes, last = shape.x, shape.y, shape.lanes, (shape.lanes - 1) * shape.x
     load, start, finish = parts.load, parts.start, parts.finish
 
@@ -81,36 +92,30 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
     return run
 
 
-def _marching(inlined: Callable[[Any], Any], parts: Parts) -> Callable[[Any], Any]:
+def _marching(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
     """How a thread walks along the march, holding elements."""
-    point, enter, advance = parts.point, parts.enter, parts.advance
+    enter, advance, run = body.enter, body.advance, body.run
 
-    def column(body: Any) -> Any:
-        @inlined
-        def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
-            held = enter(args, point(words, slab, first - 1, j, i), end - first)
-            for m in range(first, end):
-                held = advance(held, end - 1 - m)
-                total = body(total, point(words, slab, m, j, i), held)
-            return total
+    @inlined
+    def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
+        held = enter(args, point(words, slab, first - 1, j, i), end - first)
+        for m in range(first, end):
+            held = advance(held, end - 1 - m)
+            total = run(total, point(words, slab, m, j, i), held)
+        return total
 
-        return walk
-
-    return column
+    return walk
 
 
-def _stepping(inlined: Callable[[Any], Any], parts: Parts) -> Callable[[Any], Any]:
+def _stepping(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:
     """How a thread walks along the march, looking at each point anew."""
-    point, at = parts.point, parts.at
+    at, run = body.at, body.run
 
-    def column(body: Any) -> Any:
-        @inlined
-        def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
-            for m in range(first, end):
-                p = point(words, slab, m, j, i)
-                total = body(total, p, at(args, p))
-            return total
+    @inlined
+    def walk(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
+        for m in range(first, end):
+            p = point(words, slab, m, j, i)
+            total = run(total, p, at(args, p))
+        return total
 
-        return walk
-
-    return column
+    return walk
