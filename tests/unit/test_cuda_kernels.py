@@ -74,7 +74,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "order"), zip(SHAPES, "CFCFCF", strict=True), ids=str)
+@pytest.mark.parametrize(("shape", "order"), list(zip(SHAPES, "CFCFCF", strict=True)), ids=str)
 def test_a_stencil_in_all_shapes(shape: Shape, order: str) -> None:
     for domain in DENSE:
         same_everywhere(star, domain, random(BOX, order=order), random(BOX, order=order, seed=1), shape=shape)
