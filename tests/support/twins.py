@@ -103,21 +103,37 @@ def _bits(values: np.ndarray) -> np.ndarray:
     return words
 
 
-def compare(run: Callable[..., Any], *arguments: Any, shape: Shape = SMALL) -> Any:
-    """Run on the host and on the device and want the same memory afterwards; return both results."""
+def compare(run: Callable[..., Any], *arguments: Any, shape: Shape = SMALL, other: Any = None) -> tuple[Any, Any]:
+    """Run on the host, or something else there, and on the device, and want the same memory; return both results."""
     mirror = Mirror()
     try:
         with shaped(shape):
             found = run(*map(mirror.of, arguments))
-        expected = run(*arguments)
+        expected = (other or run)(*arguments)
         mirror.check()
     finally:
         mirror.close()
     return expected, found
 
 
-def same_everywhere(kernel: Any, domain: Any, *arguments: Any, shape: Shape = SMALL) -> Any:
-    """`compare` for one kernel over a domain."""
-    kernel._remembered.clear()  # what is remembered of a launch has its shape
-    remembered_pairs.clear()
+def same_everywhere(kernel: Any, domain: Any, *arguments: Any, shape: Shape = SMALL) -> tuple[Any, Any]:
+    """Compare a kernel over a domain on the device with that on the host."""
+    _forget(kernel)
     return compare(lambda *given: kernel(domain, *given), *arguments, shape=shape)
+
+
+def as_interpreted(kernel: Any, domain: Any, *arguments: Any, shape: Shape = SMALL) -> None:
+    """Compare a kernel over a domain on the device with its function in the interpreter, point by point."""
+
+    def interpret(*given: Any) -> None:
+        for p in domain:
+            kernel.py_func(p, *given)
+
+    _forget(kernel)
+    compare(lambda *given: kernel(domain, *given), *arguments, shape=shape, other=interpret)
+
+
+def _forget(kernel: Any) -> None:
+    """Remembered launches have the shape of their first time."""
+    kernel._remembered.clear()
+    remembered_pairs.clear()

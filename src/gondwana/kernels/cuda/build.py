@@ -47,10 +47,9 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
         accesses = accesses_of(variant, replace(shape, lanes=lanes), footprints, march if marching else None)
         return _body(variant, shape, accesses, fold, lanes)
 
-    one = body_of(1)
-    several = body_of(shape.lanes) if shape.lanes > 1 else one
     load = loader(variant.specs, kinds, HEADER_WORDS, variant.alike)
-    parts = Parts(load, point_maker(variant.ndim, variant.order), several, one, fold.start, fold.finish)
+    point = point_maker(variant.ndim, variant.order)
+    parts = Parts(load, point, body_of(shape.lanes), body_of(1), fold.start, fold.finish)
     body = named(sweep(cuda, device_function, shape, parts, marching=marching), function)
     arithmetic = Arithmetic(variant.contract, variant.flush)
     words = HEADER_WORDS + _words(variant)

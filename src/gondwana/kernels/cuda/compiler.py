@@ -25,7 +25,7 @@ from gondwana.jit.function import Compilable, JitFunction
 from gondwana.jit.handles import import_extensions
 from gondwana.jit.literals import weaken, widest_float
 from gondwana.kernels.cuda import ufuncs  # noqa: F401  (kernels may call them)
-from gondwana.kernels.cuda.mends import StoppingConvention, own_errors, with_exact_remainders
+from gondwana.kernels.cuda.mends import StoppingConvention, own_errors, users_code, with_exact_remainders
 
 Capability = tuple[int, int]
 
@@ -175,7 +175,7 @@ def _compile(function: Callable[..., Any], args: Any, return_type: Any) -> Any:
     flags.nvvm_options = {"opt": 3}
     flags.compute_capability = _capability
     context = cuda_target.target_context
-    with numba_target_override():
+    with numba_target_override(), users_code():
         found = compiler.compile_extra(
             typingctx=cuda_target.typing_context,
             targetctx=context,

@@ -37,14 +37,36 @@ def own_errors(typing: Any) -> Iterator[None]:
             setattr(typing, name, resolve)
 
 
+_depth = 0
+"""How many calls are being resolved, one inside of the other, since the code of a user's function is looked at."""
+
+
 def _with_own_errors(resolve: Callable[..., Any]) -> Callable[..., Any]:
     def resolved(*given: Any) -> Any:
+        global _depth
+        _depth += 1
         try:
             return resolve(*given)
         except NumbaTypingError as error:
-            raise error if isinstance(error, TypingError) else TypingError(str(error)) from None
+            # Inside of what Numba tries in turn, an error taken up would have it try all the more.
+            if _depth > 1 or isinstance(error, TypingError):
+                raise
+            raise TypingError(str(error)) from None
+        finally:
+            _depth -= 1
 
     return resolved
+
+
+@contextmanager
+def users_code() -> Iterator[None]:
+    """Have errors say where they belong in a user's function that is compiled meanwhile."""
+    global _depth
+    before, _depth = _depth, 0
+    try:
+        yield
+    finally:
+        _depth = before
 
 
 def with_exact_remainders(module: str) -> str:

@@ -64,32 +64,58 @@ def sweep(cuda: Any, inlined: Callable[[Any], Any], shape: Shape, parts: Parts, 
         parts: see above.
         marching: whether elements are held along the march.
     """
-    column = _marching if marching else _stepping
-    several, single = (column(inlined, parts.point, body) for body in (parts.several, parts.one))
-    width, height, lanes, last = shape.x, shape.y, shape.lanes, (shape.lanes - 1) * shape.x
+    walk = _marching if marching else _stepping
+    one = walk(inlined, parts.point, parts.one)
+    if shape.lanes == 1:
+        columns = _column(inlined, one)
+    else:
+        columns = _columns(inlined, shape, walk(inlined, parts.point, parts.several), one)
+    width, height = shape.x * shape.lanes, shape.y
     load, start, finish = parts.load, parts.start, parts.finish
 
     def run(words: Any) -> None:
         args = load(words)
         total = start()
-        slabs, steps, rows, columns = words[4], words[5], words[6], words[7]
+        slabs, steps, rows = words[4], words[5], words[6]
         for tile in range(cuda.blockIdx.x, slabs * words[PIECES] * words[TILES_Y] * words[TILES_X], cuda.gridDim.x):
             rest = tile // words[TILES_X]
-            i = (tile - rest * words[TILES_X]) * (width * lanes) + cuda.threadIdx.x
+            i = (tile - rest * words[TILES_X]) * width + cuda.threadIdx.x
             above = rest // words[TILES_Y]
             j = (rest - above * words[TILES_Y]) * height + cuda.threadIdx.y
             slab = above // words[PIECES]
             first = (above - slab * words[PIECES]) * words[STEPS]
             end = min(first + words[STEPS], steps)
             if j < rows:
-                if i + last < columns:
-                    total = several(total, words, args, slab, first, end, j, i)
-                else:
-                    for k in range(i, columns, width):
-                        total = single(total, words, args, slab, first, end, j, k)
+                total = columns(total, words, args, slab, first, end, j, i)
         finish(words, total)
 
     return run
+
+
+def _column(inlined: Callable[[Any], Any], one: Any) -> Any:
+    """A thread that has one column."""
+
+    @inlined
+    def column(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
+        return one(total, words, args, slab, first, end, j, i) if i < words[7] else total
+
+    return column
+
+
+def _columns(inlined: Callable[[Any], Any], shape: Shape, several: Any, one: Any) -> Any:
+    """A thread that has several columns, at once where all are in the box, else one after the other."""
+    width, last = shape.x, (shape.lanes - 1) * shape.x
+
+    @inlined
+    def columns(total: Any, words: Any, args: Any, slab: int, first: int, end: int, j: int, i: int) -> Any:
+        if i + last < words[7]:
+            total = several(total, words, args, slab, first, end, j, i)
+        else:
+            for k in range(i, words[7], width):
+                total = one(total, words, args, slab, first, end, j, k)
+        return total
+
+    return columns
 
 
 def _marching(inlined: Callable[[Any], Any], point: Any, body: Body) -> Any:

@@ -50,7 +50,7 @@ class ColumnType(types.Type):  # type: ignore[misc]
         self.view = view
         self.access = access
         self.dtype = view.dtype
-        super().__init__(f"Column({view}, {access})")
+        super().__init__(f"{view}" if access == Access() else f"{view} by {access}")
 
     def has_place(self, ndim: int) -> bool:
         """Whether it knows the address of the element at the index point of a kernel of so many axes."""
