@@ -71,8 +71,8 @@ def _innermost_loop(ptx: str) -> list[str]:
 
 @pytest.mark.parametrize("noise", [False, True])
 def test_single_precision_is_single_throughout(noise: bool) -> None:
-    assert "f64" not in step("float32", noise)
-    assert "f64" not in two_steps("float32")
+    assert ".f64" not in step("float32", noise)
+    assert ".f64" not in two_steps("float32")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
