@@ -255,7 +255,9 @@ def check_sources_may_change_when_that_is_said():
                 assert (gw.get(far.pointer(RIGHT, float), count).result() == wanted).all(), (count, make)
                 del transfer, source
         world.barrier()
-    assert gw.copy(np.ones(3), far.pointer(dtype=float)).source is DONE
+    small = gw.copy(np.ones(3), far.pointer(dtype=float))
+    assert small.source is DONE
+    small.wait()  # a barrier alone does not complete it, and the left rank writes here next
     world.barrier()
     for step in range(8):
         transfer = gw.copy(numbers(BIG, step), far.pointer(RIGHT, float))  # nobody else holds the source
