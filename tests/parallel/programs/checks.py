@@ -40,7 +40,7 @@ def run_checks(names: dict[str, Any]) -> None:
             check()
         except Exception:
             problem = f"rank {world.rank}: {traceback.format_exc()}"
-            print(problem, file=sys.stderr, flush=True)  # now: the others may wait for ever in a collective of the check
+            print(problem, file=sys.stderr, flush=True)  # now: others may wait in the check for ever
         world.barrier()  # serves ranks that are not through yet, as other collectives do not
         problems = [text for text in world.allgather(problem) if text]
         if world.rank == 0:
