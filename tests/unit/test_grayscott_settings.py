@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gondwana.apps.free_memory import available_memory
 from gondwana.apps.grayscott import resources
 from gondwana.apps.grayscott.settings import Settings, load, notices, resolve
 from gondwana.apps.grayscott.settings_file import parse_object
@@ -426,7 +427,7 @@ def test_ranks_that_make_no_grid_are_refused() -> None:
 
 
 def test_memory_is_compared_with_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert resources.available_memory() > 2**20
+    assert available_memory() > 2**20
     resources.check_memory(resolve({"L": 32}))
     with pytest.raises(
         UsageError, match=r"1000000000\^3 cells in Float64 need [\d,]+ GiB .* are free; set L to at most"

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import gondwana as gw
-from gondwana.apps.grayscott.resources import ARRAYS, fitting, in_gib
+from gondwana.apps.free_memory import in_gib
+from gondwana.apps.grayscott.resources import ARRAYS, fitting
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.sweeps import between_size
 from gondwana.arrays.layout import Layout, best_grid

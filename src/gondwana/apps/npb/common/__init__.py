@@ -1,0 +1,1 @@
+"""What the benchmarks share: random numbers, timers, output and the command line."""

@@ -1,0 +1,111 @@
+"""Time by sections of the timed region, as NPB 3.4 prints it with NPB_TIMER_FLAG."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import gondwana as gw
+
+TOTAL, COMPUTING, COMMUNICATING = "total", "totcomp", "totcomm"
+
+COMMUNICATION = frozenset({"comm3", "rcomm", "ncomm", "transpose1_glo", "transpose2_glo", "sync"})
+"""The official names of sections that communicate."""
+
+_ON = re.compile(r"|[1-9]|on|ON|yes|YES|true|TRUE")
+_NOTHING = nullcontext()
+
+
+class Spread(NamedTuple):
+    """Seconds over the ranks."""
+
+    minimum: float
+    maximum: float
+    average: float
+
+
+def wanted() -> bool:
+    """Tell whether the table is asked for: by NPB_TIMER_FLAG, without it by a file `timer.flag`. Local."""
+    flag = os.environ.get("NPB_TIMER_FLAG")
+    return Path("timer.flag").exists() if flag is None else _ON.fullmatch(flag) is not None
+
+
+class Sections:
+    """The timers of a benchmark: `with sections("comm3"): ...` adds to one of them. Local, but for the tables.
+
+    Args:
+        team: over whose ranks the tables are.
+        names: of the sections, in the order of the table.
+        enabled: else nothing is measured and a section costs next to nothing.
+    """
+
+    def __init__(self, team: gw.Team, names: Sequence[str], enabled: bool) -> None:
+        self.enabled = enabled
+        self._team = team
+        inside = [name for name in names if name not in (TOTAL, COMPUTING, COMMUNICATING)]
+        self._timers = {name: _Timer() for name in (TOTAL, *inside)}
+
+    def __call__(self, name: str) -> AbstractContextManager[object]:
+        """Return the timer of a section, to be used by `with`. Local."""
+        return self._timers[name] if self.enabled else _NOTHING
+
+    def add(self, name: str, seconds: float) -> None:
+        """Add what was measured elsewhere, as in compiled code. Local."""
+        self._timers[name].seconds += seconds
+
+    def clear(self) -> None:
+        """Set all timers to zero. Local."""
+        for timer in self._timers.values():
+            timer.seconds = 0.0
+
+    def spreads(self, total: float) -> dict[str, Spread]:
+        """Compare the ranks. Collective over the team.
+
+        Args:
+            total: seconds of this rank in the timed region.
+
+        Returns:
+            Of each section, in the order of the table, and of what is communication and what is not.
+        """
+        self._timers[TOTAL].seconds = total
+        own = {name: timer.seconds for name, timer in self._timers.items()}
+        communicating = sum(seconds for name, seconds in own.items() if name in COMMUNICATION)
+        own |= {COMPUTING: total - communicating, COMMUNICATING: communicating}
+        ranks = self._team.allgather(own)
+        return {name: _spread([rank[name] for rank in ranks]) for name in own}
+
+
+def table(spreads: dict[str, Spread], ranks: int) -> list[str]:
+    """Return the lines of the official table. Local."""
+    width = max(8, *map(len, spreads))
+    lines = [f" nprocs = {ranks:5d} {'':{width + 1}} minimum     maximum     average"]
+    for number, (name, spread) in enumerate(spreads.items(), 1):
+        values = "".join(f"{seconds:12.4f}" for seconds in spread)
+        lines.append(f" timer {number:2d}({name:{width}}) :{values}")
+    return lines
+
+
+class _Timer:
+    """Adds up the time inside `with` blocks, which for one timer do not nest."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._start = 0.0
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.seconds += time.perf_counter() - self._start
+
+
+def _spread(seconds: list[float]) -> Spread:
+    return Spread(min(seconds), max(seconds), sum(seconds) / len(seconds))
