@@ -109,16 +109,29 @@ def command(
     if ranks == 1:
         return Command((python, *program), settings)
     settings[terminal.VARIABLE] = terminal.describe()
-    _refuse_nesting()
-    library = mpi_library(python)
-    if in_slurm():
-        return _slurm(ranks, threads, library, (python, *program), settings)
-    launch = find_launcher(library, python)
-    crowded = ranks * threads > cores()
-    if library.vendor == "Open MPI":
-        return _open_mpi(launch, ranks, crowded or threads > 1, crowded, (python, *program), settings)
-    # Hydra would start its proxy over ssh or a scheduler even on one host.
-    return Command((launch, "-n", str(ranks), python, *program), {"HYDRA_LAUNCHER": "fork", **settings})
+    return _with_launcher(ranks, threads, python, (python, *program), settings)
+
+
+def native(ranks: int, program: Sequence[str], variables: Mapping[str, str]) -> Command:
+    """Return the command that runs a program that is not Python on as many ranks, one thread each. Local.
+
+    Args:
+        ranks: how many; one rank needs no launcher.
+        program: its words.
+        variables: environment variables for the ranks.
+
+    Raises:
+        LaunchError: as `command`.
+    """
+    settings = {"OMP_NUM_THREADS": "1", **variables}
+    if ranks == 1:
+        return Command(tuple(program), settings)
+    return _with_launcher(ranks, 1, sys.executable, tuple(program), settings)
+
+
+def as_root() -> dict[str, str]:
+    """Return the variables by which Open MPI lets the superuser start a job, as in a container. Local."""
+    return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
 
 
 def mpi_library(python: str = sys.executable) -> Library:
@@ -168,6 +181,21 @@ def _candidates(names: Sequence[str], library: Library, python: str) -> Iterator
                 yield path
 
 
+def _with_launcher(
+    ranks: int, threads: int, python: str, program: tuple[str, ...], settings: dict[str, str]
+) -> Command:
+    _refuse_nesting()
+    library = mpi_library(python)
+    if in_slurm():
+        return _slurm(ranks, threads, library, program, settings)
+    launch = find_launcher(library, python)
+    crowded = ranks * threads > cores()
+    if library.vendor == "Open MPI":
+        return _open_mpi(launch, ranks, crowded or threads > 1, crowded, program, settings)
+    # Hydra would start its proxy over ssh or a scheduler even on one host.
+    return Command((launch, "-n", str(ranks), *program), {"HYDRA_LAUNCHER": "fork", **settings})
+
+
 def _open_mpi(
     launch: str, ranks: int, unbound: bool, crowded: bool, program: tuple[str, ...], settings: dict[str, str]
 ) -> Command:
@@ -178,9 +206,7 @@ def _open_mpi(
     # Ranks on other hosts get only the variables that are named.
     for name in settings:
         argv += ["-x", name]
-    mpi_settings: dict[str, str] = {}
-    if os.geteuid() == 0:
-        mpi_settings.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    mpi_settings = as_root()
     if crowded:
         mpi_settings["OMPI_MCA_mpi_yield_when_idle"] = "1"
     return Command((*argv, *program), {**mpi_settings, **settings})
