@@ -80,10 +80,10 @@ def test_output_is_read() -> None:
 @pytest.mark.parametrize(
     ("output", "ranks", "expected"),
     [
-        (finished(OUTPUT), 4, "ran on 2 processes instead of 4: it was built with another MPI"),
+        (finished(OUTPUT), 4, "ran on 2 processes instead of 4: if it was built with another MPI"),
         (finished("what\nis this\n"), 2, "mg.A.x is no program of NPB, or failed: what | is this"),
         (finished(OUTPUT.replace("4277.25", "0.00")), 2, "took no time that its clock could measure"),
-        (finished("", 7, "a\nb\nc\nno memory\n------\n"), 2, "ended with status 7: b | c | no memory"),
+        (finished("", 7, "a\nb\nc\nno memory\n------\n"), 2, "ended with status 7: b | c | no memory; if it was built"),
         (finished("", 7), 2, "ended with status 7: it printed nothing"),
     ],
 )
@@ -92,6 +92,11 @@ def test_programs_that_fail_are_named_with_their_last_lines(output: Finished, ra
         npb_binaries.read(output, "mg.A.x", ranks)
     assert expected in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_command_that_is_not_there_is_named() -> None:
+    with pytest.raises(UsageError, match="/no/such/mpirun cannot be started"):
+        run(Job(["/no/such/mpirun"], os.environ, lambda command: True))
 
 
 def test_memory_of_ranks_is_watched() -> None:
@@ -150,7 +155,7 @@ def test_rows_compare_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row["official_median"] == pytest.approx(3892.3 / 4277.25)
     assert row["memory_ratio"] == 1.0
     assert (row["communication"], row["official_communication"]) == (0.02, 0.0005)
-    assert row["share"] == pytest.approx(0.02 / row["median"])
+    assert row["share"] == pytest.approx(0.02 / row["median"])  # the runs with timers took as long
     assert len(row["samples"]) == len(row["official_samples"]) == 3
     assert row["verified"]
     assert all(key in row for key in (*npb.TIME, *npb.COMMUNICATION))

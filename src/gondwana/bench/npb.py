@@ -57,6 +57,7 @@ class _Samples:
     verified: list[bool] = field(default_factory=list)
     memory: list[int | None] = field(default_factory=list)
     communication: list[float] = field(default_factory=list)
+    share: list[float] = field(default_factory=list)
     result: Row = field(default_factory=dict)
 
 
@@ -135,6 +136,7 @@ def _run_once(
         samples.memory.append(result["peak_memory"])
     elif result["communication"] is not None:
         samples.communication.append(result["communication"])
+        samples.share.append(result.get("share", 0.0))
 
 
 def _run_ours(case: Case, variant: str, variables: Mapping[str, str]) -> Row:
@@ -147,12 +149,9 @@ def _run_ours(case: Case, variant: str, variables: Mapping[str, str]) -> Row:
                 f"status {finished.status}: {npb_binaries.last_lines(finished)}"
             )
         result: Row = json.loads(file.read_text())
-    spread = result["sections"].get("totcomm")
-    return {
-        **result,
-        "peak_memory": finished.peak_memory,
-        "communication": spread and spread["average"],
-    }
+    spent = result["sections"]["totcomm"]["average"] if result["sections"] else None
+    share = spent and spent / result["seconds"]
+    return {**result, "peak_memory": finished.peak_memory, "communication": spent, "share": share}
 
 
 def _row(case: Case, variant: str, official: _Samples, ours: _Samples) -> Row:
@@ -161,7 +160,7 @@ def _row(case: Case, variant: str, official: _Samples, ours: _Samples) -> Row:
     # Their clock is printed with two decimals, and their rate with more digits than that.
     theirs = [work / rate for rate in official.mops]
     memory, official_memory = _middle(ours.memory), _middle(official.memory)
-    spent, summary, official_summary = _middle(ours.communication), summarize(seconds), summarize(theirs)
+    summary, official_summary = summarize(seconds), summarize(theirs)
     return {
         "benchmark": case.benchmark.upper(),
         "class": case.letter,
@@ -179,9 +178,9 @@ def _row(case: Case, variant: str, official: _Samples, ours: _Samples) -> Row:
         "peak_memory": memory,
         "official_peak_memory": official_memory,
         "memory_ratio": memory / official_memory if memory and official_memory else None,
-        "communication": spent,
+        "communication": _middle(ours.communication),
         "official_communication": _middle(official.communication),
-        "share": None if spent is None else spent / summary.median,
+        "share": _middle(ours.share),
         "value": ours.result["value"],
         "error": ours.result["error"],
         "lines": ours.result["lines"],

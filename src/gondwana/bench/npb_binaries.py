@@ -15,6 +15,9 @@ BENCHMARKS = ("mg", "ft", "cg")
 _NAME = re.compile(r"(mg|ft|cg)\.([SWA-F])(?:\.x)?")
 _TOTCOMM = re.compile(r"timer\s+\d+\(\s*totcomm\s*\)\s*:\s+\S+\s+\S+\s+(\S+)")
 _LAST_LINES = 3
+_OTHER_MPI = (
+    "if it was built with another MPI than that of the launcher, give its own, such as --mpirun /usr/bin/mpirun"
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,8 @@ def read(finished: Finished, program: str, ranks: int) -> Official:
         UsageError: it failed, ran on another number of processes or did not print what it should.
     """
     if finished.status:
-        raise UsageError(f"{program} ended with status {finished.status}: {last_lines(finished)}")
+        hint = f"; {_OTHER_MPI}" if ranks > 1 else ""
+        raise UsageError(f"{program} ended with status {finished.status}: {last_lines(finished)}{hint}")
     pairs = dict(line.split("=", 1) for line in finished.output.splitlines() if line.count("=") == 1)
     values = {key.strip(): value.strip() for key, value in pairs.items()}
     try:
@@ -76,10 +80,7 @@ def read(finished: Finished, program: str, ranks: int) -> Official:
     except (KeyError, ValueError):
         raise UsageError(f"{program} is no program of NPB, or failed: {last_lines(finished)}") from None
     if processes != ranks:
-        raise UsageError(
-            f"{program} ran on {processes} processes instead of {ranks}: it was built with another MPI than that of "
-            "the launcher; give its own, such as --mpirun /usr/bin/mpirun"
-        )
+        raise UsageError(f"{program} ran on {processes} processes instead of {ranks}: {_OTHER_MPI}")
     if not mops > 0:
         raise UsageError(f"{program} took no time that its clock could measure; take a larger class")
     match = _TOTCOMM.search(finished.output)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from gondwana.errors import UsageError
+
 LONGEST_PAUSE = 0.1
 """Seconds between two looks at the memory of a long job, which must not be disturbed."""
 
@@ -52,7 +54,18 @@ class Finished:
 
 
 def run(job: Job) -> Finished:
-    """Run a job to its end. Local."""
+    """Run a job to its end. Local.
+
+    Raises:
+        UsageError: the command cannot be started.
+    """
+    try:
+        return _run(job)
+    except OSError as error:
+        raise UsageError(f"{job.argv[0]} cannot be started ({error.strerror}); name a command that can") from None
+
+
+def _run(job: Job) -> Finished:
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         with subprocess.Popen(
             list(job.argv), env=dict(job.environment), stdin=subprocess.DEVNULL, stdout=output, stderr=errors
