@@ -1,0 +1,108 @@
+"""An array on all cells of a level, a block with ghosts on each rank, and the ghost update of the Titanium study.
+
+Coordinates are global, so the ghosts of one block overlap the cells of another, and a block moved by the length of the
+domain overlaps those across the periodic boundary. What one rank sends to another is the intersection of two boxes
+(UCB/EECS-2006-5, 3.1): nowhere a face, an edge or a corner is named.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, cast
+
+import gondwana as gw
+from gondwana.apps.npb.mg.division import AXES, Division
+from gondwana.arrays.ghost_cells import GhostCells, Move
+from gondwana.arrays.host_exchange import HostExchange
+
+VARIANTS = ("6msg", "26msg")
+
+
+class Blocks:
+    """Numbers on the cells of a level: a block with one layer of ghosts on each rank that has one.
+
+    Collective over team to make. `fill_ghosts` is collective over the ranks that have a block; all else is local.
+
+    Args:
+        division: of the level.
+        team: at least as many ranks as there are blocks.
+        variant: "6msg" fills ghosts axis by axis, "26msg" all at once.
+
+    Attributes:
+        owned: the cells of this rank, perhaps none.
+    """
+
+    def __init__(self, division: Division, team: gw.Team, variant: str) -> None:
+        self.division = division
+        self.team = team
+        self.owned = division.owned(team.rank)
+        held = division.held(team.rank)
+        segment = gw.Segment(team, 8 * held.size)
+        mine = None if held.is_empty else gw.array_at(segment.pointer(dtype=float), held)
+        self._blocks = gw.share(mine, team)
+        # Ghosts along an axis that is not divided are cells of this block: kernels fill them as they go. Only those of
+        # the slowest axis, whole planes, are copied here in any case.
+        inside = frozenset(axis for axis in AXES[1:] if division.grid[axis] == 1)
+        travelled = [axis for axis in reversed(AXES) if axis not in inside]
+        phases = [{axis} for axis in travelled] if variant == "6msg" else [set(travelled)]
+        done = [inside.union(*phases[:n]) for n in range(len(phases))]
+        self._phases = [HostExchange(_Phase(self, *both)) for both in zip(phases, done, strict=True)]
+
+    def block(self, rank: int) -> Any:
+        """Return the cells and ghosts of any rank that has some: one-sided access to them."""
+        return self._blocks[rank]
+
+    @property
+    def local(self) -> gw.Array:
+        """This rank's cells and ghosts."""
+        return cast(gw.Array, self.block(self.team.rank))
+
+    @property
+    def cells(self) -> gw.Array:
+        """This rank's cells."""
+        return self.local.shrink(1)
+
+    def fill_ghosts(self) -> None:
+        """Bring the neighbours' cells to the ghosts. Collective over the ranks that have a block; blocks."""
+        for phase in self._phases:
+            phase.start().wait()
+
+
+class _Phase(GhostCells):
+    """The copies that are under way together.
+
+    Args:
+        blocks: of which array.
+        axes: along which neighbours are looked for.
+        done: axes whose ghosts are there already, and are sent along.
+    """
+
+    def __init__(self, blocks: Blocks, axes: set[int], done: frozenset[int]) -> None:
+        self.arrays = cast(Any, (blocks,))
+        self.team = blocks.team
+        self._blocks = blocks
+        self._axes = axes
+        self._wide = gw.Point(int(axis in done) for axis in AXES)
+        n = blocks.division.cells
+        self._shifts = [gw.Point(s) for s in itertools.product(*((-n, 0, n) if a in axes else (0,) for a in AXES))]
+        me, others = self.team.rank, range(blocks.division.ranks)
+        self.neighbours = [rank for rank in others if rank != me and self.between(me, rank)]
+
+    def between(self, owner: int, holder: int) -> list[Move]:
+        """Return the copies from cells of one rank to ghosts of another. Local."""
+        division = self._blocks.division
+        if max(owner, holder) >= division.ranks:
+            return []
+        places = zip(division.place(owner), division.place(holder), strict=True)
+        if any(a != b for axis, (a, b) in enumerate(places) if axis not in self._axes):
+            return []
+        cells = self._blocks.block(owner).restrict(division.owned(owner).accrete(self._wide))
+        ghosts = self._blocks.block(holder)
+        moves = []
+        for shift in self._shifts:
+            if owner == holder and not any(shift):
+                continue
+            common = (cells.domain + shift) & ghosts.domain
+            if not common.is_empty:
+                moves.append(Move(cells.translate(shift).restrict(common), ghosts.restrict(common), "C"))
+        return moves
