@@ -31,7 +31,7 @@ OUTPUT = """
 
 
 def finished(output: str, status: int = 0, errors: str = "") -> Finished:
-    return Finished(status, output, errors, 2**20)
+    return Finished(status, output, errors, 2**20, 2**19)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_folders_without_programs_are_refused(tmp_path: Path) -> None:
 
 def test_output_is_read() -> None:
     official = npb_binaries.read(finished(OUTPUT), "mg.A.x", 2)
-    assert official == npb_binaries.Official(4277.25, True, 0.0005, 2**20)
+    assert official == npb_binaries.Official(4277.25, True, 0.0005, 2**20, 2**19)
     wrong = npb_binaries.read(finished(OUTPUT.replace("  SUCC", "UNSUCC").split("nprocs")[0]), "mg.A.x", 2)
     assert (wrong.verified, wrong.communication) == (False, None)
 
@@ -101,11 +101,13 @@ def test_a_command_that_is_not_there_is_named() -> None:
 
 def test_memory_of_ranks_is_watched() -> None:
     words = [sys.executable, "-c", "import time; data = bytearray(50 * 2**20); time.sleep(0.3); print('done')"]
-    ended = run(Job(words, os.environ, lambda command: command[0] == sys.executable))
+    ended = run(Job(words, os.environ, lambda command: command[0] == sys.executable), look_closely=True)
     assert (ended.status, ended.output) == (0, "done\n")
+    assert ended.peak_rss is not None
     assert ended.peak_memory is not None
-    assert 50 * 2**20 < ended.peak_memory < 150 * 2**20
-    assert run(Job(words, os.environ, lambda command: False)).peak_memory is None
+    assert 50 * 2**20 < ended.peak_memory < ended.peak_rss < 150 * 2**20
+    unknown = run(Job(words, os.environ, lambda command: False))
+    assert (unknown.peak_rss, unknown.peak_memory) == (None, None)
 
 
 def test_programs_are_started_by_our_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +125,7 @@ def test_programs_are_started_by_our_launcher(monkeypatch: pytest.MonkeyPatch) -
 def measured(monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows of two numbers of ranks and two variants, where ours runs twice as fast and as `ours` says."""
 
-    def fake(job: Job) -> Finished:
+    def fake(job: Job, *, look_closely: bool) -> Finished:
         words = list(job.argv)
         timers = job.environment["NPB_TIMER_FLAG"] == "1"
         if words[0] == "official":
@@ -153,7 +155,7 @@ def test_rows_compare_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
     row = rows[0]
     assert row["ratio"] == pytest.approx(0.5)
     assert row["official_median"] == pytest.approx(3892.3 / 4277.25)
-    assert row["memory_ratio"] == 1.0
+    assert (row["memory_ratio"], row["rss_ratio"]) == (1.0, 1.0)
     assert (row["communication"], row["official_communication"]) == (0.02, 0.0005)
     assert row["share"] == pytest.approx(0.02 / row["median"])  # the runs with timers took as long
     assert len(row["samples"]) == len(row["official_samples"]) == 3

@@ -20,7 +20,8 @@ from gondwana.errors import UsageError
 
 TIME = {
     "benchmark": "", "class": "class", "ranks": "ranks", "variant": "variant", "official_median": "official [s]",
-    "median": "ours [s]", "ratio": "ours/official", "memory_ratio": "memory", "verified": "verified",
+    "median": "ours [s]", "ratio": "ours/official", "memory_ratio": "memory", "rss_ratio": "RSS",
+    "verified": "verified",
 }  # fmt: skip
 COMMUNICATION = {
     "benchmark": "", "class": "class", "ranks": "ranks", "variant": "variant",
@@ -55,6 +56,7 @@ class _Samples:
 
     mops: list[float] = field(default_factory=list)
     verified: list[bool] = field(default_factory=list)
+    rss: list[int | None] = field(default_factory=list)
     memory: list[int | None] = field(default_factory=list)
     communication: list[float] = field(default_factory=list)
     share: list[float] = field(default_factory=list)
@@ -125,24 +127,26 @@ def _run_once(
     case: Case, name: str, official: StartOfficial, variables: Mapping[str, str], samples: _Samples, *, timed: bool
 ) -> None:
     if name:
-        result = _run_ours(case, name, variables)
+        result = _run_ours(case, name, variables, look_closely=not timed)
         samples.result = samples.result or result
     else:
-        finished = run(official(case.ranks, case.program, variables))
+        finished = run(official(case.ranks, case.program, variables), look_closely=not timed)
         result = asdict(npb_binaries.read(finished, case.program.name, case.ranks))
     samples.verified.append(result["verified"] is True)
     if timed:
         samples.mops.append(result["mops"])
-        samples.memory.append(result["peak_memory"])
-    elif result["communication"] is not None:
+        samples.rss.append(result["peak_rss"])
+        return
+    samples.memory.append(result["peak_memory"])
+    if result["communication"] is not None:
         samples.communication.append(result["communication"])
         samples.share.append(result.get("share", 0.0))
 
 
-def _run_ours(case: Case, variant: str, variables: Mapping[str, str]) -> Row:
+def _run_ours(case: Case, variant: str, variables: Mapping[str, str], *, look_closely: bool) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
-        finished = run(our_job(case, variant, file, variables))
+        finished = run(our_job(case, variant, file, variables), look_closely=look_closely)
         if not file.exists():
             raise UsageError(
                 f"npb-{case.benchmark} --class {case.letter} --variant {variant} on {case.ranks} ranks ended with "
@@ -151,7 +155,8 @@ def _run_ours(case: Case, variant: str, variables: Mapping[str, str]) -> Row:
         result: Row = json.loads(file.read_text())
     spent = result["sections"]["totcomm"]["average"] if result["sections"] else None
     share = spent and spent / result["seconds"]
-    return {**result, "peak_memory": finished.peak_memory, "communication": spent, "share": share}
+    memory = {"peak_rss": finished.peak_rss, "peak_memory": finished.peak_memory}
+    return {**result, **memory, "communication": spent, "share": share}
 
 
 def _row(case: Case, variant: str, official: _Samples, ours: _Samples) -> Row:
@@ -159,7 +164,6 @@ def _row(case: Case, variant: str, official: _Samples, ours: _Samples) -> Row:
     seconds = [work / rate for rate in ours.mops]
     # Their clock is printed with two decimals, and their rate with more digits than that.
     theirs = [work / rate for rate in official.mops]
-    memory, official_memory = _middle(ours.memory), _middle(official.memory)
     summary, official_summary = summarize(seconds), summarize(theirs)
     return {
         "benchmark": case.benchmark.upper(),
@@ -175,9 +179,8 @@ def _row(case: Case, variant: str, official: _Samples, ours: _Samples) -> Row:
         "official_samples": theirs,
         "mops": work / summary.median,
         "official_mops": work / official_summary.median,
-        "peak_memory": memory,
-        "official_peak_memory": official_memory,
-        "memory_ratio": memory / official_memory if memory and official_memory else None,
+        **_compare("memory", ours.memory, official.memory),
+        **_compare("rss", ours.rss, official.rss),
         "communication": _middle(ours.communication),
         "official_communication": _middle(official.communication),
         "share": _middle(ours.share),
@@ -188,6 +191,12 @@ def _row(case: Case, variant: str, official: _Samples, ours: _Samples) -> Row:
         "ours_verified": all(ours.verified),
         "official_verified": all(official.verified),
     }
+
+
+def _compare(what: str, ours: Iterable[int | None], official: Iterable[int | None]) -> Row:
+    mine, theirs = _middle(ours), _middle(official)
+    ratio = mine / theirs if mine and theirs else None
+    return {f"peak_{what}": mine, f"official_peak_{what}": theirs, f"{what}_ratio": ratio}
 
 
 def _middle(values: Iterable[Any]) -> float | None:

@@ -28,12 +28,14 @@ class Official:
         mops: millions of operations a second, the exact way in which it tells its time.
         verified: what it says of its result.
         communication: seconds, the average over the ranks; None if it ran without its timers.
-        peak_memory: bytes in all ranks, None where the system does not tell.
+        peak_rss: as of the job.
+        peak_memory: as of the job.
     """
 
     mops: float
     verified: bool
     communication: float | None
+    peak_rss: int | None
     peak_memory: int | None
 
 
@@ -84,7 +86,7 @@ def read(finished: Finished, program: str, ranks: int) -> Official:
     if not mops > 0:
         raise UsageError(f"{program} took no time that its clock could measure; take a larger class")
     match = _TOTCOMM.search(finished.output)
-    return Official(mops, verified, float(match[1]) if match else None, finished.peak_memory)
+    return Official(mops, verified, float(match[1]) if match else None, finished.peak_rss, finished.peak_memory)
 
 
 def last_lines(finished: Finished) -> str:

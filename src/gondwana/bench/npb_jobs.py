@@ -43,49 +43,58 @@ class Finished:
         status: of the command.
         output: standard output.
         errors: standard error.
-        peak_memory: the sum over the ranks of the most bytes that each had in memory; None where the system does not
-            tell.
+        peak_rss: the sum over the ranks of the most bytes that each had in memory; None where the system does not tell.
+        peak_memory: the most bytes that all ranks had in memory together, pages that several have counted once, as
+            seen now and then; None if nobody looked, because it takes time of the ranks.
     """
 
     status: int
     output: str
     errors: str
+    peak_rss: int | None
     peak_memory: int | None
 
 
-def run(job: Job) -> Finished:
+def run(job: Job, *, look_closely: bool = False) -> Finished:
     """Run a job to its end. Local.
+
+    Args:
+        job: what to run.
+        look_closely: whether to find `peak_memory`.
 
     Raises:
         UsageError: the command cannot be started.
     """
     try:
-        return _run(job)
+        return _run(job, look_closely)
     except OSError as error:
         raise UsageError(f"{job.argv[0]} cannot be started ({error.strerror}); name a command that can") from None
 
 
-def _run(job: Job) -> Finished:
+def _run(job: Job, look_closely: bool) -> Finished:
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         with subprocess.Popen(
             list(job.argv), env=dict(job.environment), stdin=subprocess.DEVNULL, stdout=output, stderr=errors
         ) as process:
-            peaks = _watch(process, job.is_rank)
-        memory = sum(peaks.values()) if peaks else None
-        return Finished(process.returncode, _text(output), _text(errors), memory)
+            peak_rss, peak_memory = _watch(process, job.is_rank, look_closely)
+        return Finished(process.returncode, _text(output), _text(errors), peak_rss or None, peak_memory or None)
 
 
-def _watch(process: subprocess.Popen[bytes], is_rank: IsRank) -> dict[int, int]:
-    """Bytes by process. The system keeps the maximum of each, so that the last look before the end tells all."""
+def _watch(process: subprocess.Popen[bytes], is_rank: IsRank, look_closely: bool) -> tuple[int, int]:
+    """Bytes as in `Finished`. Of the first, the system keeps the maximum of each rank, so that none is missed."""
     peaks: dict[int, int] = {}
+    peak_together = 0
     start = time.monotonic()
     while process.poll() is None:
+        together = 0
         for pid in (process.pid, *_descendants(process.pid)):
             with contextlib.suppress(OSError):
                 if is_rank(Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")):
-                    peaks[pid] = max(peaks.get(pid, 0), _most(pid))
+                    peaks[pid] = max(peaks.get(pid, 0), _bytes(pid, "status", "VmHWM:"))
+                    together += _bytes(pid, "smaps_rollup", "Pss:") if look_closely else 0
+        peak_together = max(peak_together, together)
         time.sleep(min(LONGEST_PAUSE, 0.002 + (time.monotonic() - start) / 20))
-    return peaks
+    return sum(peaks.values()), peak_together
 
 
 def _text(file: IO[bytes]) -> str:
@@ -93,9 +102,9 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode(errors="replace")
 
 
-def _most(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+def _bytes(pid: int, file: str, key: str) -> int:
+    for line in Path(f"/proc/{pid}/{file}").read_text().splitlines():
+        if line.startswith(key):
             return int(line.split()[1]) * 1024
     return 0
 
