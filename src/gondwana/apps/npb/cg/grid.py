@@ -1,0 +1,77 @@
+"""Which block of the matrix each rank has: the process grid of NPB 3.4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import gondwana as gw
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid of `rows` x `columns` ranks, numbered row by row, over a square matrix. Local.
+
+    A power of two is divided officially: as many columns as rows of ranks, or twice as many. Any other number of ranks
+    makes a single row, so that every column block lies inside one row block. Vectors are divided like the columns, and
+    all ranks of a column have the same part.
+
+    Attributes:
+        n: rows of the matrix.
+        rank: this one.
+        ranks: all of them.
+    """
+
+    n: int
+    rank: int
+    ranks: int
+
+    @cached_property
+    def rows(self) -> int:
+        """Ranks in a column of the grid."""
+        exponent = self.ranks.bit_length() - 1
+        return 2 ** (exponent // 2) if self.ranks == 2**exponent else 1
+
+    @property
+    def columns(self) -> int:
+        """Ranks in a row of the grid."""
+        return self.ranks // self.rows
+
+    @property
+    def row(self) -> int:
+        """Of this rank."""
+        return self.rank // self.columns
+
+    @property
+    def column(self) -> int:
+        """Of this rank."""
+        return self.rank % self.columns
+
+    @property
+    def columns_a_row(self) -> int:
+        """Column blocks that lie inside one row block."""
+        return self.columns // self.rows
+
+    def row_block(self, row: int) -> gw.RectDomain:
+        """Return which rows of the matrix a row of ranks has. Local."""
+        return gw.RectDomain((0,), (self.n,)).subblock((self.rows,), (row,))
+
+    def column_block(self, column: int) -> gw.RectDomain:
+        """Return which columns of the matrix, and elements of vectors, a column of ranks has. Local."""
+        row, part = divmod(column, self.columns_a_row)
+        return self.row_block(row).subblock((self.columns_a_row,), (part,))
+
+    @property
+    def block(self) -> tuple[gw.RectDomain, gw.RectDomain]:
+        """Rows and columns of this rank's part of the matrix."""
+        return self.row_block(self.row), self.column_block(self.column)
+
+    def columns_inside(self, row: int) -> range:
+        """Return the column blocks that lie inside a row block. Local."""
+        return range(row * self.columns_a_row, (row + 1) * self.columns_a_row)
+
+    @property
+    def partner(self) -> int:
+        """The rank whose rows hold the columns of this one, while its columns lie in the rows of this one."""
+        row, part = divmod(self.column, self.columns_a_row)
+        return row * self.columns + self.columns_inside(self.row)[part]

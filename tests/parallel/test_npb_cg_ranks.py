@@ -1,0 +1,54 @@
+"""CG on several ranks: one job per number of ranks, and the official classes as `gondwana run` runs them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+PROGRAM = Path(__file__).parent / "programs" / "npb_cg_checks.py"
+CHECK = "check_the_result_and_bits_that_are_equal"
+KEYS = {"app", "class", "ranks", "variant", "verified", "seconds", "mops", "value", "reference", "error"}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "variants"), [(1, "flags"), (2, "flags,barrier,mpi"), (3, "flags"), (4, "flags,barrier,mpi"), (8, "mpi")]
+)
+def test_class_s(ranks: int, variants: str) -> None:
+    problems = jobs.reports(ranks, PROGRAM, variants)[CHECK]
+    assert not problems, "\n".join(problems)
+
+
+def test_class_s_between_nodes() -> None:
+    problems = jobs.reports(4, PROGRAM, "flags", per_node=2)[CHECK]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("letter", ["S", "W", "A"])
+def test_official(letter: str, ranks: int, tmp_path: Path) -> None:
+    file = tmp_path / "result.json"
+    command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "npb-cg", "--class", letter]
+    outcome = jobs.run_command([*command, "--json", str(file)], variables={"NPB_TIMER_FLAG": "1"})
+    assert outcome.status == 0, str(outcome)
+    result = json.loads(file.read_text())
+    assert result.keys() >= KEYS
+    assert (result["app"], result["class"], result["ranks"], result["variant"]) == ("npb-cg", letter, ranks, "flags")
+    assert result["verified"] is True
+    assert result["error"] < 1e-11
+    seconds = {name: spread["average"] for name, spread in result["sections"].items()}
+    assert seconds["conjg"] + seconds["rcomm"] + seconds["ncomm"] <= 1.01 * seconds["total"]
+    assert "Verification    =               SUCCESSFUL" in outcome.stdout
+
+
+def test_wrong_input_gets_one_line() -> None:
+    command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2", "npb-cg", "--class", "Q"]
+    outcome = jobs.run_command(command)
+    assert outcome.status == 2
+    assert outcome.stderr.count("\n") == 1, outcome.stderr
