@@ -3,6 +3,7 @@
 registry: dict[str, str] = {
     "gray-scott": "gondwana.apps.grayscott.app",
     "npb-mg": "gondwana.apps.npb.mg.app",
+    "npb-ft": "gondwana.apps.npb.ft.app",
     "npb-cg": "gondwana.apps.npb.cg.app",
 }
 """Name to module. The module has ``main(argv) -> int``, run by every rank, and ``check(argv, ranks)``, which raises

@@ -1,0 +1,1 @@
+"""FT: diffusion in a periodic box, solved by three-dimensional Fourier transforms."""

@@ -1,0 +1,68 @@
+"""The three-dimensional Fourier transform: transforms along axes that are whole, and transposes between them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from gondwana.apps.npb.common.sections import Sections
+from gondwana.apps.npb.ft.blocks import Blocks
+from gondwana.apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
+from gondwana.apps.npb.ft.transposes import VARIANTS
+from gondwana.jit.fftw import FORWARD, Plan, aligned
+
+BATCH = 16
+"""Columns that are transformed together at most: of 256 points they take 64 KiB. The width of a block is a multiple."""
+
+
+class Transform:
+    """Transforms the box in one direction, without a factor of normalisation. Collective over team to make and to call.
+
+    Args:
+        stages: the divisions of the box.
+        sign: FORWARD: from space, the first stage, to wave numbers, the last; BACKWARD: the other way.
+        variant: how to transpose.
+        sections: for the time.
+    """
+
+    def __init__(self, stages: tuple[Blocks, ...], sign: int, variant: str, sections: Sections) -> None:
+        self._sign, self._sections = sign, sections
+        way = stages if sign == FORWARD else stages[::-1]
+        self._last = way[-1]
+        self._transposes = [
+            VARIANTS[variant](source, target, sections, f"transpose{number}_glo")
+            for number, (source, target) in enumerate(itertools.pairwise(way), 1)
+        ]
+
+    def plan(self) -> None:
+        """Have FFTW plan. Local. It remembers what is fastest: after the first time it calculates roots of unity."""
+        for transpose in self._transposes:
+            transpose.lines = self._lines(transpose.source)
+        self._last_lines = self._lines(self._last)
+
+    def _lines(self, blocks: Blocks) -> Lines:
+        _, height, width = blocks.planes.shape
+        batch = next(count for count in range(min(BATCH, width), 0, -1) if width % count == 0)
+        buffer = aligned((height, batch + GAP))
+        buffer.fill(0.0)
+        columns, rows = blocks.whole
+        return Lines(
+            Plan(height, batch, batch + GAP, 1, self._sign) if columns else None,
+            Plan(width, 1, 1, width, self._sign) if rows else None,
+            buffer,
+        )
+
+    def __call__(self, factors: Factors | None = None) -> None:
+        """Transform the blocks of the first stage, times factors, into those of the last one. Collective over team."""
+        for transpose in self._transposes:
+            transpose(factors or ones(transpose.source))
+            factors = None
+        with self._sections("fftlow"):
+            planes = self._last.planes
+            transform_planes(planes, planes, self._last_lines, ones(self._last))
+
+
+def ones(blocks: Blocks) -> Factors:
+    """Return factors that change nothing. Local."""
+    return Factors(*map(np.ones, blocks.planes.shape))

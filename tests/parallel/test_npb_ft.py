@@ -1,0 +1,59 @@
+"""FT on several ranks: transforms against NumPy's, official checksums, all variants and layouts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import jobs
+
+pytestmark = [pytest.mark.parallel, pytest.mark.timeout(120)]
+
+PROGRAM = Path(__file__).parent / "programs" / "npb_ft_checks.py"
+NAMES = jobs.check_names(PROGRAM)
+JOBS = [(1, 0), (2, 0), (3, 0), (4, 0), (6, 0), (2, 1), (4, 2)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("ranks", "per_node"), JOBS, ids=[f"{n}ranks{f'-{k}pernode' if k else ''}" for n, k in JOBS])
+def test_ft(ranks: int, per_node: int, name: str) -> None:
+    problems = jobs.reports(ranks, PROGRAM, per_node=per_node)[name]
+    assert not problems, "\n".join(problems)
+
+
+def run(ranks: int, *options: str) -> jobs.Outcome:
+    command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", "npb-ft", *options]
+    return jobs.run_command(command, timeout=90)
+
+
+@pytest.mark.parametrize(("ranks", "letter"), [(1, "W"), (2, "W"), (4, "W"), (2, "A"), (8, "S")])
+def test_the_command_verifies(ranks: int, letter: str, tmp_path: Path) -> None:
+    file = tmp_path / "ft.json"
+    outcome = run(ranks, "--class", letter, "--json", str(file))
+    assert outcome.status == 0, str(outcome)
+    assert "Result verification successful" in outcome.stdout
+    result = json.loads(file.read_text())
+    assert result["verified"] is True
+    assert (result["app"], result["class"], result["ranks"], result["variant"]) == ("npb-ft", letter, ranks, "pencils")
+    assert result["layout"] == ("0D" if ranks == 1 else "1D")
+    assert result["error"] < 1e-12
+    assert result["seconds"] > 0
+    assert result["mops"] > 0
+    assert len(result["value"]) == len(result["reference"]) == 6
+
+
+def test_numbers_of_ranks_that_are_no_power_of_two_are_not_official() -> None:
+    outcome = run(3)
+    assert outcome.status == 1, str(outcome)
+    assert "The checksums are right, but officially FT runs on 1, 2, 4, 8, ... ranks only, not on 3" in outcome.stdout
+
+
+def test_illegal_options_end_before_any_rank_starts() -> None:
+    outcome = run(4, "--grid", "3x1")
+    assert outcome.status == 2
+    assert outcome.stderr.splitlines() == [
+        "gondwana: error: npb-ft: --grid 3x1: give np1xnp2 whose product is the number of ranks, 4"
+    ]
