@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from checks import run_checks
 
 import gondwana as gw
 from gondwana.apps.npb.common.sections import Sections
-from gondwana.apps.npb.ft import app, blocks, solver, transform, transposes
+from gondwana.apps.npb.ft import app, blocks, solver, transform
 from gondwana.apps.npb.ft.kernels import Factors
-from gondwana.apps.npb.ft.layout import Layout
+from gondwana.apps.npb.ft.layout import Layout, choose
 from gondwana.apps.npb.ft.problem import PROBLEMS, Problem
 from gondwana.jit.fftw import BACKWARD, FORWARD
 from gondwana.world import world
@@ -23,11 +21,8 @@ def sections() -> Sections:
     return Sections(world, app.FT.sections, enabled=False)
 
 
-def layouts(problem: Problem) -> Iterator[Layout]:
-    for np1 in range(1, world.size + 1):
-        np2, rest = divmod(world.size, np1)
-        if rest == 0 and np1 <= min(problem.nx, problem.ny) and np2 <= min(problem.ny, problem.nz):
-            yield Layout(np1, np2)
+def layouts(problem: Problem) -> list[Layout]:
+    return list(dict.fromkeys(choose(problem, world.size, name, None) for name in ("1D", "2D")))
 
 
 def part(array: np.ndarray, domain: gw.RectDomain) -> np.ndarray:
@@ -40,7 +35,7 @@ def check_transforms_against_numpy() -> None:
     factors = [rng.random(points) for points in UNEVEN.shape]
     waves = np.fft.fftn(u)
     damped = np.fft.ifftn(waves * np.einsum("z,y,x->zyx", *factors)) * UNEVEN.points
-    for variant in transposes.VARIANTS:
+    for variant in transform.VARIANTS:
         for layout in layouts(UNEVEN):
             stages = blocks.stages(UNEVEN, layout, world)
             first, last = stages[0], stages[-1]
@@ -68,8 +63,8 @@ def solve(letter: str, layout: Layout, variant: str) -> list[complex]:
 
 def check_the_checksums_of_class_s() -> None:
     for layout in layouts(PROBLEMS["S"]):
-        found = [solve("S", layout, variant) for variant in transposes.VARIANTS]
-        for variant, checksums in zip(transposes.VARIANTS, found, strict=True):
+        found = [solve("S", layout, variant) for variant in transform.VARIANTS]
+        for variant, checksums in zip(transform.VARIANTS, found, strict=True):
             assert PROBLEMS["S"].error(checksums) < 1e-12, (variant, layout)
             np.testing.assert_allclose(checksums, found[0], rtol=1e-13, err_msg=f"{variant} {layout}")
 

@@ -11,7 +11,7 @@ from gondwana.apps.npb.common import app as common
 from gondwana.apps.npb.common.benchmark import Outcome, Say
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.apps.npb.common.sections import Sections
-from gondwana.apps.npb.ft import blocks, kernels, problem, solver, transform, transposes
+from gondwana.apps.npb.ft import blocks, kernels, one_sided, solver, transform
 from gondwana.apps.npb.ft.layout import NAMES, Layout, choose
 from gondwana.apps.npb.ft.problem import PROBLEMS, Problem
 from gondwana.jit import fftw, machine
@@ -24,7 +24,7 @@ class FT:
     program = "npb-ft"
     sections = ("setup", "fft", "evolve", "checksum", "fftlow", "transpose1_glo", "transpose2_glo")
     problems: Mapping[str, Problem] = PROBLEMS
-    variants = tuple(transposes.VARIANTS)
+    variants = tuple(transform.VARIANTS)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Declare options that only this benchmark has. Local."""
@@ -42,8 +42,8 @@ class FT:
     def needs(self, problem: Problem, options: argparse.Namespace, ranks: int) -> int:
         """Estimate the bytes of memory in all ranks together. Local."""
         stages = 2 if _layout(problem, options, ranks).np1 == 1 else 3
-        buffers = 4 * (stages - 1) if options.variant == "alltoall" else 0
-        return 16 * problem.points * (stages + buffers) + ranks * 80 * 2**20
+        buffers = stages if options.variant == "alltoall" else 0
+        return 16 * problem.points * (stages + buffers) + ranks * 100 * 2**20
 
     def describe(self, problem: Problem, options: argparse.Namespace, team: gw.Team) -> list[str]:
         """Return the lines of the official output about the set-up. Local."""
@@ -96,11 +96,11 @@ class FT:
         return None if problem.reference is None else [[c.real, c.imag] for c in problem.reference]
 
     def lines(self) -> Mapping[str, Sequence[object]]:
-        """Return functions, classes and modules of the timed region by what their lines are for. Local."""
+        """Return the timed region of the default variant by what its lines are for. Local."""
         return {
-            "communication": (transposes,),
-            "computation": (kernels, transform, solver),
-            "declarations": (blocks, problem),
+            "communication": (kernels.put_row, one_sided.Pencils._finish),
+            "computation": (kernels, transform.Transform, transform.ones, solver.Solver, one_sided.Pencils),
+            "declarations": (blocks, kernels.Factors, kernels.Lines, kernels.Part, one_sided.Pencils._prepare),
         }
 
 

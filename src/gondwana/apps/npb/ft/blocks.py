@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,11 @@ class Blocks:
     def domain_of(self, rank: int) -> gw.RectDomain:
         """Return the part of the box of any rank, in coordinates (z, y, x). Local."""
         return self.array.owned_of(rank).permute(self.order)
+
+    @functools.cached_property
+    def spare(self) -> npt.NDArray[np.complex128]:
+        """As many elements as this rank's block has, for those who need a buffer of that size now and then."""
+        return np.empty(self.owned.size, complex)
 
     @property
     def owned(self) -> gw.RectDomain:

@@ -129,6 +129,14 @@ def transform_planes(source: Any, target: Any, lines: Any, factors: Any) -> None
 
 
 @gw.jit
+def put_row(row: Any, j: int, i: int, parts: Any) -> None:
+    """Put row i of plane j where it is needed. Local; compiled."""
+    for part in parts:
+        if part.first <= i < part.last:
+            gw.put(row[part.left : part.right], part.there + j * part.plane + (i - part.first) * part.line)
+
+
+@gw.jit
 def transform_and_put(source: Any, plane: Any, lines: Any, factors: Any, parts: Any) -> None:
     """Transform planes, and put each row where it is needed as soon as it is done. Local; compiled.
 
@@ -143,6 +151,4 @@ def transform_and_put(source: Any, plane: Any, lines: Any, factors: Any, parts: 
         transform_columns(source[j], plane, lines, factors, factors.plane[j])
         for i in range(source.shape[1]):
             execute(lines.rows, plane[i])
-            for part in parts:
-                if part.first <= i < part.last:
-                    gw.put(plane[i, part.left : part.right], part.there + j * part.plane + (i - part.first) * part.line)
+            put_row(plane[i], j, i, parts)

@@ -26,7 +26,7 @@ class Solver:
     Args:
         problem: the class.
         stages: the divisions of the box, from space to wave numbers.
-        variant: how to transpose.
+        variant: one of the transposes.
         sections: for the time.
     """
 

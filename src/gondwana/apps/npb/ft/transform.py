@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 
 from gondwana.apps.npb.common.sections import Sections
+from gondwana.apps.npb.ft.alltoall import AllToAll
 from gondwana.apps.npb.ft.blocks import Blocks
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
-from gondwana.apps.npb.ft.transposes import VARIANTS
+from gondwana.apps.npb.ft.one_sided import BlockingSlabs, Pencils, Slabs
+from gondwana.apps.npb.ft.transposes import Transpose
 from gondwana.jit.fftw import FORWARD, Plan, aligned
 
 BATCH = 16
 """Columns that are transformed together at most: of 256 points they take 64 KiB. The width of a block is a multiple."""
+
+VARIANTS: dict[str, Callable[[Blocks, Blocks, Sections, str], Transpose]] = {
+    "pencils": Pencils,
+    "slabs": Slabs,
+    "blocking-slabs": BlockingSlabs,
+    "alltoall": AllToAll,
+}
+"""The transposes by their names; the first is the default."""
 
 
 class Transform:
@@ -22,7 +33,7 @@ class Transform:
     Args:
         stages: the divisions of the box.
         sign: FORWARD: from space, the first stage, to wave numbers, the last; BACKWARD: the other way.
-        variant: how to transpose.
+        variant: one of `VARIANTS`.
         sections: for the time.
     """
 
