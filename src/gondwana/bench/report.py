@@ -175,6 +175,8 @@ def write_json(path: str | Path, content: Mapping[str, Any]) -> None:
 
 def check_writable(path: str | Path) -> None:
     """Refuse a file name before the benchmark runs for minutes and cannot write it. Local."""
+    if Path(path).is_dir():
+        raise UsageError(f"--json {path}: this is a folder; name a file")
     folder = Path(path).absolute().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"--json {path}: the folder {folder} does not exist or cannot be written; name another")
