@@ -1,0 +1,60 @@
+"""HPCG on several ranks: each check of a job is a test; and a run from the command line to the result file."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+PROGRAM = Path(__file__).parent / "programs" / "hpcg_checks.py"
+NAMES = jobs.check_names(PROGRAM)
+
+KEYS = Path(__file__).parent / "programs" / "hpcg_keys.txt"
+"""All keys of the official result file in their order, for one height of ranks and the quick path."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("ranks", [2, 3, 6])
+def test_on_one_node(ranks: int, name: str) -> None:
+    problems = jobs.reports(ranks, PROGRAM, per_node=ranks, timeout=200)[name]
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_between_nodes(name: str) -> None:
+    problems = jobs.reports(4, PROGRAM, per_node=2, timeout=200)[name]
+    assert not problems, "\n".join(problems)
+
+
+def test_a_run_writes_every_official_key(tmp_path: Path) -> None:
+    words = ["run", "-n", "2", "hpcg", "--nx", "16", "--ny", "16", "--nz", "16", "--rt", "0", "--json", "result.json"]
+    outcome = jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *words], timeout=200, cwd=tmp_path)
+    assert outcome.status == 0, str(outcome)
+    assert "VALID: " in outcome.stdout
+    (official,) = tmp_path.glob("HPCG-Benchmark_3.1_*.txt")
+    lines = official.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "HPCG-Benchmark"
+    assert [line.partition("=")[0] for line in lines[1:]] == KEYS.read_text(encoding="utf-8").splitlines()
+    values = dict(line.split("=", 1) for line in lines[1:])
+    result = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
+    rating = values["Final Summary::HPCG result is VALID with a GFLOP/s rating of"]
+    assert rating == f"{result['rating_gflops']:.6g}"
+    assert values["Machine Summary::Distributed Processes"] == "2"
+    assert values["Global Problem Dimensions::Global nx"] == "32"
+    assert values["Linear System Information::Number of Nonzero Terms"] == str(94 * 46 * 46)
+    assert result.keys() >= {
+        "app", "ranks", "threads", "local", "valid", "verified", "rating_gflops", "raw_gflops", "iterations_reference",
+        "iterations_optimised", "bandwidth_gb_s", "seconds",
+    }  # fmt: skip
+    assert (result["app"], result["ranks"], result["valid"], result["verified"]) == ("hpcg", 2, True, True)
+    (log,) = tmp_path.glob("hpcg2*.txt")
+    text = log.read_text(encoding="utf-8")
+    assert len(re.findall(r"^Call \[\d+\] Number of Iterations \[\d+\] Scaled Residual \[", text, re.M)) == 4
+    assert text.count("SpMV call [") == 2
