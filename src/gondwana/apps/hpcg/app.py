@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import gondwana as gw
-from gondwana.apps.grayscott.resources import available_memory, in_gib
+from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.hpcg import report, verdict
 from gondwana.apps.hpcg.parameters import Parameters, parse
 from gondwana.apps.hpcg.phases import Outcome, run
