@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gondwana as gw
-from gondwana.apps.npb.cg.matrix import Matrix, allocate, divide
+from gondwana.apps.npb.cg.matrix import LANES, Block, Matrix, allocate, divide
 from gondwana.apps.npb.cg.problem import RCOND, CGProblem
 from gondwana.apps.npb.common.stream import MASK, MULTIPLIER, UNIT, state_after
 
@@ -45,7 +45,7 @@ class Vectors(NamedTuple):
     holder: Any
 
 
-def make_matrix(problem: CGProblem, block: tuple[gw.RectDomain, gw.RectDomain]) -> tuple[Matrix, int]:
+def make_matrix(problem: CGProblem, block: Block) -> tuple[Matrix, int]:
     """Make a block of the matrix. Local.
 
     Args:
@@ -53,22 +53,22 @@ def make_matrix(problem: CGProblem, block: tuple[gw.RectDomain, gw.RectDomain]) 
         block: rows and columns.
 
     Returns:
-        The block and how many of its elements are not there by padding only.
+        The block, and how many elements it has besides zeros that fill it up.
     """
     vectors = _draw(problem)
     rows, columns = (domain.axes[0] for domain in block)
-    panels, width = divide(len(columns))
-    lengths = np.zeros(panels * len(rows), np.int64)
+    panels, width = divide(len(columns), problem.density)
+    lengths = np.zeros((panels, len(rows)), np.int32)
     bounds = (rows.start, rows.stop), (columns.start, columns.stop)
-    _count(vectors, *bounds, width, gw.Array(lengths), _over(rows, -1))
-    matrix = allocate(block, lengths)
-    _fill(vectors, matrix, _over(rows, -1), _over(rows, 0), RCOND - problem.shift)
+    _count(vectors, *bounds, width, gw.Array(lengths), _of_rows(block))
+    matrix = allocate(block, width, lengths)
+    _fill(vectors, matrix, _of_rows(block), _of_rows(block), RCOND - problem.shift)
     return matrix, int(lengths.sum())
 
 
-def _over(rows: range, value: int) -> gw.Array:
-    """An integer for each row of the block."""
-    return gw.Array.full(gw.RectDomain((rows.start,), (rows.stop,)), value, np.int64)
+def _of_rows(block: Block) -> gw.Array:
+    """An integer for each row of the block, none of them a column."""
+    return gw.Array.full(block[0], -1, np.int64)
 
 
 def _draw(problem: CGProblem) -> Vectors:
@@ -129,35 +129,35 @@ def _count(x: Any, rows: Any, columns: Any, width: int, lengths: Any, last: Any)
     """Count the elements in each row of each panel; `last` is the column of the latest one in a row."""
     for c in range(columns[0], columns[1]):
         panel = (c - columns[0]) // width
-        here = panel * (rows[1] - rows[0]) - rows[0]
         for k in range(x.holder_start[c], x.holder_start[c + 1]):
             i = x.holder[k] // x.size
             for j in range(i * x.size, (i + 1) * x.size):
                 r = x.place[j]
                 if rows[0] <= r < rows[1] and last[r] != c:
                     last[r] = c
-                    lengths[here + r] += 1
+                    lengths[panel, r - rows[0]] += 1
 
 
 @gw.jit
-def _fill(x: Any, a: Any, last: Any, end: Any, shift: float) -> None:
-    """Let A = sum of w_i x_i x_i^T, and add the shift to its diagonal; `end` is where a row of the panel ends."""
-    first, stop = a.rows
+def _fill(x: Any, a: Any, last: Any, latest: Any, shift: float) -> None:
+    """Let A = sum of w_i x_i x_i^T, and add the shift to its diagonal; `latest` is where `last` lies in the panel."""
+    first, end = a.rows
     for c in range(a.columns[0], a.columns[1]):
         panel, column = divmod(c - a.columns[0], a.width)
         if column == 0:
-            for r in range(first, stop):
-                end[r] = a.start[panel * (stop - first) + r - first]
+            for lane in range(end - first):
+                group = panel * a.groups + lane // LANES
+                latest[a.row[panel * a.groups * LANES + lane]] = a.start[group] + lane % LANES - LANES
         for k in range(x.holder_start[c], x.holder_start[c + 1]):
             i = x.holder[k] // x.size
             factor = x.weight[i] * x.value[x.holder[k]]
             for j in range(i * x.size, (i + 1) * x.size):
                 r = x.place[j]
-                if first <= r < stop:
+                if first <= r < end:
                     if last[r] != c:
                         last[r] = c
-                        a.column[end[r]] = column
-                        end[r] += 1
-                    a.value[end[r] - 1] += factor * x.value[j]
-        if first <= c < stop:
-            a.value[end[c] - 1] += shift
+                        latest[r] += LANES
+                        a.column[latest[r]] = column
+                    a.value[latest[r]] += factor * x.value[j]
+        if first <= c < end:
+            a.value[latest[c]] += shift

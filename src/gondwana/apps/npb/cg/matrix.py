@@ -1,4 +1,9 @@
-"""This rank's block of the matrix as it lies in memory, and its product with a vector."""
+"""This rank's block of the matrix as it lies in memory, and its product with a vector.
+
+The columns are divided into panels, so that the part of the vector that a panel needs stays near the processor and 16
+bits tell its columns apart. In a panel the rows are ordered by length, and `LANES` rows of like length lie side by
+side: their first elements, then their second ones (M. Kreutzer et al., SELL-C-sigma, arXiv:1307.6209).
+"""
 
 from __future__ import annotations
 
@@ -6,26 +11,37 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 import gondwana as gw
 
-PANEL = 2**15
-"""The most columns of a panel: 16 bits tell them apart, and their part of the vector (256 KiB) stays in the cache."""
+LANES = 4
+"""Rows side by side: that many sums are under way, where one would wait for each addition."""
 
-UNROLL = 4
-"""Partial sums of a row. Each row of a panel is filled up with zeros to a multiple, so that there is no remainder."""
+ELEMENTS = 24
+"""About how many elements a row of a panel should have: with fewer, rows cost more than what is in them."""
+
+NARROWEST, WIDEST = 5_000, 2**15
+"""Columns of a panel: their part of the vector is then between 40 and 256 KiB."""
+
+BYTES = 10
+"""Of an element: its value and its column."""
+
+Block = tuple[gw.RectDomain, gw.RectDomain]
 
 
 class Matrix(NamedTuple):
-    """A sparse block in panels of columns, one after the other; in a panel row by row, in a row by column.
+    """A sparse block: panel by panel, in a panel group by group, each of `LANES` rows.
 
     Attributes:
         rows: the first row of the block, and the row after the last.
         columns: the same for columns.
         panels: how many.
         width: columns of a panel; the last one may have less.
-        start: int64 [panels * rows + 1]; where each row of each panel starts.
-        value: float64 [start[-1]].
+        groups: of rows in a panel; the last one is filled up with the first row of the block and no elements.
+        row: int32 [panels * groups * LANES]; the rows in their order.
+        start: int64 [panels * groups + 1]; where each group starts.
+        value: float64 [start[-1]]; shorter rows of a group are filled up with zeros.
         column: uint16 [start[-1]], counted from the first one of the panel.
     """
 
@@ -33,61 +49,64 @@ class Matrix(NamedTuple):
     columns: tuple[int, int]
     panels: int
     width: int
-    start: Any
-    value: Any
-    column: Any
+    groups: int
+    row: gw.Array
+    start: gw.Array
+    value: gw.Array
+    column: gw.Array
 
 
-def divide(columns: int) -> tuple[int, int]:
-    """Return how many panels so many columns make, and their width. Local."""
-    panels = max(1, math.ceil(columns / PANEL))
+def divide(columns: int, density: float) -> tuple[int, int]:
+    """Return how many panels so many columns make, and their width. Local.
+
+    Args:
+        columns: of the block.
+        density: elements of the matrix by places for them.
+    """
+    widest = min(max(ELEMENTS / density, NARROWEST), WIDEST)
+    panels = max(1, math.ceil(columns / widest))
     return panels, math.ceil(columns / panels)
 
 
-def estimate(nonzeros: int, rows: int) -> int:
-    """Return about how many bytes a matrix has that lies in so many rows, those of all panels. Local."""
-    return 10 * (nonzeros + rows * (UNROLL - 1) // 2) + 8 * rows
-
-
-def allocate(block: tuple[gw.RectDomain, gw.RectDomain], lengths: Any) -> Matrix:
+def allocate(block: Block, width: int, lengths: npt.NDArray[np.int32]) -> Matrix:
     """Make a matrix of zeros. Local.
 
     Args:
         block: its rows and columns.
-        lengths: int64 [panels * rows]; elements that each row of each panel is to have.
+        width: of a panel.
+        lengths: int32 [panels, rows]; elements that each row of each panel is to have.
     """
     rows, columns = (domain.axes[0] for domain in block)
-    start = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(-(-lengths // UNROLL) * UNROLL, out=start[1:])
-    elements = int(start[-1])
-    return Matrix(
-        (rows.start, rows.stop),
-        (columns.start, columns.stop),
-        *divide(len(columns)),
-        gw.Array(start),
-        gw.Array(np.zeros(elements)),
-        gw.Array(np.zeros(elements, np.uint16)),
-    )
+    panels, groups = len(lengths), math.ceil(len(rows) / LANES)
+    row = np.full((panels, groups * LANES), rows.start, np.int32)
+    start = np.zeros(panels * groups + 1, np.int64)
+    longest = start[1:].reshape(panels, groups)
+    for panel in range(panels):
+        order = np.argsort(-lengths[panel], kind="stable")
+        row[panel, : len(rows)] += order
+        longest[panel] = lengths[panel, order[::LANES]]
+    np.cumsum(LANES * start, out=start)
+    value, column = np.zeros(start[-1]), np.zeros(start[-1], np.uint16)
+    arrays = (gw.Array(array) for array in (row.ravel(), start, value, column))
+    return Matrix((rows.start, rows.stop), (columns.start, columns.stop), panels, width, groups, *arrays)
 
 
 @gw.jit
 def multiply(a: Any, p: Any, w: Any) -> None:
-    """Let w = A p over the columns of this rank: a sum over all columns lacks what the others of its row have.
-
-    Four partial sums keep that many products under way, where one would wait for each addition.
-    """
-    first, end = a.rows
-    for row in range(first, end):
+    """Let w = A p over the columns of this rank: a sum over all columns lacks what the others of its row have."""
+    for row in range(a.rows[0], a.rows[1]):
         w[row] = 0.0
-    place = 0
     for panel in range(a.panels):
-        left = a.columns[0] + panel * a.width
-        for row in range(first, end):
+        first = a.columns[0] + panel * a.width
+        for group in range(panel * a.groups, (panel + 1) * a.groups):
             s0 = s1 = s2 = s3 = 0.0
-            for k in range(a.start[place], a.start[place + 1], UNROLL):
-                s0 += a.value[k] * p[left + a.column[k]]
-                s1 += a.value[k + 1] * p[left + a.column[k + 1]]
-                s2 += a.value[k + 2] * p[left + a.column[k + 2]]
-                s3 += a.value[k + 3] * p[left + a.column[k + 3]]
-            w[row] += (s0 + s1) + (s2 + s3)
-            place += 1
+            for k in range(a.start[group], a.start[group + 1], LANES):
+                s0 += a.value[k] * p[first + a.column[k]]
+                s1 += a.value[k + 1] * p[first + a.column[k + 1]]
+                s2 += a.value[k + 2] * p[first + a.column[k + 2]]
+                s3 += a.value[k + 3] * p[first + a.column[k + 3]]
+            lane = group * LANES
+            w[a.row[lane]] += s0
+            w[a.row[lane + 1]] += s1
+            w[a.row[lane + 2]] += s2
+            w[a.row[lane + 3]] += s3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,10 +42,11 @@ class Partners(NamedTuple):
         column: this rank's place among them.
         columns: the first element of a vector that this rank has, and the one after its last.
         w: this rank's part of a product: sums over its columns.
-        pieces: of `w`, one for each rank that needs one, this one included.
-        parts: the pieces that come, by turn, column of the sender, and element.
-        scalars: places for this rank's scalar, `part` being no matter.
-        values: the scalars that come, by turn and column of the sender.
+        pieces: of `w`, one for each rank that needs one. This rank's own stays where it is: it puts nothing.
+        memory: the pieces and scalars that come, and `w`.
+        sources: int64 [TURNS, size]; where element 0 of the piece of each column is, or would be.
+        scalars: the places for this rank's scalar, and parts that are no matter.
+        values: float64 [TURNS, size]; the scalars that come.
         turns: how many vectors and how many scalars have been added up.
         arrived: counts pieces by the column of the sender and, in channels after those, scalars.
         partner: the rank that `mine` is for, and that has the same for this rank.
@@ -59,10 +60,11 @@ class Partners(NamedTuple):
     columns: tuple[int, int]
     w: gw.Array
     pieces: tuple[Piece, ...]
-    parts: gw.Array
+    memory: gw.Array
+    sources: gw.Array
     scalars: tuple[Piece, ...]
     values: gw.Array
-    turns: Any
+    turns: gw.Array
     arrived: gw.Signal
     partner: int
     mine: gw.Array
@@ -74,24 +76,24 @@ def meet(team: gw.Team, grid: Grid) -> Partners:
     width = grid.columns
     row = team.split(grid.row, grid.column)
     assert row is not None  # every rank has a row
-    segment = gw.Segment(team, TURNS * width * (columns.size + 1) * _WORD)
+    rooms, scalars = TURNS * width * columns.size, TURNS * width
+    segment = gw.Segment(team, (rooms + scalars + rows.size) * _WORD)
     memory = segment.typed(team.rank, np.dtype(float))
-    parts, values = np.split(memory, [TURNS * width * columns.size])
-    w = gw.Array.zeros(rows)
+    w = gw.Array(memory[rooms + scalars :], rows)
 
     def piece(rank: int, column: int) -> Piece:
         block = grid.column_block(column)
+        part = w.restrict(block).numpy()
         there = segment.pointer(rank, float) + grid.column * block.size
-        return Piece(w.restrict(block).numpy(), there, width * block.size, rank)
+        return Piece(part if rank != grid.rank else part[:0], there, width * block.size, rank)
 
     def scalar(rank: int, column: int) -> Piece:
         first = TURNS * width * grid.column_block(column).size
         return Piece(w.numpy(), segment.pointer(rank, float) + first + grid.column, width, rank)
 
-    (low,), (high,) = columns.lo, columns.hi
-    by_turn = gw.RectDomain((0, 0, low), (TURNS, width, high))
     neighbours = [(grid.row * width + column, column) for column in range(width)]
     takers = [(row * width + column, column) for column in grid.columns_inside(grid.row) for row in range(grid.rows)]
+    (low,), (high,) = columns.lo, columns.hi
     return Partners(
         team=team,
         row=row,
@@ -99,10 +101,11 @@ def meet(team: gw.Team, grid: Grid) -> Partners:
         column=grid.column,
         columns=(low, high),
         w=w,
-        pieces=tuple(piece(*taker) for taker in _from(takers, grid.rank)),
-        parts=gw.Array(parts.reshape(by_turn.shape), by_turn),
-        scalars=tuple(scalar(*neighbour) for neighbour in _from(neighbours, grid.rank)),
-        values=gw.Array(values.reshape(TURNS, width)),
+        pieces=tuple(piece(*taker) for taker in _from(grid.rank, takers)),
+        memory=gw.Array(memory),
+        sources=gw.Array(_sources(grid, rooms + scalars)),
+        scalars=tuple(scalar(*neighbour) for neighbour in _from(grid.rank, neighbours)),
+        values=gw.Array(memory[rooms : rooms + scalars].reshape(TURNS, width)),
         turns=gw.Array(np.zeros(2, np.int64)),
         arrived=gw.Signal(team, channels=2 * width),
         partner=grid.partner,
@@ -110,6 +113,16 @@ def meet(team: gw.Team, grid: Grid) -> Partners:
     )
 
 
-def _from(ranks: list[tuple[int, int]], first: int) -> list[tuple[int, int]]:
+def _sources(grid: Grid, place_of_w: int) -> npt.NDArray[np.int64]:
+    """Where pieces come to lie, as `Partners.sources` has it."""
+    rows, columns = grid.block
+    rooms = np.arange(TURNS * grid.columns).reshape(TURNS, grid.columns) * columns.size
+    if grid.column in grid.columns_inside(grid.row):
+        rooms[:, grid.column] = place_of_w + columns.lo[0] - rows.lo[0]
+    sources: npt.NDArray[np.int64] = rooms - columns.lo[0]
+    return sources
+
+
+def _from(first: int, ranks: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The same, those from `first` on before the others: not everybody begins with rank 0."""
     return sorted(ranks, key=lambda entry: (entry[0] < first, entry))

@@ -41,6 +41,11 @@ class CGProblem:
         """Return the nonzeros, or an estimate: outer products overlap on the diagonal and hardly elsewhere. Local."""
         return self.nonzeros or self.n * ((self.nonzer + 1) ** 2 - self.nonzer)
 
+    @property
+    def density(self) -> float:
+        """Elements of the matrix by places for them, about."""
+        return self.expected_nonzeros() / self.n**2
+
     def operations(self) -> float:
         """Return how many millions of operations the timed region counts as, by NPB's formula. Local."""
         row = self.nonzer * (self.nonzer + 1)

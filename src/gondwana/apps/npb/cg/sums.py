@@ -84,11 +84,13 @@ def _next_turn(by: Any, kind: int) -> int:
 @gw.jit
 def _add_parts(by: Any, turn: int, q: Any) -> None:
     first, end = by.columns
+    source = by.sources[turn, 0]
     for i in range(first, end):
-        q[i] = by.parts[turn, 0, i]
+        q[i] = by.memory[source + i]
     for column in range(1, by.size):
+        source = by.sources[turn, column]
         for i in range(first, end):
-            q[i] += by.parts[turn, column, i]
+            q[i] += by.memory[source + i]
 
 
 @gw.jit
