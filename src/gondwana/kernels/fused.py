@@ -7,7 +7,7 @@ from typing import Any
 from gondwana.arrays.array import Array
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import describe, holds_array
+from gondwana.jit.arguments import Spec, describe, holds_array
 from gondwana.jit.fingerprint import fingerprint
 from gondwana.kernels import boxes
 from gondwana.kernels.arguments import (
@@ -21,6 +21,7 @@ from gondwana.kernels.arguments import (
     overlapping,
 )
 from gondwana.kernels.backends import Loaded, Table, extents
+from gondwana.kernels.boxes import Order
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.foreach import Foreach
 from gondwana.kernels.intermediate import Intermediate, numbered
@@ -29,8 +30,12 @@ from gondwana.kernels.variant import Variant
 Call = tuple[Any, ...]
 """A kernel and its arguments."""
 
+Kernels = tuple[Foreach, Foreach]
+Arguments = tuple[Call, Call]
+Arrays = tuple[list[KernelArray], list[KernelArray]]
+
 _MEMO = 64
-_remembered: dict[tuple[Any, ...], tuple[Loaded, Table, Any]] = {}
+_remembered: dict[tuple[Any, ...], tuple[Loaded | None, Table, Any]] = {}
 
 _REACH = 1
 """How far around a point the second kernel reads."""
@@ -69,23 +74,22 @@ def fused(domain: RectDomain, first: Call, second: Call) -> None:
         raise UsageError(f"fused kernels run over a dense RectDomain of three axes, not over {domain!r}")
     if domain.is_empty:
         return
-    arguments = first[1:], second[1:]
-    arrays = kernel_arrays(first[1:]), kernel_arrays(second[1:])
-    if common_device("a fused pair", _names(kernels, arguments), [*arrays[0], *arrays[1]]) is None:
-        _one_after_the_other(domain, kernels, arguments)
-        return
     described = [describe(value) for value in (*first[1:], *second[1:])]
-    key = (id(domain), *map(id, kernels), *(id(s) for s, _ in described), *(d for s, d in described if holds_array(s)))
-    data = b"".join(raw for _, raw in described)
+    specs, data = tuple(spec for spec, _ in described), b"".join(raw for _, raw in described)
+    arrays = (raw for spec, raw in described if holds_array(spec))
+    key = (id(domain), *map(id, kernels), len(first), *map(id, specs), *arrays)
     found = _remembered.get(key)
     if found is None:
         if len(_remembered) >= _MEMO:
             _remembered.clear()
-        specs = tuple(spec for spec, _ in described)
         # Domain and kernels are kept so that their identities, which the key holds, stay their own.
-        prepared = _prepared(domain, kernels, specs, len(first) - 1, arrays, data)
+        prepared = _prepared(domain, kernels, (first[1:], second[1:]), specs, data)
         found = _remembered[key] = *prepared, (domain, kernels)
-    found[0].run(found[1], data, kernels[1].py_func.__qualname__, 0)
+    loaded, table, _ = found
+    if loaded is None:
+        _one_after_the_other(domain, kernels, (first[1:], second[1:]), loop_order(specs, domain.ndim))
+    else:
+        loaded.run(table, data, kernels[1].py_func.__qualname__, 0)
 
 
 def _kernel(call: Call) -> Foreach:
@@ -94,19 +98,27 @@ def _kernel(call: Call) -> Foreach:
     return call[0]
 
 
-def _names(kernels: tuple[Foreach, Foreach], arguments: tuple[Call, Call]) -> list[str]:
-    """What the kernels call their arrays."""
-    found = []
+def _prepared(
+    domain: RectDomain, kernels: Kernels, arguments: Arguments, specs: tuple[Spec, ...], data: bytes
+) -> tuple[Loaded | None, Table]:
+    """The compiled pair, and the domain dealt to its blocks; None and None where the arrays lie on the host."""
+    count, arrays = len(arguments[0]), (kernel_arrays(arguments[0]), kernel_arrays(arguments[1]))
     for kernel, given in zip(kernels, arguments, strict=True):
         if len(given) != len(kernel.parameters):
             raise UsageError(
                 f"{kernel.py_func.__qualname__} takes {len(kernel.parameters)} arguments, not {len(given)}"
             )
-        found += array_names(kernel.parameters, tuple(describe(value)[0] for value in given))
-    return found
+    names = [
+        *array_names(kernels[0].parameters, specs[:count]),
+        *array_names(kernels[1].parameters, specs[count:]),
+    ]
+    where = common_device("a fused pair", names, [*arrays[0], *arrays[1]])
+    if where is None:
+        return None, None
+    return _on_device(domain, kernels, specs, count, arrays, data, where)
 
 
-def _one_after_the_other(domain: RectDomain, kernels: tuple[Foreach, Foreach], arguments: tuple[Call, Call]) -> None:
+def _one_after_the_other(domain: RectDomain, kernels: Kernels, arguments: Arguments, order: Order) -> None:
     """On the host, where memory is near: intermediates are arrays."""
     around = domain.accrete(_REACH)
     made: dict[int, Array] = {}
@@ -116,27 +128,24 @@ def _one_after_the_other(domain: RectDomain, kernels: tuple[Foreach, Foreach], a
             return made.setdefault(id(value), Array.empty(around, value.dtype, order=order))
         return value
 
-    specs = tuple(describe(value)[0] for given in arguments for value in given)
-    order = loop_order(specs, domain.ndim)
     kernels[0](around, *map(replaced, arguments[0]))
     kernels[1](domain, *map(replaced, arguments[1]))
 
 
-def _prepared(
+def _on_device(
     domain: RectDomain,
-    kernels: tuple[Foreach, Foreach],
-    specs: tuple[Any, ...],
+    kernels: Kernels,
+    specs: tuple[Spec, ...],
     count: int,
-    arrays: tuple[list[KernelArray], list[KernelArray]],
+    arrays: Arrays,
     data: bytes,
+    where: int,
 ) -> tuple[Loaded, Table]:
     """The compiled pair for a device, and the domain dealt to its blocks."""
     from gondwana.cuda.device import device
     from gondwana.kernels.cuda import launch, tuner
 
     every = [*arrays[0], *arrays[1]]
-    where = every[0].device
-    assert where is not None
     order = loop_order(specs, domain.ndim)
     contract = all(kernel.contract for kernel in kernels)
     flush = any(kernel.flushes for kernel in kernels)
@@ -158,10 +167,10 @@ def _prepared(
 
 def _check(
     domain: RectDomain,
-    kernels: tuple[Foreach, Foreach],
-    specs: tuple[Any, ...],
+    kernels: Kernels,
+    specs: tuple[Spec, ...],
     count: int,
-    arrays: tuple[list[KernelArray], list[KernelArray]],
+    arrays: Arrays,
     loaded: Loaded,
 ) -> None:
     """Refuse pairs that would not do what they say."""
