@@ -158,7 +158,7 @@ def check_pair(extents: tuple[int, int, int], shape: Shape, order: str) -> None:
         second=second,
     )
     rows, _, _ = boxes.table(box, order)  # type: ignore[arg-type]
-    where = pairs.geometry(struct.unpack(f"{len(rows) // 8}q", rows), shape)
+    where = shapes.geometry(struct.unpack(f"{len(rows) // 8}q", rows), shape, pairs.BORDER)
     words = (*struct.unpack(f"{len(where.words) // 8}q", where.words), 0)
     launched(lambda cuda: pairs.sweep(cuda, shape, parts), where.tiles, shape, words)
     middle = {p: summed(p, source) for p in box.accrete(1)}

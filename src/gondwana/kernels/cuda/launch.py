@@ -55,7 +55,7 @@ class Loaded:
         result: dtype of the numbers that a reduction leaves, "" if there are none.
         exact: whether these are accumulators.
         narrow: words of the arguments that hold Python's floats, which the kernel takes in single precision.
-        deal: deals the points of a box to tiles.
+        border: points at each end of a tile that belong to its neighbours.
     """
 
     device: Device
@@ -65,13 +65,14 @@ class Loaded:
     result: str
     exact: bool
     narrow: tuple[int, ...]
-    deal: Callable[[tuple[int, ...], Shape], Geometry] = geometry
+    border: int = 0
 
     def table(self, rows: bytes, count: int, points: int) -> Tiles:
         """Deal the boxes of a domain (see `boxes.table`) to blocks, for the launches that use it. Local."""
         size = len(rows) // count if count else 0
         boxes = [struct.unpack_from(f"{size // WORD}q", rows, i * size) for i in range(count)]
-        return Tiles([one for one in (self.deal(box, self.shape) for box in boxes) if one.tiles], points)
+        dealt = (geometry(box, self.shape, self.border) for box in boxes)
+        return Tiles([one for one in dealt if one.tiles], points)
 
     def run(self, tiles: Tiles, data: bytes, name: str, flags: int) -> None:
         """Launch the kernel over boxes. Local; returns at once, the device runs it after all launches before."""
@@ -167,7 +168,7 @@ def load_pair(functions: Functions, count: int, variant: Variant, shape: Shape, 
         return build_pair(functions, count, variant, shape, capability)
 
     loaded = _loaded((*map(fingerprint, functions), str(count)), variant, shape, where, compile_now)
-    return replace(loaded, deal=pairs.geometry)
+    return replace(loaded, border=pairs.BORDER)
 
 
 def _loaded(

@@ -10,12 +10,14 @@ too: to the same bits.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import Any
 
-from gondwana.kernels.cuda.shapes import Geometry, Shape, padded
+from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.cuda.sweeps import PIECES, STEPS, TILES_X, TILES_Y
+
+BORDER = 1
+"""Points at each end of a tile where only the first kernel runs."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +49,6 @@ class PairParts:
     seen: Any
     first: Any
     second: Any
-
-
-def geometry(box: tuple[int, ...], shape: Shape) -> Geometry:
-    """Deal the points of a box (a row of `boxes.table`) to tiles. Local."""
-    first, counts, strides = padded(box)
-    across = -(-counts[3] // (shape.x * shape.lanes - 2))
-    rows = -(-counts[2] // (shape.y - 2))
-    steps = min(shape.steps, max(counts[1], 1))
-    pieces = -(-counts[1] // steps)
-    words = (*first, *counts, *strides, across, rows, pieces, steps)
-    return Geometry(struct.pack(f"{len(words)}q", *words), counts[0] * pieces * rows * across)
 
 
 def sweep(cuda: Any, shape: Shape, parts: PairParts) -> Any:

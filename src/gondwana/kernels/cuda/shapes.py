@@ -94,11 +94,17 @@ class Geometry:
     tiles: int
 
 
-def geometry(box: tuple[int, ...], shape: Shape) -> Geometry:
-    """Deal the points of a box (a row of `boxes.table`) to tiles. Local."""
+def geometry(box: tuple[int, ...], shape: Shape, border: int = 0) -> Geometry:
+    """Deal the points of a box (a row of `boxes.table`) to tiles. Local.
+
+    Args:
+        box: the row.
+        shape: of the launch.
+        border: points at each end of a row and of a column of a tile that belong to its neighbours.
+    """
     first, counts, strides = padded(box)
-    across = -(-counts[3] // (shape.x * shape.lanes))
-    rows = -(-counts[2] // shape.y)
+    across = -(-counts[3] // (shape.x * shape.lanes - 2 * border))
+    rows = -(-counts[2] // (shape.y - 2 * border))
     steps = min(shape.steps, max(counts[1], 1))
     pieces = -(-counts[1] // steps)
     words = (*first, *counts, *strides, across, rows, pieces, steps)
