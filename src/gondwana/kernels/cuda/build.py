@@ -10,12 +10,13 @@ from typing import Any
 from numba.core.errors import NumbaError
 from numba.cuda.core.errors import NumbaError as NumbaCudaError
 
-from gondwana.jit.arguments import array_specs, working_precision
+from gondwana.jit.arguments import array_specs, spec_words, working_precision
 from gondwana.jit.cache import ObjectCode
 from gondwana.jit.errors import readable
 from gondwana.jit.footprint import Footprint, recorder
 from gondwana.jit.points import PointType
 from gondwana.jit.unpack import Typing
+from gondwana.jit.views import ViewType
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.arguments import loader
@@ -50,16 +51,8 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     load = loader(variant.specs, kinds, HEADER_WORDS, variant.alike)
     point = point_maker(variant.ndim, variant.order)
     parts = Parts(load, point, body_of(shape.lanes), body_of(1), fold.start, fold.finish)
-    body = named(sweep(cuda, device_function, shape, parts, marching=marching), function)
-    arithmetic = Arithmetic(variant.contract, variant.flush)
-    words = HEADER_WORDS + _words(variant)
-    bounds = (shape.threads, shape.resident or 1)
-    ptx, name = compile_kernel(body, words, capability, arithmetic, bounds)
-    about: dict[str, object] = {
-        "footprints": {str(slot): footprint.about() for slot, footprint in footprints.items()},
-        "result": fold.result,
-    }
-    return ObjectCode(ptx, name, False, False, about)
+    body = sweep(cuda, device_function, shape, parts, marching=marching)
+    return compiled(body, function, variant, shape, capability, footprints, fold.result)
 
 
 def survey(
@@ -77,15 +70,28 @@ def survey(
     return recorder.finish(number), result
 
 
-def named(body: Any, function: pytypes.FunctionType) -> Any:
-    """Call the code of a kernel as its author does: that is the name that profilers and errors show."""
+def compiled(
+    body: Any,
+    function: pytypes.FunctionType,
+    variant: Variant,
+    shape: Shape,
+    capability: Capability,
+    footprints: dict[int, Footprint],
+    result: str = "",
+) -> ObjectCode:
+    """Compile a sweep; profilers and errors then show the name of the function that its author gave it."""
     body.__module__, body.__qualname__ = function.__module__, function.__qualname__
-    return body
+    words = HEADER_WORDS + sum(map(spec_words, variant.specs))
+    arithmetic = Arithmetic(variant.contract, variant.flush)
+    ptx, name = compile_kernel(body, words, capability, arithmetic, (shape.threads, shape.resident or 1))
+    about: dict[str, object] = {
+        "footprints": {str(slot): footprint.about() for slot, footprint in footprints.items()},
+        "result": result,
+    }
+    return ObjectCode(ptx, name, False, False, about)
 
 
 def _described(kind: Any) -> str:
-    from gondwana.jit.views import ViewType
-
     return f"array({kind.dtype}, {kind.ndim}d)" if isinstance(kind, ViewType) else str(kind)
 
 
@@ -126,10 +132,3 @@ def _held(reads: set[Offset], march: Offset, row: Offset, shape: Shape) -> tuple
 def _body(variant: Variant, shape: Shape, accesses: Accesses, fold: Folding, count: int) -> Body:
     enter, advance, at = walker(accesses, shapes.march(variant.ndim, variant.order) or ())
     return Body(enter, advance, at, lanes(fold.step, variant.ndim, variant.order, count, shape.x))
-
-
-def _words(variant: Variant) -> int:
-    """Parameters that the arguments take."""
-    from gondwana.jit.arguments import spec_words
-
-    return sum(map(spec_words, variant.specs))

@@ -12,8 +12,8 @@ from gondwana.jit.unpack import Typing
 from gondwana.kernels.cuda import pairs, shapes
 from gondwana.kernels.cuda.accumulate import folding
 from gondwana.kernels.cuda.arguments import loader
-from gondwana.kernels.cuda.build import accesses_of, named, survey
-from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function
+from gondwana.kernels.cuda.build import accesses_of, compiled, survey
+from gondwana.kernels.cuda.compiler import Capability, cuda, device_function
 from gondwana.kernels.cuda.middle import Tile, keeper, middles_in
 from gondwana.kernels.cuda.parts import Accesses, inner_lanes, lanes, point_maker, walker
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Shape
@@ -54,16 +54,7 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     accesses = accesses_of(variant, shape, parted[0], march if shape.held else None)
     accesses |= accesses_of(variant, shape, parted[1], None)
     parts = _parts(functions, count, variant, kinds, accesses, tile)
-    words = HEADER_WORDS + sum(map(spec_words, variant.specs))
-    bounds = (shape.threads, shape.resident or 1)
-    arithmetic = Arithmetic(variant.contract, variant.flush)
-    body = named(pairs.sweep(cuda, shape, parts), functions[1])
-    ptx, name = compile_kernel(body, words, capability, arithmetic, bounds)
-    about: dict[str, object] = {
-        "footprints": {str(slot): footprint.about() for slot, footprint in footprints.items()},
-        "result": "",
-    }
-    return ObjectCode(ptx, name, False, False, about)
+    return compiled(pairs.sweep(cuda, shape, parts), functions[1], variant, shape, capability, footprints)
 
 
 def _surveyed(

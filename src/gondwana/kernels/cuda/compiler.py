@@ -133,7 +133,7 @@ def compile_kernel(
     words: int,
     capability: Capability,
     arithmetic: Arithmetic,
-    bounds: tuple[int, int] | None = None,
+    bounds: tuple[int, int],
 ) -> tuple[bytes, str]:
     """Compile a kernel whose one argument is a tuple of 64-bit integers. Local.
 
@@ -142,7 +142,7 @@ def compile_kernel(
         words: how many integers; they become the parameters of the entry, in order.
         capability: to compile for.
         arithmetic: what is allowed.
-        bounds: most threads of a block, and least blocks that a multiprocessor is to hold; None: no bounds.
+        bounds: most threads of a block, and least blocks that a multiprocessor is to hold.
 
     Returns:
         The PTX, and the name of the entry in it.

@@ -31,7 +31,7 @@ from gondwana.jit.footprint import Footprint
 from gondwana.jit.function import obtain
 from gondwana.kernels.cuda import pairs
 from gondwana.kernels.cuda.scratch import scratch as scratch_of
-from gondwana.kernels.cuda.shapes import AXES, Geometry, Shape, geometry
+from gondwana.kernels.cuda.shapes import HEADER_WORDS, Geometry, Shape, geometry
 from gondwana.kernels.exact import WORDS
 from gondwana.kernels.intermediate import FAMILY as INTERMEDIATE
 from gondwana.kernels.variant import Variant
@@ -209,7 +209,7 @@ def _version(package: str) -> str:
 
 def _check(name: str, variant: Variant) -> None:
     """Refuse arguments that a device cannot take."""
-    words = 3 * AXES + 5 + sum(map(spec_words, variant.specs))
+    words = HEADER_WORDS + sum(map(spec_words, variant.specs))
     if words > _MOST_PARAMETERS:
         raise KernelError(
             f"{name} has {words} words of arguments: a device takes {_MOST_PARAMETERS}, pass fewer arrays"

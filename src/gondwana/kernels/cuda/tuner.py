@@ -14,6 +14,7 @@ from typing import Any
 
 from gondwana.cuda.device import Device
 from gondwana.errors import UsageError
+from gondwana.kernels.capture import is_capturing
 from gondwana.kernels.cuda.launch import Loaded, toolchain
 from gondwana.kernels.cuda.records import recorded
 from gondwana.kernels.cuda.shapes import Shape
@@ -143,8 +144,6 @@ def measured(device: Device, launch: Callable[[], None]) -> float:
 
 def _worth_a_trial(loaded: Loaded, points: int) -> bool:
     """Whether a trial can be made without a trace, and pays."""
-    from gondwana.kernels.capture import is_capturing
-
     if points < LEAST or loaded.result or is_capturing() or os.environ.get(VARIABLE, "") == "0":
         return False
     repeatable = all(f.bounded and not (f.written and f.read) for f in loaded.footprints.values())
