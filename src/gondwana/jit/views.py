@@ -19,7 +19,19 @@ from gondwana.jit.footprint import recorder
 from gondwana.jit.points import INT, PointType, coordinates
 
 
-class ViewType(types.Type):  # type: ignore[misc]
+class ElementsType(types.Type):  # type: ignore[misc]
+    """What has elements and is indexed by points: an array, however compiled code reaches its memory.
+
+    Attributes:
+        dtype: Numba type of an element.
+        view: which array it is.
+    """
+
+    dtype: Any
+    view: ViewType
+
+
+class ViewType(ElementsType):
     """An array on a rectangular domain.
 
     Args:
@@ -44,6 +56,7 @@ class ViewType(types.Type):  # type: ignore[misc]
         self.slot = slot
         self.scopes = scopes
         self.kernel = kernel
+        self.view = self
         access = "read-only " if readonly else ""
         super().__init__(f"{access}Array({dtype}, {ndim}d, {unit}, {scaled}, slot {slot} of {scopes}, kernel {kernel})")
 
@@ -77,22 +90,22 @@ def field(builder: Any, view: ViewType, value: Any, name: str, axis: int) -> Any
 @infer_global(operator.getitem)
 class _Load(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
-        view, index = args
-        if isinstance(view, ViewType) and is_index(view, index):
-            return signature(view.dtype, view, index)
+        elements, index = args
+        if isinstance(elements, ElementsType) and is_index(elements.view, index):
+            return signature(elements.dtype, elements, index)
         return None
 
 
 @infer_global(operator.setitem)
 class _Store(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
-        view, index, value = args
-        if isinstance(view, ViewType) and is_index(view, index):
-            if view.readonly:
+        elements, index, value = args
+        if isinstance(elements, ElementsType) and is_index(elements.view, index):
+            if elements.view.readonly:
                 raise errors.TypingError("the array is read-only: pass a copy, or an array that may be written")
-            if self.context.can_convert(value, view.dtype) is None:
-                raise errors.TypingError(f"{value} cannot be an element of an array of {view.dtype}")
-            return signature(types.none, view, index, view.dtype)
+            if self.context.can_convert(value, elements.dtype) is None:
+                raise errors.TypingError(f"{value} cannot be an element of an array of {elements.dtype}")
+            return signature(types.none, elements, index, elements.dtype)
         return None
 
 
@@ -168,21 +181,21 @@ def _lower_cast(context: Any, builder: Any, source: ViewType, target: ViewType, 
 
 
 @infer_getattr
-class _ViewAttributes(AttributeTemplate):  # type: ignore[misc]
-    key = ViewType
+class _Attributes(AttributeTemplate):  # type: ignore[misc]
+    key = ElementsType
 
-    def resolve_dtype(self, view: ViewType) -> Any:
-        return DtypeType(view.dtype)
+    def resolve_dtype(self, elements: ElementsType) -> Any:
+        return DtypeType(elements.dtype)
 
-    def resolve_ndim(self, view: ViewType) -> Any:
+    def resolve_ndim(self, elements: ElementsType) -> Any:
         return types.int64
 
 
-@lower_getattr(ViewType, "dtype")
-def _lower_dtype(context: Any, builder: Any, view: ViewType, value: Any) -> Any:
+@lower_getattr(ElementsType, "dtype")
+def _lower_dtype(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
     return context.get_dummy_value()
 
 
-@lower_getattr(ViewType, "ndim")
-def _lower_ndim(context: Any, builder: Any, view: ViewType, value: Any) -> Any:
-    return ir.Constant(INT, view.ndim)
+@lower_getattr(ElementsType, "ndim")
+def _lower_ndim(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
+    return ir.Constant(INT, elements.view.ndim)

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba.core import errors, types
-from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
-from numba.extending import lower_builtin, lower_getattr, models, register_model
+from numba.core import types
+from numba.extending import lower_builtin, models, register_model
 
 from gondwana.jit.footprint import recorder
 from gondwana.jit.points import INT, PointType
-from gondwana.jit.views import DtypeType, ViewType, address, field, is_index, mark
+from gondwana.jit.views import ElementsType, ViewType, address, field, mark
 
 Offset = tuple[int, ...]
 _GLOBAL = 1
@@ -43,7 +42,7 @@ class Access:
     streamed: bool = False
 
 
-class ColumnType(types.Type):  # type: ignore[misc]
+class ColumnType(ElementsType):
     """An array as a thread sees it at one point of its march."""
 
     def __init__(self, view: ViewType, access: Access) -> None:
@@ -63,49 +62,6 @@ class _ColumnModel(models.StructModel):  # type: ignore[misc]
         members = [("view", column.view), ("here", types.int64)]
         members += [(f"held{i}", column.dtype) for i in range(len(column.access.held))]
         super().__init__(manager, column, members)
-
-
-@infer_global(operator.getitem)
-class _Load(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        column, index = args
-        if isinstance(column, ColumnType) and is_index(column.view, index):
-            return signature(column.dtype, column, index)
-        return None
-
-
-@infer_global(operator.setitem)
-class _Store(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        column, index, value = args
-        if isinstance(column, ColumnType) and is_index(column.view, index):
-            if column.view.readonly:
-                raise errors.TypingError("the array is read-only: pass a copy, or an array that may be written")
-            if self.context.can_convert(value, column.dtype) is None:
-                raise errors.TypingError(f"{value} cannot be an element of an array of {column.dtype}")
-            return signature(types.none, column, index, column.dtype)
-        return None
-
-
-@infer_getattr
-class _ColumnAttributes(AttributeTemplate):  # type: ignore[misc]
-    key = ColumnType
-
-    def resolve_dtype(self, column: ColumnType) -> Any:
-        return DtypeType(column.dtype)
-
-    def resolve_ndim(self, column: ColumnType) -> Any:
-        return types.int64
-
-
-@lower_getattr(ColumnType, "dtype")
-def _lower_dtype(context: Any, builder: Any, column: ColumnType, value: Any) -> Any:
-    return context.get_dummy_value()
-
-
-@lower_getattr(ColumnType, "ndim")
-def _lower_ndim(context: Any, builder: Any, column: ColumnType, value: Any) -> Any:
-    return ir.Constant(INT, column.view.ndim)
 
 
 @lower_builtin(operator.getitem, ColumnType, types.Any)
