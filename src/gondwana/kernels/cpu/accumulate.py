@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numba
-import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.errors import KernelError
 from gondwana.jit.memory_order import load_word
 from gondwana.kernels.exact import SPECIAL, STRIDE
+from gondwana.kernels.folding import COMBINE, check_value, kind_of, neutral
 
 _RESULTS = 16
 
@@ -65,24 +64,7 @@ def _bits(typingctx: Any, value: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-@numba.njit(forceinline=True)
-def _smaller(a: Any, b: Any) -> Any:
-    return a if a < b or a != a else b
-
-
-@numba.njit(forceinline=True)
-def _larger(a: Any, b: Any) -> Any:
-    return a if a > b or a != a else b
-
-
-@numba.njit(forceinline=True)
-def _sum(a: Any, b: Any) -> Any:
-    return a + b
-
-
-@numba.njit(forceinline=True)
-def _product(a: Any, b: Any) -> Any:
-    return a * b
+_combine = {operation: numba.njit(forceinline=True)(function) for operation, function in COMBINE.items()}
 
 
 @numba.njit
@@ -131,20 +113,12 @@ def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
     Raises:
         KernelError: the kernel returns no number, or one that the operation cannot take.
     """
-    if not isinstance(value, types.Float | types.Integer | types.Boolean):
-        raise KernelError(f"{name} returns {value}: a kernel of @gw.reduce returns a real number for each point")
+    check_value(name, value)
     if operation == "fsum":
         return _exact_folding(kernel)
-    integer = not isinstance(value, types.Float)
-    kind = types.float64 if not integer else types.uint64 if value == types.uint64 else types.int64
-    limit = np.iinfo(str(kind)) if integer else None
-    combine, first = {
-        "sum": (_sum if integer else _add_in_any_order, 0),
-        "prod": (_product, 1),
-        "min": (_smaller, limit.max if limit else np.inf),
-        "max": (_larger, limit.min if limit else -np.inf),
-    }[operation]
-    identity = int(first) if integer else float(first)
+    kind = kind_of(value)
+    identity = neutral(operation, kind)
+    combine = _add_in_any_order if operation == "sum" and kind == types.float64 else _combine[operation]
 
     @numba.njit(forceinline=True, error_model="numpy")
     def step(total: Any, p: Any, args: Any) -> Any:

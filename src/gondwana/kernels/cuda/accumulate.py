@@ -9,17 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.cuda.extending import intrinsic
 
-from gondwana.errors import KernelError
 from gondwana.jit.points import INT
 from gondwana.kernels.cuda.compiler import cuda, device_function
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.cuda.sweeps import RESULTS
 from gondwana.kernels.exact import SPECIAL, WORDS
+from gondwana.kernels.folding import COMBINE, check_value, kind_of, neutral
 
 WARP = 32
 
@@ -46,8 +45,7 @@ def folding(name: str, operation: str | None, kernel: Any, value: Any, shape: Sh
     """
     if operation is None:
         return _nothing(kernel)
-    if not isinstance(value, types.Float | types.Integer | types.Boolean):
-        raise KernelError(f"{name} returns {value}: a kernel of @gw.reduce returns a real number for each point")
+    check_value(name, value)
     return _exact(kernel, shape) if operation == "fsum" else _plain(operation, kernel, value, shape)
 
 
@@ -68,24 +66,7 @@ def _nothing(kernel: Any) -> Folding:
     return Folding(step, start, finish, "")
 
 
-@device_function
-def _smaller(a: Any, b: Any) -> Any:
-    return a if a < b or a != a else b
-
-
-@device_function
-def _larger(a: Any, b: Any) -> Any:
-    return a if a > b or a != a else b
-
-
-@device_function
-def _sum(a: Any, b: Any) -> Any:
-    return a + b
-
-
-@device_function
-def _product(a: Any, b: Any) -> Any:
-    return a * b
+_combine = {operation: device_function(function) for operation, function in COMBINE.items()}
 
 
 @intrinsic
@@ -110,16 +91,8 @@ def _bits(typingctx: Any, value: Any) -> Any:
 
 
 def _plain(operation: str, kernel: Any, value: Any, shape: Shape) -> Folding:
-    integer = not isinstance(value, types.Float)
-    kind = types.float64 if not integer else types.uint64 if value == types.uint64 else types.int64
-    limit = np.iinfo(str(kind)) if integer else None
-    combine, first = {
-        "sum": (_sum, 0),
-        "prod": (_product, 1),
-        "min": (_smaller, limit.max if limit else np.inf),
-        "max": (_larger, limit.min if limit else -np.inf),
-    }[operation]
-    identity = int(first) if integer else float(first)
+    kind = kind_of(value)
+    combine, identity = _combine[operation], neutral(operation, kind)
     width, threads = shape.x, shape.threads
 
     @device_function

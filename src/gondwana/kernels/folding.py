@@ -1,0 +1,61 @@
+"""What reductions on the host and on devices fold: kinds of numbers, where they start, and how two become one.
+
+Imports Numba. Each backend compiles the functions for itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core import types
+
+from gondwana.errors import KernelError
+
+
+def check_value(name: str, value: Any) -> None:
+    """Refuse kernels whose values cannot be folded. Local.
+
+    Raises:
+        KernelError: the kernel returns something other than a real number.
+    """
+    if not isinstance(value, types.Float | types.Integer | types.Boolean):
+        raise KernelError(f"{name} returns {value}: a kernel of @gw.reduce returns a real number for each point")
+
+
+def kind_of(value: Any) -> Any:
+    """Return the Numba type in which values of a type are folded. Local."""
+    if isinstance(value, types.Float):
+        return types.float64
+    return types.uint64 if value == types.uint64 else types.int64
+
+
+def neutral(operation: str, kind: Any) -> float | int:
+    """Return what an operation starts from. Local."""
+    if operation in ("sum", "prod"):
+        number = int(operation == "prod")
+        return float(number) if kind == types.float64 else number
+    if kind == types.float64:
+        return np.inf if operation == "min" else -np.inf
+    limits = np.iinfo(str(kind))
+    return int(limits.max if operation == "min" else limits.min)
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def _product(a: Any, b: Any) -> Any:
+    return a * b
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return a if a < b or a != a else b
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return a if a > b or a != a else b
+
+
+COMBINE = {"sum": _sum, "prod": _product, "min": _smaller, "max": _larger}
+"""The functions that fold two numbers, by operation; a NaN wins."""
