@@ -13,15 +13,13 @@ import platform
 import shlex
 import shutil
 import subprocess
-import tempfile
 import uuid
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-import platformdirs
-
 from gondwana.errors import UsageError
+from gondwana.world import cache_folder as world_cache
 from gondwana.world.team import Team
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fPIC", "-shared")
@@ -103,21 +101,11 @@ def processor() -> str:
 
 
 def cache_folder() -> Path:
-    """Return the folder of compiled libraries, creating it. Local.
-
-    It is in $GONDWANA_CACHE_DIR, or in the user's cache folder, or else in one for temporary files.
-    """
-    named = os.environ.get("GONDWANA_CACHE_DIR")
-    private = Path(tempfile.gettempdir()) / f"gondwana-{os.getuid()}"
-    for root in [Path(named)] if named else [platformdirs.user_cache_path("gondwana"), private]:
-        folder = root / "native"
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK) and folder.stat().st_uid == os.getuid():
-            return folder
-    raise UsageError("no folder for compiled libraries can be written; set GONDWANA_CACHE_DIR to one that can")
+    """Return the folder of compiled libraries, creating it (see `world.cache_folder`). Local."""
+    folder = world_cache.cache_folder("native")
+    if folder is None:
+        raise UsageError("no folder for compiled libraries can be written; set GONDWANA_CACHE_DIR to one that can")
+    return folder
 
 
 def mpi_flags() -> tuple[str, ...]:

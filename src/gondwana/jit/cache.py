@@ -1,24 +1,19 @@
 """Machine code on disk: compiled once a node, found by every later process.
 
 A process that misses takes the lock of that entry, looks again, and only then compiles; the others wait for it and
-load. The kernel releases the lock of a process that dies. Whatever goes wrong with the folder means "no cache", never a
-failure.
+load. Whatever goes wrong with the folder means "no cache", never a failure.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import functools
 import hashlib
 import json
-import os
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gondwana.world.cache_folder import cache_folder
+from gondwana.world.cache_folder import cache_folder, keep, locked
 
 MAGIC = b"gondwana object 3\n"
 
@@ -76,12 +71,12 @@ def get(key: str, build: Callable[[], ObjectCode]) -> tuple[ObjectCode, bool]:
     found = _read(file)
     if found is not None:
         return found, False
-    with _lock(path / f"{key}.lock"):
+    with locked(file):
         found = _read(file)
         if found is not None:
             return found, False
         built = build()
-        _write(file, built.to_bytes())
+        keep(file, built.to_bytes())
         return built, True
 
 
@@ -90,30 +85,3 @@ def _read(file: Path) -> ObjectCode | None:
         return ObjectCode.from_bytes(file.read_bytes())
     except OSError:
         return None
-
-
-def _write(file: Path, data: bytes) -> None:
-    aside = file.with_suffix(f".{uuid.uuid4().hex}")
-    try:
-        aside.write_bytes(data)
-        aside.replace(file)
-    except OSError:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-
-
-@contextlib.contextmanager
-def _lock(file: Path) -> Iterator[None]:
-    try:
-        descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
-    except OSError:
-        yield
-        return
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            file.unlink()
-        os.close(descriptor)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import functools
 import hashlib
 import json
-import os
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gondwana.world.cache_folder import cache_folder
+from gondwana.world.cache_folder import cache_folder, keep, locked
 
 _known: dict[str, dict[str, Any]] = {}
 
@@ -41,18 +37,11 @@ def _from_disk(file: Path, trial: Callable[[], dict[str, Any]]) -> dict[str, Any
     found = _read(file)
     if found is not None:
         return found
-    descriptor = os.open(file.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with locked(file):
         found = _read(file)
         if found is None:
             found = trial()
-            aside = file.with_suffix(f".{uuid.uuid4().hex}")
-            aside.write_text(json.dumps(found))
-            aside.replace(file)
-    finally:
-        os.close(descriptor)
+            keep(file, json.dumps(found).encode())
     return found
 
 
