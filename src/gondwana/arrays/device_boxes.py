@@ -13,9 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.arrays import device_ptx
-from gondwana.arrays.device_ptx import AXES, CHUNK, MOST_UNITS, UNITS
+from gondwana.arrays.device_ptx import CHUNK
 from gondwana.cuda.device import Device
 from gondwana.memory.copy.boxes import Box, box_of, cut, runs
+from gondwana.memory.copy.pack_ptx import AXES, MOST_UNITS, UNITS
 from gondwana.memory.copy.rows import Axis
 from gondwana.memory.cuda_kind import CudaKind
 

@@ -6,11 +6,7 @@ of a box, the last axis fastest, and take the number of a unit apart into its in
 
 from __future__ import annotations
 
-UNITS = (16, 8, 4, 2, 1)
-"""Bytes that a thread moves at a time."""
-
-AXES = 4
-"""Axes of a box, from the slowest to the fastest."""
+from gondwana.memory.copy.pack_ptx import AXES, HEAD, UNITS, indices, offset
 
 CHUNK = 2048
 """Units of a box that one block of threads copies."""
@@ -19,17 +15,8 @@ BOX = 128
 """Bytes of a box in a list: target and source (two words), units in all, bytes of a unit, units along all axes but the
 first and nothing (32 bits each), strides in bytes along all axes in the target, then in the source (a word each)."""
 
-MOST_UNITS = 1 << 31
-"""Units of a box must be fewer, so that indices are of 32 bits: the processor divides those four times as fast."""
-
 COPY = "copy_boxes"
 """Parameters: address of the chunks (number of a box, first unit: 32 bits each; one a block), address of the boxes."""
-
-_HEAD = """\
-.version 7.0
-.target sm_70
-.address_size 64
-"""
 
 _COPY = """
 .visible .entry {name}(
@@ -154,7 +141,7 @@ def fill_name(unit: int) -> str:
 
 def text() -> bytes:
     """Return all kernels as PTX that every GPU since Volta runs. Local."""
-    return (_HEAD + _copy() + "".join(map(_fill, UNITS))).encode()
+    return (HEAD + _copy() + "".join(map(_fill, UNITS))).encode()
 
 
 def _copy() -> str:
@@ -162,9 +149,9 @@ def _copy() -> str:
     loads += [f"    ld.global.u64 %t{axis}, [%box+{40 + 8 * axis}];" for axis in range(AXES)]
     loads += [f"    ld.global.u64 %s{axis}, [%box+{40 + 8 * (AXES + axis)}];" for axis in range(AXES)]
     choices = [f"    setp.eq.u32 %other, %unit, {unit};\n    @%other bra $unit{unit};" for unit in UNITS[1:]]
-    offsets = "\n".join(_offset(axis, "from", "s") + "\n" + _offset(axis, "to", "t") for axis in range(AXES))
+    offsets = "\n".join(offset(axis, {"from": "s", "to": "t"}) for axis in range(AXES))
     loops = [
-        _LOOP.format(unit=unit, indices=_indices(), offsets=offsets, load=_LOADS[unit], store=_STORES[unit])
+        _LOOP.format(unit=unit, indices=indices(), offsets=offsets, load=_LOADS[unit], store=_STORES[unit])
         for unit in UNITS
     ]
     return _COPY.format(
@@ -182,24 +169,7 @@ def _fill(unit: int) -> str:
         name=name,
         parameters=",\n".join(f"    .param .u64 {name}_{word}" for word in range(3 + 2 * AXES)),
         loads="\n".join(loads),
-        indices=_indices(),
-        offsets="\n".join(_offset(axis, "to", "t") for axis in range(AXES)),
+        indices=indices(),
+        offsets="\n".join(offset(axis, {"to": "t"}) for axis in range(AXES)),
         store=_STORES[unit],
     )
-
-
-def _indices() -> str:
-    """Take the number of a unit apart: %x0 to %x3 become its indices along the axes."""
-    lines = ["mov.u32 %rest, %i;"]
-    for axis in range(AXES - 1, 0, -1):
-        lines += [
-            f"div.u32 %x0, %rest, %n{axis};",
-            f"mul.lo.u32 %product, %x0, %n{axis};",
-            f"sub.u32 %x{axis}, %rest, %product;",
-            "mov.u32 %rest, %x0;",
-        ]
-    return "\n".join(f"    {line}" for line in lines)
-
-
-def _offset(axis: int, pointer: str, strides: str) -> str:
-    return f"    cvt.u64.u32 %index, %x{axis};\n    mad.lo.s64 %{pointer}, %index, %{strides}{axis}, %{pointer};"

@@ -15,7 +15,7 @@ in bytes along all axes in the target, then in the source. Axes go from the slow
 MOST_UNITS = 1 << 31
 """Units in all must be fewer, so that indices are of 32 bits: the processor divides those four times as fast."""
 
-_HEAD = """\
+HEAD = """\
 .version 7.0
 .target sm_70
 .address_size 64
@@ -77,7 +77,7 @@ def name(unit: int) -> str:
 
 def text() -> bytes:
     """Return all kernels as PTX that every GPU since Volta runs. Local."""
-    return (_HEAD + "".join(map(_entry, UNITS))).encode()
+    return (HEAD + "".join(map(_entry, UNITS))).encode()
 
 
 def _entry(unit: int) -> str:
@@ -95,15 +95,15 @@ def _entry(unit: int) -> str:
         parameters=parameters,
         register=register,
         loads="\n".join(loads),
-        indices=_indices(),
-        offsets="\n".join(map(_offset, range(AXES))),
+        indices=indices(),
+        offsets="\n".join(offset(axis, {"from": "s", "to": "t"}) for axis in range(AXES)),
         load=load,
         store=store,
     )
 
 
-def _indices() -> str:
-    """Take the number of a unit apart: %x3, %x2, %x1 and %x0 become its indices along the axes."""
+def indices() -> str:
+    """Return PTX that takes the number %i of a unit apart: %x0 to %x3 become its indices along the axes. Local."""
     lines = ["mov.u32 %rest, %i;"]
     for axis in range(AXES - 1, 0, -1):
         lines += [
@@ -115,10 +115,13 @@ def _indices() -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def _offset(axis: int) -> str:
-    lines = [
-        f"cvt.u64.u32 %index, %x{axis};",
-        f"mad.lo.s64 %from, %index, %s{axis}, %from;",
-        f"mad.lo.s64 %to, %index, %t{axis}, %to;",
-    ]
+def offset(axis: int, strides: dict[str, str]) -> str:
+    """Return PTX that moves pointers to the index along an axis. Local.
+
+    Args:
+        axis: which one.
+        strides: how the registers of the strides are called, for each pointer.
+    """
+    lines = [f"cvt.u64.u32 %index, %x{axis};"]
+    lines += [f"mad.lo.s64 %{pointer}, %index, %{stride}{axis}, %{pointer};" for pointer, stride in strides.items()]
     return "\n".join(f"    {line}" for line in lines)
