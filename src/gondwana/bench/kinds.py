@@ -17,14 +17,13 @@ from typing import NamedTuple
 import gondwana as gw
 from gondwana.bench import memspeed
 from gondwana.bench.devices import describe
-from gondwana.bench.measure import Variant, interleave
+from gondwana.bench.measure import Variant
 from gondwana.bench.memories import DEVICE, HOST, Memories, Memory
 from gondwana.bench.panels import Panels
 from gondwana.bench.report import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.cuda.driver import driver
 from gondwana.errors import UsageError
-from gondwana.jit import machine
 from gondwana.world import Team, exits, world
 
 SIZES = tuple(2**n for n in range(3, 23))
@@ -159,13 +158,7 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, repeat: int, 
     driver = memories.driver_copies(source, target, nbytes, window)
     if driver is not None:
         variants["driver"] = driver
-    samples = interleave(
-        variants,
-        repeat=repeat,
-        batch_seconds=batch_seconds,
-        team=memories.team,
-        compilations=lambda: machine.statistics.compiled,
-    )
+    samples = memories.samples(variants, repeat, batch_seconds)
     seconds = {name: [s / window for s in values] for name, values in samples.items()}
     mine = summarize(seconds["ours"])
     beside_driver = relative(seconds.get("driver"), seconds["ours"], "driver_ratio")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
@@ -9,8 +10,9 @@ import numpy as np
 
 import gondwana as gw
 from gondwana.bench.candidates import pattern
-from gondwana.bench.measure import Variant, timed
+from gondwana.bench.measure import Variant, interleave, timed
 from gondwana.cuda.device import Device
+from gondwana.jit import machine
 from gondwana.memory.copy import paths
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.world import Team
@@ -108,6 +110,16 @@ class Memories:
             gw.copy(self._target(target), arrived).wait()
             found = bool(np.array_equal(sent, arrived)), "+".join(taken)
         return self.team.bcast(found)  # type: ignore[no-any-return]
+
+    def samples(self, variants: Mapping[str, Variant], repeat: int, batch_seconds: float) -> dict[str, list[float]]:
+        """Time variants in turns. Collective over team; see `measure.interleave`."""
+        return interleave(
+            variants,
+            repeat=repeat,
+            batch_seconds=batch_seconds,
+            team=self.team,
+            compilations=lambda: machine.statistics.compiled,
+        )
 
     def close(self) -> None:
         """Give the memory back. Collective over team."""

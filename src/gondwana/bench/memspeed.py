@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 import gondwana as gw
-from gondwana.bench.measure import Variant, interleave
+from gondwana.bench.measure import Variant
 from gondwana.bench.memories import DEVICE, HOST, Memories, Memory
 from gondwana.bench.report import Row
 from gondwana.bench.statistics import Summary, summarize
-from gondwana.jit import machine
 from gondwana.world import Team
 
 ELEMENT = 8
@@ -65,13 +64,7 @@ def _row(memories: Memories, source: Memory, target: Memory, nbytes: int, repeat
     driver = memories.driver_copies(source, target, nbytes, 1)
     if driver is not None:
         variants["driver"] = driver
-    samples = interleave(
-        variants,
-        repeat=repeat,
-        batch_seconds=batch_seconds,
-        team=memories.team,
-        compilations=lambda: machine.statistics.compiled,
-    )
+    samples = memories.samples(variants, repeat, batch_seconds)
     found = {name: summarize(values) for name, values in samples.items()}
     return {
         "source": str(source),
