@@ -21,14 +21,6 @@ def variables(tmp_path: Path) -> dict[str, str]:
     return {**stub_cuda.build(tmp_path), "GONDWANA_CACHE_DIR": str(tmp_path / "cache")}
 
 
-def ask() -> None:
-    from gondwana.cuda import aware
-    from gondwana.world import world
-
-    assert not world.rank or aware.proven() is aware.proven()
-    print("proven" if aware.proven() else "not proven")
-
-
 def try_it() -> None:
     from gondwana.cli import aware_trial
 
@@ -87,25 +79,16 @@ def test_memory_that_mpi_does_not_take_is_found_out(tmp_path: Path) -> None:
     assert findings["GPU memory of another rank"]["found"] == "maps (CUDA IPC)"
     assert findings["pinned host memory"]["verdict"] == "OK"
     assert "MPI takes no GPU memory (it crashed" in findings["MPI and GPU memory"]["found"]
-    assert not list((tmp_path / "proofs").iterdir())
 
 
-def test_a_trial_proves_for_later_jobs(variables: dict[str, str]) -> None:
-    def answers() -> set[str]:
-        outcome = jobs.run_ranks(2, ask, variables=variables)
-        assert outcome.status == 0, str(outcome)
-        return set(outcome.stdout.split("\n")[:-1])
-
-    assert answers() == {"not proven"}
+def test_a_trial_says_what_arrives(variables: dict[str, str]) -> None:
     outcome = jobs.run_ranks(2, try_it, variables=variables)
     assert outcome.status == 0, str(outcome)
     assert 'AWARE {"problem": ""}' in outcome.stdout
     assert "2 ranks of" in outcome.stderr
-    assert answers() == {"proven"}
     outcome = jobs.run_ranks(2, try_what_damages, variables=variables)
     assert outcome.status == 0, str(outcome)
     assert 'AWARE {"problem": "65536 bytes from GPU to host arrive damaged"}' in outcome.stdout
-    assert answers() == {"not proven"}
 
 
 @pytest.mark.slow

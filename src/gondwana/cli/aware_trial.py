@@ -1,7 +1,4 @@
-"""What two ranks try: whether MPI takes device memory. ``python -m gondwana.cli.aware_trial`` on each; it may crash.
-
-The proof is withdrawn before and given after, so that a crash leaves none.
-"""
+"""What two ranks try: whether MPI takes device memory. ``python -m gondwana.cli.aware_trial`` on each; it may crash."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.cuda import aware, choice
+from gondwana.cuda import choice
 from gondwana.cuda.device import Device, device
 from gondwana.world import world
 
@@ -39,11 +36,8 @@ class DeviceBytes:
 def main() -> None:
     """Send from and to device memory, and print the problem. Collective over the world of two ranks."""
     gpu = device(choice.own())
-    aware.withdraw()
     problems = world.allgather([f"{size} bytes {way} arrive damaged" for size in SIZES for way in exchange(gpu, size)])
     problem = next((text for each in problems for text in each), "")
-    if not problem:
-        aware.prove()
     if world.rank == 0:
         print("AWARE " + json.dumps({"problem": problem}), flush=True)
 

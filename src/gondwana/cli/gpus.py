@@ -84,7 +84,7 @@ def _outcome(subject: str, problem: str, found: str, remedy: str) -> Finding:
 
 
 def _mpi() -> Iterator[Finding]:
-    """Report whether MPI takes device memory, and leave the proof if it does."""
+    """Report whether MPI takes device memory."""
     subject = "MPI and GPU memory"
     try:
         command = launch.command(2, ["-m", "gondwana.cli.aware_trial"], threads=1, time_limit=60)
