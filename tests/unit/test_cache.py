@@ -91,6 +91,42 @@ def test_a_second_process_compiles_nothing_and_loads_no_numba(program: Program) 
     assert all(file.suffix == ".o" for file in program.cache.rglob("*") if file.is_file())
 
 
+DEVICE = """
+import json, sys
+import numpy as np
+import gondwana as gw
+from gondwana.jit import statistics
+
+BOX = gw.RectDomain((0, 0, 0), (6, 6, 6))
+
+@gw.foreach
+def grow(p, out, a):
+    out[p] = a[p - gw.X] + a[p + gw.X]
+
+@gw.reduce
+def total(p, a):
+    return a[p]
+
+kind = gw.cuda(0)
+a, b, between = gw.from_numpy(np.ones(BOX.shape), kind=kind), gw.zeros(BOX.shape, kind=kind), gw.Intermediate()
+grow(a.owned.shrink(1), b, a)
+gw.fused(a.owned.shrink(2), (grow, between, a), (grow, b, between))
+value = total(b.owned, b)
+compilers = sorted(name for name in ("gondwana.kernels.cuda.compiler", "numba.cuda") if name in sys.modules)
+print(json.dumps({"value": value, "compiled": statistics.compiled, "loaded": statistics.loaded, "modules": compilers}))
+"""
+
+
+def test_a_second_process_compiles_nothing_for_devices(program: Program) -> None:
+    program.write("program.py", DEVICE)
+    program.variables["GONDWANA_CUDA"] = "emulated"
+    first, second = program.run(), program.run()
+    assert first["value"] == second["value"] == (64 - 8) * 2 + 8 * 4
+    assert (first["compiled"], first["loaded"]) == (3, 0)
+    assert (second["compiled"], second["loaded"]) == (0, 3)
+    assert second["modules"] == []
+
+
 def test_every_edit_that_changes_the_meaning_is_noticed(program: Program) -> None:
     program.run()
     for file, old, new, value in [
