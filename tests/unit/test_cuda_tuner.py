@@ -86,6 +86,11 @@ def test_a_damaged_record_is_made_anew(tmp_path: Path) -> None:
     assert records.recorded(("key",), lambda: {"x": 2}) == {"x": 2}
 
 
+def test_a_record_that_cannot_be_written_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_folder", lambda: tmp_path / "gone")
+    assert records.recorded(("key",), lambda: {"x": 1}) == {"x": 1}
+
+
 def test_launches_are_timed_by_the_device() -> None:
     target, source, inner = _arrays()
     assert tuner.measured(device(0), lambda: relax(inner, target, source)) > 0.0
