@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gondwana.cli import bench_gpu, bench_npb, launch
+from gondwana.cli import bench_gpu, bench_hpcg, bench_npb, launch
 from gondwana.cli.bench_options import (
     Batch,
     Dtypes,
@@ -105,3 +105,4 @@ def rma(
 bench.command()(bench_gpu.kinds)
 bench.command()(bench_gpu.gpu)
 bench.command()(bench_npb.npb)
+bench.command()(bench_hpcg.hpcg)
