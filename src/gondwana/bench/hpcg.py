@@ -22,8 +22,8 @@ RANKS = (1, 2, 4)
 
 RATING = {
     "size": "local", "ranks": "ranks", "official_rating": "official GFLOP/s", "rating": "ours",
-    "ratio": "ours/official", "product": "SpMV", "cycle": "MG", "dots": "DDOT", "combinations": "WAXPBY", "iterations": "iterations",
-    "bandwidth_gb_s": "GB/s moved", "verified": "valid",
+    "ratio": "ours/official", "product": "SpMV", "cycle": "MG", "dots": "DDOT", "combinations": "WAXPBY",
+    "iterations": "iterations", "bandwidth_gb_s": "GB/s moved", "verified": "valid",
 }  # fmt: skip
 ITERATION = {
     "size": "local", "ranks": "ranks", "official_milliseconds": "official [ms an iteration]", "milliseconds": "ours",
