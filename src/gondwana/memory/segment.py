@@ -24,7 +24,7 @@ from gondwana.cuda.driver import CudaError
 from gondwana.errors import LaunchError, UsageError
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.world import Team
+from gondwana.world import Team, exits
 from gondwana.world.shared_file import ForeignFileError, SharedFile
 from gondwana.world.windows import Window
 
@@ -269,6 +269,7 @@ class Segment:
         try:
             descriptor = file.open()
         except OSError as error:
+            exits.let_others_speak()  # the memory of a rank that ends with an error is gone before it says so
             raise LaunchError(
                 f"rank {self.team.rank} cannot map the memory of rank {entry.rank} ({file.path}: {error.strerror}): "
                 "ranks of one node must see each other's processes; run them in one container, or set "

@@ -106,6 +106,12 @@ def left() -> bool:
     return _state.left
 
 
+def let_others_speak() -> None:
+    """Wait as long as a rank that is ending the job may take to say why, which ends this one too. Local; blocks."""
+    if _state.comm is not None:
+        time.sleep(PATIENCE + GRACE)
+
+
 def abort(status: int) -> NoReturn:
     """End all ranks at once; the job exits with ``status``. Local."""
     _state.announce()
