@@ -14,6 +14,9 @@ TURNS = 2
 """Rooms for each sum, used in turns. Two suffice: before anybody fills one again it has received something that its
 owner sent, on whatever way, after reading it (for vectors because scalars are added up between them)."""
 
+CONJG, RCOMM, NCOMM = 0, 1, 2
+"""Places of the seconds in conjugate gradients, in the sums over rows there, and in those for norms."""
+
 _WORD = 8
 
 
@@ -51,6 +54,7 @@ class Partners(NamedTuple):
         arrived: counts pieces by the column of the sender and, in channels after those, scalars.
         partner: the rank that `mine` is for, and that has the same for this rank.
         mine: a view of `w`.
+        seconds: by section.
     """
 
     team: gw.Team
@@ -68,6 +72,7 @@ class Partners(NamedTuple):
     arrived: gw.Signal
     partner: int
     mine: gw.Array
+    seconds: gw.Array
 
 
 def meet(team: gw.Team, grid: Grid) -> Partners:
@@ -110,6 +115,7 @@ def meet(team: gw.Team, grid: Grid) -> Partners:
         arrived=gw.Signal(team, channels=2 * width),
         partner=grid.partner,
         mine=w.restrict(grid.column_block(grid.partner % width)),
+        seconds=gw.Array(np.zeros(3)),
     )
 
 

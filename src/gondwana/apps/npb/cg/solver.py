@@ -9,12 +9,10 @@ from typing import Any
 import gondwana as gw
 from gondwana.apps.npb.cg.clock import now
 from gondwana.apps.npb.cg.matrix import multiply
+from gondwana.apps.npb.cg.partners import CONJG, NCOMM, RCOMM
 from gondwana.apps.npb.cg.problem import STEPS
 from gondwana.apps.npb.cg.sums import WAYS
 from gondwana.apps.npb.cg.vectors import advance, begin, descend, dot, scale
-
-CONJG, RCOMM, NCOMM = 0, 1, 2
-"""Places of the times of conjugate gradients, of the sums in it, and of those for norms."""
 
 
 @functools.cache
@@ -23,46 +21,46 @@ def solver(variant: str) -> Any:
     sum_vector, sum_scalar = WAYS[variant]
 
     @gw.jit
-    def product(a: Any, p: Any, q: Any, by: Any, time: Any) -> None:
+    def product(a: Any, p: Any, q: Any, by: Any) -> None:
         """Let q = A p."""
         multiply(a, p, by.w)
         start = now()
         sum_vector(by, q)
-        time[RCOMM] += now() - start
+        by.seconds[RCOMM] += now() - start
 
     @gw.jit
-    def inner(u: Any, v: Any, by: Any, time: Any, section: int) -> float:
+    def inner(u: Any, v: Any, by: Any, section: int) -> float:
         """Return u . v."""
         part = dot(by.columns, u, v)
         start = now()
         total = sum_scalar(by, part)
-        time[section] += now() - start
+        by.seconds[section] += now() - start
         return total
 
     @gw.jit
-    def conjugate_gradients(a: Any, x: Any, z: Any, r: Any, p: Any, q: Any, by: Any, time: Any) -> float:
+    def conjugate_gradients(a: Any, x: Any, z: Any, r: Any, p: Any, q: Any, by: Any) -> float:
         """Let z be nearly the solution of A z = x; return |x - A z|."""
         own = by.columns
-        begin(own, x, z, r, p)
-        rho = inner(r, r, by, time, RCOMM)
+        begin(own, x, z, r, p)  # z = 0, r = p = x
+        rho = inner(r, r, by, RCOMM)
         for _ in range(STEPS):
-            product(a, p, q, by, time)
-            alpha = rho / inner(p, q, by, time, RCOMM)
-            descend(own, r, alpha, q)
-            rho_before, rho = rho, inner(r, r, by, time, RCOMM)
-            advance(own, z, alpha, p, rho / rho_before, r)
-        product(a, z, r, by, time)
-        descend(own, r, 1.0, x)
-        return math.sqrt(inner(r, r, by, time, RCOMM))
+            product(a, p, q, by)  # q = A p
+            alpha = rho / inner(p, q, by, RCOMM)
+            descend(own, r, alpha, q)  # r = r - alpha q
+            rho_before, rho = rho, inner(r, r, by, RCOMM)
+            advance(own, z, alpha, p, rho / rho_before, r)  # z = z + alpha p, p = r + beta p
+        product(a, z, r, by)
+        descend(own, r, 1.0, x)  # r = A z - x
+        return math.sqrt(inner(r, r, by, RCOMM))
 
     @gw.jit
-    def iterate(a: Any, x: Any, z: Any, r: Any, p: Any, q: Any, by: Any, time: Any) -> tuple[float, float]:
+    def iterate(a: Any, x: Any, z: Any, r: Any, p: Any, q: Any, by: Any) -> tuple[float, float]:
         """Solve A z = x and let x = z / |z|; return |x - A z| and x . z."""
         start = now()
-        residual = conjugate_gradients(a, x, z, r, p, q, by, time)
-        time[CONJG] += now() - start
-        xz = inner(x, z, by, time, NCOMM)
-        zz = inner(z, z, by, time, NCOMM)
+        residual = conjugate_gradients(a, x, z, r, p, q, by)
+        by.seconds[CONJG] += now() - start
+        xz = inner(x, z, by, NCOMM)
+        zz = inner(z, z, by, NCOMM)
         scale(by.columns, x, 1.0 / math.sqrt(zz), z)
         return residual, xz
 

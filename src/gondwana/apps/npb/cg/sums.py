@@ -108,5 +108,5 @@ WAYS = {
 }
 """By name: how vectors and how scalars are added up. The first is the default."""
 
-AFTERWARDS = (_next_turn, _add_parts, _add_values)
+ONE_SIDED = (_next_turn, _add_parts, _add_values)
 """What the one-sided ways share."""
