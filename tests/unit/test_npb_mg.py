@@ -35,7 +35,7 @@ def test_u_and_r_are_those_of_plain_numpy(kind, smoother, weights, cells) -> Non
     solver = solver_of(kind, cells, smoother)
     v = oracle.charges(cells)
     solver.start()
-    assert np.array_equal(solver.v.cells.numpy(), v)
+    assert np.array_equal(solver.levels[0].v.cells.numpy(), v)
     solver.first_residual()
     for iteration in range(3):
         solver.iterate(last=iteration == 2)

