@@ -21,9 +21,9 @@ class AllToAll(Stacked):
         self._outgoing, self._packed = _boxes(source.spare, to)
         self._incoming, self._unpacked = _boxes(target.spare, come)
 
-    def _send(self, planes: gw.Array) -> None:
+    def _send(self, number: int) -> None:
         for box in self._packed:
-            box.copy_from(planes)
+            box.copy_from(self._stacks[number].array)
 
     def _finish(self) -> None:
         self.source.team.Alltoallv(self._outgoing, self._incoming)

@@ -98,9 +98,16 @@ class FT:
     def lines(self) -> Mapping[str, Sequence[object]]:
         """Return the timed region of the default variant by what its lines are for. Local."""
         return {
-            "communication": (kernels.put_row, one_sided.Pencils._finish),
+            "communication": (kernels.put_row, one_sided.Arrivals.wait),
             "computation": (kernels, transform.Transform, transform.ones, solver.Solver, one_sided.Pencils),
-            "declarations": (blocks, kernels.Factors, kernels.Lines, kernels.Part, one_sided.Pencils._prepare),
+            "declarations": (
+                blocks,
+                kernels.Factors,
+                kernels.Lines,
+                kernels.Part,
+                one_sided.Arrivals,
+                one_sided.Pencils._prepare,
+            ),
         }
 
 

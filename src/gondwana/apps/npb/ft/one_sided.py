@@ -5,12 +5,32 @@ No rank may send again before all have read what they got: the sum in each check
 
 from __future__ import annotations
 
-from collections import deque
+from typing import Any
 
 import gondwana as gw
+from gondwana.apps.npb.ft.blocks import Blocks
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Part, transform_and_put
 from gondwana.apps.npb.ft.transposes import Stacked, Transpose
 from gondwana.jit.fftw import aligned
+
+
+class Arrivals:
+    """Counts the ranks that have put all that they have for this one. Collective over team to make.
+
+    Args:
+        source: where elements come from.
+        target: where they go.
+    """
+
+    def __init__(self, source: Blocks, target: Blocks) -> None:
+        self.to, self._from = target.meeting(source), source.meeting(target)
+        self._arrived = gw.Signal(source.team)
+
+    def wait(self) -> None:
+        """Tell the others that all is there; return when all from them is. Collective over team."""
+        for rank in self.to:
+            self._arrived.add(rank)
+        self._arrived.wait(len(self._from))
 
 
 class Pencils(Transpose):
@@ -24,19 +44,13 @@ class Pencils(Transpose):
         with self._sections("fftlow"):
             transform_and_put(self.source.planes, self._plane, self.lines, factors, self._parts)
         with self._sections(self._section):
-            self._finish()
-
-    def _finish(self) -> None:
-        for rank in self._to:
-            self._arrived.add(rank)
-        self._arrived.wait(len(self._from))
+            self._arrivals.wait()
 
     def _prepare(self) -> None:
         _, height, width = self.source.planes.shape
         self._plane = aligned((height, width + GAP))
-        self._to, self._from = self.target.meeting(self.source), self.source.meeting(self.target)
-        self._parts = tuple(map(self._part, self._to))
-        self._arrived = gw.Signal(self.source.team)
+        self._arrivals = Arrivals(self.source, self.target)
+        self._parts = tuple(map(self._part, self._arrivals.to))
 
     def _part(self, rank: int) -> Part:
         """What a rank needs of each plane, and where it goes."""
@@ -52,26 +66,32 @@ class Slabs(Stacked):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._blocks = [self.target.block(rank) for rank in self.target.meeting(self.source)]
-        self._arrived = gw.Signal(self.source.team)
-        stacks = self.source.team.allgather(self._stacks)
-        self._expected = sum(stacks[rank] for rank in self.source.meeting(self.target))
-        self._sent: deque[gw.Transfer] = deque()
+        self._arrivals = Arrivals(self.source, self.target)
+        blocks = [self.target.block(rank) for rank in self._arrivals.to]
+        # What planes and a block have in common is known beforehand: the calculus of boxes need not be in the loop.
+        self._common = [[_common(stack.array, block) for block in blocks] for stack in self._stacks]
+        self._sent: list[gw.Transfer] = []
 
-    def _send(self, planes: gw.Array) -> None:
-        self._sent += [block.copy_from_async(planes, notify=self._arrived) for block in self._blocks]
-        while len(self._sent) > len(self._blocks):  # of the planes before these, whose memory comes next
-            self._sent.popleft().source.wait()
+    def _send(self, number: int) -> None:
+        before, self._sent = self._sent, [gw.copy(planes, block) for planes, block in self._common[number]]
+        for transfer in before:
+            transfer.wait()  # the memory of these planes comes next
 
     def _finish(self) -> None:
-        gw.when_all(*self._sent).wait()
-        self._sent.clear()
-        self._arrived.wait(self._expected)
+        for transfer in self._sent:
+            transfer.wait()
+        self._arrivals.wait()
 
 
 class BlockingSlabs(Slabs):
     """The same, but each copy is waited for."""
 
-    def _send(self, planes: gw.Array) -> None:
-        for block in self._blocks:
-            block.copy_from_async(planes, notify=self._arrived).remote.wait()
+    def _send(self, number: int) -> None:
+        for planes, block in self._common[number]:
+            gw.copy(planes, block).wait()
+
+
+def _common(planes: gw.Array, block: Any) -> tuple[gw.Array, Any]:
+    """The views of two arrays on the points that both have."""
+    common = planes.domain & block.domain
+    return planes.restrict(common), block.restrict(common)

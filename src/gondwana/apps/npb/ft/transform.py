@@ -15,8 +15,8 @@ from gondwana.apps.npb.ft.one_sided import BlockingSlabs, Pencils, Slabs
 from gondwana.apps.npb.ft.transposes import Transpose
 from gondwana.jit.fftw import FORWARD, Plan, aligned
 
-BATCH = 16
-"""Columns that are transformed together at most: of 256 points they take 64 KiB. The width of a block is a multiple."""
+BATCH = 32
+"""Columns that are transformed together, at most: of 256 points they take 128 KiB. Blocks are multiples of it wide."""
 
 VARIANTS: dict[str, Callable[[Blocks, Blocks, Sections, str], Transpose]] = {
     "pencils": Pencils,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 import gondwana as gw
 from gondwana.apps.npb.common.sections import Sections
@@ -10,7 +14,7 @@ from gondwana.apps.npb.ft.blocks import Blocks
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
 from gondwana.jit.fftw import aligned
 
-STACK_BYTES = 2**21
+STACK_BYTES = 2**22
 """Of the planes that are transformed before they are sent together: they stay in the cache until then."""
 
 
@@ -42,32 +46,50 @@ class Transpose(ABC):
         """Find out who needs what. Collective."""
 
 
+class Stack(NamedTuple):
+    """Some planes that are transformed and then sent together.
+
+    Attributes:
+        which: of the block.
+        room: where they are when they are done.
+        array: the same memory, in coordinates (z, y, x).
+    """
+
+    which: slice
+    room: npt.NDArray[np.complex128]
+    array: gw.Array
+
+
 class Stacked(Transpose):
     """Planes leave in stacks, which stay in the cache until then: some are on the way while the next are computed."""
 
     def __call__(self, factors: Factors) -> None:
         """Transform all planes times their factors; return when this rank's new block is complete. Collective."""
-        planes, (axis, *others) = self.source.planes, self.source.owned.axes
-        for number in range(self._stacks):
-            some = slice(number * self._height, (number + 1) * self._height)
-            domain = gw.RectDomain.from_axes([axis[some], *others])
-            room = self._rooms[number % 2, : len(planes[some])]
+        planes = self.source.planes
+        for number, (which, room, _) in enumerate(self._stacks):
             with self._sections("fftlow"):
-                transform_planes(planes[some], room, self.lines, factors._replace(plane=factors.plane[some]))
+                transform_planes(planes[which], room, self.lines, factors._replace(plane=factors.plane[which]))
             with self._sections(self._section):
-                self._send(gw.Array(room[:, :, :-GAP], domain).permute(self.source.order))
+                self._send(number)
         with self._sections(self._section):
             self._finish()
 
     def _prepare(self) -> None:
-        planes, height, width = self.source.planes.shape
-        self._height = min(planes, max(1, STACK_BYTES // (16 * height * width)))
-        self._stacks = -(-planes // self._height)
-        self._rooms = aligned((2, self._height, height, width + GAP))
+        source = self.source
+        count, height, width = source.planes.shape
+        most = min(count, max(1, STACK_BYTES // (16 * height * width)))
+        rooms = aligned((2, most, height, width + GAP))  # they take turns
+        axis, *others = source.owned.axes
+        self._stacks: list[Stack] = []
+        for number, first in enumerate(range(0, count, most)):
+            which = slice(first, min(first + most, count))
+            room = rooms[number % 2, : which.stop - first]
+            domain = gw.RectDomain.from_axes([axis[which], *others])
+            self._stacks.append(Stack(which, room, gw.Array(room[:, :, :width], domain).permute(source.order)))
 
     @abstractmethod
-    def _send(self, planes: gw.Array) -> None:
-        """Send planes that are done; they stay as they are until the next but one call. Local."""
+    def _send(self, number: int) -> None:
+        """Send a stack that is done. It stays as it is until the next but one call. Local."""
 
     @abstractmethod
     def _finish(self) -> None:
