@@ -35,9 +35,9 @@ class Level:
     def __init__(self, division: Division, team: gw.Team, variant: str) -> None:
         self.u, self.v, self.r = (Blocks(division, team, variant) for _ in range(3))
         (k0, j0, i0), (k1, j1, i1) = self.u.owned.lo, self.u.owned.hi
-        f, e = (gw.Array.empty(gw.RectDomain(i0 - 1, i1 + 1)) for _ in range(2))
+        work = gw.Array.empty(gw.RectDomain(i0 - 1, i1 + 1))
         self.planes = k0, k1
-        self.block = kernels.Block(j0, j1, i0, i1, division.grid[1] == 1, division.grid[2] == 1, f, e)
+        self.block = kernels.Block(j0, j1, i0, i1, division.grid[1] == 1, division.grid[2] == 1, work)
 
 
 class Multigrid:
