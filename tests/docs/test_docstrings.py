@@ -16,6 +16,7 @@ PACKAGES = (
     "gondwana.kernels",
     "gondwana.io",
     "gondwana.analysis",
+    "gondwana.apps.npb.common",
 )
 OPTIONAL = ("mpi4py", "adios2", "cuda", "numba_cuda", "matplotlib", "xarray", "hypothesis", "nbclient", "jupytext")
 
