@@ -66,8 +66,8 @@ def _of_name(problem: Problem, ranks: int, name: str | None) -> Layout:
     if name == "0D" and ranks > 1:
         raise UsageError(f"npb-ft: --layout 0D is for one rank, not for {ranks}: take 1D or 2D")
     if name == "2D" or (name is None and ranks > min(problem.ny, problem.nz)):
-        np1 = next(part for part in range(math.isqrt(ranks), 0, -1) if ranks % part == 0)
-        return Layout(np1, ranks // np1)
+        np2 = next(part for part in range(math.isqrt(ranks), 0, -1) if ranks % part == 0)
+        return Layout(ranks // np2, np2)
     return Layout(1, ranks)
 
 

@@ -1,4 +1,8 @@
-"""The timed region of FT (NAS-91-002, 2.4): u(t) = F^-1( exp(-4 alpha pi^2 |k|^2 t) F(u(0)) ), for t = 1, 2, ..."""
+"""The timed region of FT (NAS-91-002): u(t) = F^-1( exp(-4 alpha pi^2 |k|^2 t) F(u(0)) ), for t = 1, 2, ...
+
+NPB's programs multiply the transform of u(0) in place, once a step. Here it stays, and the step t reads it times the
+t-th power of the factor, as the definition has it.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ class Solver:
 
     def _fill(self) -> None:
         """Set u(0): its real and imaginary parts are one stream of random numbers over the whole box."""
-        (plane, *_), (row, *_), _ = self._space.owned.axes
+        plane, row, _ = self._space.owned.lo
         _, ny, nx = self._problem.shape
         before, between = 2 * nx * (row + ny * plane), 2 * nx * ny
         fill_planes(self._space.planes, np.uint64(stream.state_after(before)), np.uint64(stream.power(between)))
