@@ -12,7 +12,7 @@ from gondwana.apps.npb.cg import matrix, sums, vectors
 from gondwana.apps.npb.cg.grid import Grid
 from gondwana.apps.npb.cg.makea import BYTES_AN_ELEMENT, make_matrix
 from gondwana.apps.npb.cg.matrix import Matrix
-from gondwana.apps.npb.cg.partners import CONJG, NCOMM, RCOMM, Partners, Piece, meet
+from gondwana.apps.npb.cg.partners import CONJG, NCOMM, RCOMM, Partners, Piece, Place, meet
 from gondwana.apps.npb.cg.problem import PROBLEMS, CGProblem
 from gondwana.apps.npb.cg.solver import solver
 from gondwana.apps.npb.common.benchmark import Outcome, Say
@@ -114,7 +114,7 @@ class CG:
         return {
             "communication": (sums.vector_with_flags, sums.scalar_with_flags, *sums.ONE_SIDED),
             "computation": (solver, matrix.multiply, vectors),
-            "declarations": (Matrix, Piece, Partners),
+            "declarations": (Matrix, Place, Piece, Partners),
         }
 
 

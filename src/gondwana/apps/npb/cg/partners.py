@@ -20,14 +20,21 @@ CONJG, RCOMM, NCOMM = 0, 1, 2
 _WORD = 8
 
 
-class Piece(NamedTuple):
-    """A part of this rank's sums that another rank needs.
+class Place(NamedTuple):
+    """Where another rank takes a number of this one.
 
     Attributes:
-        part: a view of the sums.
-        there: the first room for it; the next one follows at a `distance`, in elements.
-        rank: who needs it.
+        there: its first room for it; the next one follows at a `distance`, in elements.
+        rank: who it is.
     """
+
+    there: gw.GlobalPtr
+    distance: int
+    rank: int
+
+
+class Piece(NamedTuple):
+    """A part of this rank's sums that another rank needs: a view of them, and where it goes, as in `Place`."""
 
     part: npt.NDArray[np.float64]
     there: gw.GlobalPtr
@@ -48,7 +55,7 @@ class Partners(NamedTuple):
         pieces: of `w`, one for each rank that needs one. This rank's own stays where it is: it puts nothing.
         memory: the pieces and scalars that come, and `w`.
         sources: int64 [TURNS, size]; where element 0 of the piece of each column is, or would be.
-        scalars: the places for this rank's scalar, and parts that are no matter.
+        scalars: the places for this rank's scalar, its own included.
         values: float64 [TURNS, size]; the scalars that come.
         turns: how many vectors and how many scalars have been added up.
         arrived: counts pieces by the column of the sender and, in channels after those, scalars.
@@ -66,7 +73,7 @@ class Partners(NamedTuple):
     pieces: tuple[Piece, ...]
     memory: gw.Array
     sources: gw.Array
-    scalars: tuple[Piece, ...]
+    scalars: tuple[Place, ...]
     values: gw.Array
     turns: gw.Array
     arrived: gw.Signal
@@ -92,9 +99,9 @@ def meet(team: gw.Team, grid: Grid) -> Partners:
         there = segment.pointer(rank, float) + grid.column * block.size
         return Piece(part if rank != grid.rank else part[:0], there, width * block.size, rank)
 
-    def scalar(rank: int, column: int) -> Piece:
+    def scalar(rank: int, column: int) -> Place:
         first = TURNS * width * grid.column_block(column).size
-        return Piece(w.numpy(), segment.pointer(rank, float) + first + grid.column, width, rank)
+        return Place(segment.pointer(rank, float) + first + grid.column, width, rank)
 
     neighbours = [(grid.row * width + column, column) for column in range(width)]
     takers = [(row * width + column, column) for column in grid.columns_inside(grid.row) for row in range(grid.rows)]
