@@ -65,8 +65,10 @@ def _finite_or_failed(outcome: Outcome) -> Outcome:
 def _result(
     benchmark: Benchmark[P], problem: P, options: argparse.Namespace, team: gw.Team, outcome: Outcome
 ) -> dict[str, Any]:
-    """The contents of the JSON file. Collective."""
+    """The contents of the JSON file, on rank 0; nothing on the others. Collective."""
     ranks = team.allgather((outcome.seconds, outcome.seconds_setup, outcome.seconds_compile, _peak_memory()))
+    if team.rank:
+        return {}
     seconds, setup, compile_, memory = zip(*ranks, strict=True)
     return {
         "app": benchmark.program,
