@@ -63,11 +63,6 @@ class Blocks:
         """This rank's cells and ghosts."""
         return cast(gw.Array, self.block(self.team.rank))
 
-    @property
-    def cells(self) -> gw.Array:
-        """This rank's cells."""
-        return self.local.shrink(1)
-
     def fill_ghosts(self) -> None:
         """Bring the neighbours' cells to the ghosts. Collective over the ranks that have a block; blocks."""
         for phase in self._phases:
