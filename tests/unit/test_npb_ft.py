@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -81,6 +83,14 @@ def test_options_that_cannot_be():
     ]:
         with pytest.raises(UsageError, match=message):
             app.check(argv, 2)
+
+
+@pytest.mark.parametrize(("nodes", "variant", "told"), [(1, "pencils", 0), (2, "pencils", 1), (2, "slabs", 0)])
+def test_the_better_variant_between_nodes(nodes, variant, told):
+    options = argparse.Namespace(layout=None, grid=None, variant=variant)
+    lines = app.BENCHMARK.describe(S, options, SimpleNamespace(size=4, node_count=nodes))
+    assert lines[3].split() == ["Processor", "array", ":", "1x", "4"]
+    assert sum("--variant slabs" in line for line in lines) == told
 
 
 def numbers(count):

@@ -48,12 +48,14 @@ class FT:
     def describe(self, problem: Problem, options: argparse.Namespace, team: gw.Team) -> list[str]:
         """Return the lines of the official output about the set-up. Local."""
         layout = _layout(problem, options, team.size)
+        slow = options.variant == "pencils" and team.node_count > 1
         return [
             f" Size                : {problem.nx:4d}x{problem.ny:4d}x{problem.nz:4d}",
             f" Iterations          : {problem.iterations:14d}",
             f" Number of processes : {team.size:14d}",
             f" Processor array     : {layout.np1:9d}x{layout.np2:4d}",
             f" Layout type         : {layout.name:>14}",
+            *([" Between nodes each put of pencils is waited for: --variant slabs is faster there"] if slow else []),
         ]
 
     def run(
