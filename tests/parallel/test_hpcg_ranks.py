@@ -27,9 +27,11 @@ def test_on_one_node(ranks: int, name: str) -> None:
     assert not problems, "\n".join(problems)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_between_nodes(name: str) -> None:
-    problems = jobs.reports(4, PROGRAM, per_node=2, timeout=200)[name]
+@pytest.mark.parametrize(("ranks", "ranks_per_node"), [(2, 1), (4, 2)])
+def test_exchange_between_nodes(ranks: int, ranks_per_node: int) -> None:
+    problems = jobs.reports(ranks, PROGRAM, "--exchange", per_node=ranks_per_node, timeout=200)[
+        "check_exchanges_in_a_row"
+    ]
     assert not problems, "\n".join(problems)
 
 

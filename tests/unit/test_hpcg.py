@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.apps.hpcg import app, levels, model, problem, validation
+from gondwana.apps.hpcg import app, levels, model, problem, schedule, validation
 from gondwana.apps.hpcg.grid import Geometry, Triple, Zones, choose_grid, geometry
 from gondwana.apps.hpcg.halo import connect
 from gondwana.apps.hpcg.parameters import Parameters, parse
@@ -141,15 +141,44 @@ def test_cycle_and_product_against_dense_matrices() -> None:
     blocks = [[np.arange(len(matrix))] for matrix in dense]
     fine = [level.fine for level in system.levels]
     right = np.random.default_rng(3).random(512)
-    reference, optimised = Reference(system), Optimised(system)
+    crews = [Optimised(system, threads, staged) for threads, staged in ((1, 0), (2, 0), (2, 1), (3, 4))]
     for apply, expected in (
         ("multiply", dense[0] @ right),
         ("precondition", hpcg_oracle.cycle(dense, blocks, fine, right)),
     ):
-        for path in reference, optimised:
+        for path in Reference(system), *crews:
             found = np.zeros(512)
             getattr(path, apply)(right, found)
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_threads_do_not_change_a_bit_of_a_cycle() -> None:
+    system = levels.build(gw.world, geometry(0, (1, 1, 1), (16, 16, 8)))
+    right = np.random.default_rng(4).random(2048)
+    found = []
+    for threads, staged in ((1, 0), (2, 0), (2, 2), (3, 4)):
+        path, x = Optimised(system, threads, staged), np.zeros(2048)
+        path.precondition(right, x)
+        found.append(x)
+    assert all(np.array_equal(x, found[0]) for x in found[1:])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_blocks_of_a_stage_do_not_need_each_other(sign: int) -> None:
+    system = levels.build(gw.world, geometry(0, (1, 1, 1), (8, 8, 8)))
+    m = Optimised(system).matrices
+    columns = m.lower_columns if sign > 0 else m.upper_columns
+    plan = schedule.plan(m.first, columns, m.lower_columns[:, -1], 1, sign)
+    assert plan.levels.tolist() == [0, 22, 23, 24, 25]  # lines of 8 points: 7 + 2 * 7 + 1 stages on the finest level
+    stage_of = np.full(512, -1)
+    for stage in range(22):
+        for block in range(plan.stages[stage], plan.stages[stage + 1]):
+            rows = np.arange(plan.starts[block], plan.ends[block])
+            assert len(rows) == 8
+            needed = np.setdiff1d(columns[rows], rows)
+            assert np.all((stage_of[needed] >= 0) & (stage_of[needed] < stage))
+            stage_of[rows] = stage
+    assert stage_of.min() >= 0
 
 
 def test_conjugate_gradients_reach_the_solution() -> None:

@@ -90,7 +90,7 @@ def _announce(parameters: Parameters, team: gw.Team) -> None:
     sides = "x".join(map(str, parameters.local))
     grid = "x".join(map(str, parameters.grid_of(team.size)))
     length = f"at least {parameters.seconds} s of timed sets" if parameters.seconds else "quick path, one timed set"
-    print(f"hpcg: {sides} points a rank, {team.size} ranks as {grid}, one thread each, {length}")
+    print(f"hpcg: {sides} points a rank, {team.size} ranks as {grid}, {gw.threads()} threads each, {length}")
     for note in parameters.notes:
         print(f"note: {note}")
     print(f"needs about {in_gib(needs(parameters, team.size))} of memory", flush=True)
@@ -104,6 +104,11 @@ def _print(outcome: Outcome, found: Rates) -> None:
         if outcome.norms.variance == 0.0
         else f"the residuals of the sets differ: variance {outcome.norms.variance:.3g}"
     )
+    if gw.threads() > 1:
+        print(
+            f"{outcome.threads} of {gw.threads()} threads work, which share the sweeps of {outcome.staged} levels: "
+            "that was the fastest in a trial"
+        )
     print(
         f"set-up {outcome.seconds_setup:.3g} s, conversion {outcome.seconds_optimise:.3g} s, "
         f"compiling {outcome.seconds_compile:.3g} s (not counted); raw {found.raw:.3f} GFLOP/s, "

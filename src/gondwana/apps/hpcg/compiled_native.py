@@ -1,4 +1,4 @@
-"""What `native` has, in compiled code: the system's own clock, and pointers into other ranks. Imports Numba."""
+"""What `native` has, in compiled code: a clock, pointers into other ranks, where threads meet. Imports Numba."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from numba.extending import intrinsic, overload
 
 from gondwana.apps.hpcg import native
 from gondwana.jit.handle_types import with_word
-from gondwana.jit.memory_order import declare
+from gondwana.jit.memory_order import declare, fetch_add, load_acquire, pause, sched_yield, store_release
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
 _BILLION = 10**9
+_TURNS = 64
+"""Bytes from the arrivals of a gate to its meetings."""
+_PATIENCE = 1000
+"""Looks before a waiting thread lets others have the core."""
 _OPTIONS = {"forceinline": True, "error_model": "numpy"}
 
 
@@ -47,3 +51,25 @@ def _at_rank(ptr: Any, rank: Any) -> Any:
         return with_word(ptr, 1, rank)
 
     return move
+
+
+@overload(native.meet, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
+def _meet(gate: Any, threads: Any) -> Any:
+    def wait(gate: Any, threads: Any) -> None:
+        if threads == 1:
+            return
+        address = gate.ctypes.data
+        turn = load_acquire(address + _TURNS)
+        if fetch_add(address, 1) == threads - 1:
+            store_release(address, 0)
+            store_release(address + _TURNS, turn + 1)
+            return
+        looks = 0
+        while load_acquire(address + _TURNS) == turn:
+            looks += 1
+            if looks > _PATIENCE:
+                sched_yield()
+            else:
+                pause()
+
+    return wait

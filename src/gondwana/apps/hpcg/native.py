@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+from numpy.typing import NDArray
+
 import gondwana as gw
 from gondwana.jit.handles import extend
 
@@ -18,3 +21,13 @@ def nanoseconds() -> int:
 def at_rank(ptr: gw.GlobalPtr, rank: int) -> gw.GlobalPtr:
     """Return a pointer to the same place of the segment on another rank. Local."""
     return ptr.segment.pointer(rank, ptr.dtype, ptr.offset)
+
+
+def meet(gate: NDArray[np.int64], threads: int) -> None:
+    """Wait for all threads of a crew, in compiled code. Local.
+
+    Args:
+        gate: 16 words: arrivals, and on another cache line the number of meetings so far.
+        threads: that meet; one has nobody to wait for.
+    """
+    raise RuntimeError("threads meet in compiled code only")

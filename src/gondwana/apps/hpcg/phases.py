@@ -33,6 +33,7 @@ class Outcome:
         quick: whether every phase is done once.
         seconds_compile: to compile or load the kernels, which no phase counts.
         seconds_setup: of the problem.
+        threads, staged: of the optimised path: threads of a rank, and levels whose sweeps they share.
         seconds_optimise: of the conversion for the optimised path.
         seconds_reference: of one product and one cycle of the reference.
         optimised_bytes: memory of the optimised path, of all ranks.
@@ -51,6 +52,8 @@ class Outcome:
     quick: bool
     seconds_compile: float
     seconds_setup: float
+    threads: int = 1
+    staged: int = 0
     seconds_optimise: float = 0.0
     seconds_reference: float = 0.0
     optimised_bytes: int = 0
@@ -98,9 +101,10 @@ def run(parameters: Parameters, team: gw.Team, progress: Progress) -> Outcome:
     )
     _run_reference(system, outcome)
     started = perf_counter()
-    solver = Optimised(system)
+    solver = Optimised(system, gw.threads())
     team.barrier()
     outcome.seconds_optimise = perf_counter() - started
+    outcome.threads, outcome.staged = solver.threads, solver.staged
     outcome.optimised_bytes = team.allreduce(solver.nbytes)
     outcome.spectral = validation.spectral(solver)
     outcome.symmetry = validation.symmetry(solver)
@@ -115,7 +119,7 @@ def _warm_up(team: gw.Team, grid: Triple) -> float:
     started = perf_counter()
     system = levels.build(team, geometry(team.rank, grid, (SMALLEST, SMALLEST, SMALLEST)))
     Reference(system).solve(system.right, np.zeros(system.levels[0].columns), 1)
-    Optimised(system).solve(system.right, np.zeros(system.levels[0].rows), 1)
+    Optimised(system, gw.threads()).solve(system.right, np.zeros(system.levels[0].rows), 1)
     team.barrier()
     return perf_counter() - started
 

@@ -109,7 +109,7 @@ def _machine(outcome: Outcome) -> list[Item]:
     return [
         ("Machine Summary", [
             ("Distributed Processes", str(len(outcome.reductions))),
-            ("Threads per processes", str(verdict.THREADS)),
+            ("Threads per processes", str(outcome.threads)),
         ]),
         ("Global Problem Dimensions", [
             (f"Global n{axis}", str(n)) for axis, n in zip("xyz", geometry.shape, strict=True)

@@ -12,8 +12,6 @@ from gondwana.apps.hpcg.phases import Outcome
 from gondwana.apps.hpcg.rates import Rates, over
 from gondwana.bench.report import environment
 
-THREADS = 1
-"""Threads of a rank: both paths use one, and ranks use the cores."""
 OFFICIAL_SECONDS = 1800
 
 
@@ -48,7 +46,9 @@ def result(parameters: Parameters, outcome: Outcome, rates: Rates) -> dict[str, 
         "app": "hpcg",
         "version": gw.__version__,
         "ranks": len(outcome.reductions),
-        "threads": THREADS,
+        "threads": gw.threads(),
+        "threads_working": outcome.threads,
+        "levels_shared": outcome.staged,
         "device": "host",
         "local": list(outcome.geometry.local),
         "grid": list(outcome.geometry.grid),
