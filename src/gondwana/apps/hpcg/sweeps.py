@@ -61,30 +61,16 @@ def sweep_up(m: Any, crew: Any, level: int, x: Any, t: Any) -> None:
 
 
 @gw.jit
-def smooth_zero(m: Any, crew: Any, level: int, right: Any, x: Any, t: Any) -> None:
-    """Smooth from x = 0, whatever x holds; leave U x in t."""
+def smooth(m: Any, crew: Any, level: int, right: Any, x: Any, t: Any, again: bool) -> None:
+    """Smooth from x, of which t holds U x, or from zero, whatever x and t hold; leave U x in t."""
     order = crew.down
     for stage in range(order.levels[level], order.levels[level + 1]):
         for block in range(order.stages[stage] + crew.thread, order.stages[stage + 1], crew.threads):
             for row in range(order.starts[block], order.ends[block]):
+                above = t[row] if again else 0.0
                 rest = right[row] - all_but_last(m.lower, m.lower_columns, row, x)
                 rest -= last(m.lower, m.lower_columns, row, x)
-                t[row] = rest
-                x[row] = rest * m.inverse[row]
-        meet(crew.gate, crew.threads)
-    sweep_up(m, crew, level, x, t)
-
-
-@gw.jit
-def smooth_again(m: Any, crew: Any, level: int, right: Any, x: Any, t: Any) -> None:
-    """Smooth from x, of which t holds U x."""
-    order = crew.down
-    for stage in range(order.levels[level], order.levels[level + 1]):
-        for block in range(order.stages[stage] + crew.thread, order.stages[stage + 1], crew.threads):
-            for row in range(order.starts[block], order.ends[block]):
-                rest = right[row] - all_but_last(m.lower, m.lower_columns, row, x)
-                rest -= last(m.lower, m.lower_columns, row, x)
-                x[row] = (rest - t[row]) * m.inverse[row]
+                x[row] = (rest - above) * m.inverse[row]
                 t[row] = rest
         meet(crew.gate, crew.threads)
     sweep_up(m, crew, level, x, t)
@@ -136,18 +122,22 @@ def prolong(m: Any, links: Any, crew: Any, level: int, right: Any, x: Any, t: An
 
 @gw.jit
 def cycle(m: Any, links: Any, crew: Any, right: Any, x: Any, t: Any) -> None:
-    """One cycle of multigrid: from `right` of the finest level to x. Collective over the neighbours."""
-    for level in range(COARSEST + 1):
-        smooth_zero(m, crew, level, right, x, t)
-        if level < COARSEST:
+    """One cycle of multigrid: from `right` of the finest level to x. Collective over the neighbours.
+
+    Down and up again are one loop, because the compiler makes a copy of a function for each call.
+    """
+    for step in range(2 * COARSEST + 1):
+        again = step > COARSEST
+        level = 2 * COARSEST - step if again else step
+        if again:
+            prolong(m, links, crew, level, right, x, t)
+        smooth(m, crew, level, right, x, t, again)
+        if again:
+            start, end = share(crew, m.edge_first[level], m.edge_first[level + 1])
+            for edge in range(start, end):
+                right[m.edge_rows[edge]] = m.edge_saved[edge]
+        elif level < COARSEST:
             restrict(m, links, crew, level, right, x, t)
-    for back in range(COARSEST):
-        level = COARSEST - 1 - back
-        prolong(m, links, crew, level, right, x, t)
-        smooth_again(m, crew, level, right, x, t)
-        start, end = share(crew, m.edge_first[level], m.edge_first[level + 1])
-        for edge in range(start, end):
-            right[m.edge_rows[edge]] = m.edge_saved[edge]
     meet(crew.gate, crew.threads)
 
 
