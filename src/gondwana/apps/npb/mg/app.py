@@ -124,7 +124,7 @@ def _solve(solver: multigrid.Multigrid, iterations: int, say: Say) -> float:
         if iteration == 1 or iteration % 5 == 0 or iteration == iterations:
             say(f"  iter {iteration:3d}")
         if solver.works:
-            solver.iterate(last=iteration == iterations)
+            solver.iterate()
     return solver.norm()
 
 

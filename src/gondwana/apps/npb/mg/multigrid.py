@@ -81,15 +81,11 @@ class Multigrid:
         """Set r = v - A u on the finest level, and the next right-hand side by it."""
         self.descend(*self.levels[:2])
 
-    def iterate(self, *, last: bool = False) -> None:
-        """Do one V-cycle, and r = v - A u after it; if it is not the last, the next right-hand side, too."""
+    def iterate(self) -> None:
+        """Do one V-cycle, and set r = v - A u after it, and the next right-hand side."""
         finest, *coarser = self.levels
         self.solve(coarser)
-        self.ascend(finest, coarser[0])
-        if last:
-            self.residual(finest)
-        else:
-            self.descend(finest, coarser[0])
+        self.improve(finest, coarser[0])
 
     def solve(self, levels: list[Level]) -> None:
         """Set u = M v on the first of the levels, by those that follow."""
@@ -123,6 +119,11 @@ class Multigrid:
             kernels.interpolate(level.u.local, coarse.u.local, k0 - 1, k1 + 1, coarse.block, level.block)
         self.residual(level)
         self.smooth(level, level.r)
+
+    def improve(self, level: Level, coarse: Level) -> None:
+        """Set u = u + Q u_c; r = v - A u; u = u + S r; r = v - A u; v_c = P r."""
+        self.ascend(level, coarse)
+        self.descend(level, coarse)
 
     def descend(self, level: Level, coarse: Level) -> None:
         """Set r = v - A u; v_c = P r."""
