@@ -37,13 +37,17 @@ def localise(
     points: Any, counts: Any, columns: Any, sides: Any, origin: Any, shape: Any, rows: Any, places: Any, outside: Any
 ) -> int:
     """Turn global column numbers into local ones; return how many are of other ranks, and list as many as fit."""
-    found = 0
+    found, y, z = 0, 0, 0
+    line = -shape[0]
     for row in range(len(counts)):
         for place in range(counts[row]):
             point = points[row, place]
-            x = point % shape[0] - origin[0]
-            y = point // shape[0] % shape[1] - origin[1]
-            z = point // (shape[0] * shape[1]) - origin[2]
+            if not line <= point < line + shape[0]:
+                # Divisions are slow, and neighbouring entries are mostly on one line along x.
+                number = point // shape[0]
+                line = number * shape[0]
+                y, z = number % shape[1] - origin[1], number // shape[1] - origin[2]
+            x = point - line - origin[0]
             if 0 <= x < sides[0] and 0 <= y < sides[1] and 0 <= z < sides[2]:
                 columns[row, place] = x + sides[0] * (y + sides[1] * z)
                 continue
