@@ -102,15 +102,17 @@ class Multigrid:
     def solve_alone(self, share: Level) -> None:
         """Set u = M v, by rank 0 for all: v is gathered there, and u is fetched from there, both with their ghosts."""
         whole = self.alone[0]
-        whole.v.block(0).copy_from(share.v.local)  # where ghosts of one are cells of another, both bring the same
-        self.gathered.add(0)
+        with self.sections("comm3"):  # where ghosts of one are cells of another, both bring the same
+            whole.v.block(0).copy_from(share.v.local)
+            self.gathered.add(0)
         if self.team.rank == 0:
             self.gathered.wait(self.ranks)
             self.solve(self.alone)
             for rank in range(self.ranks):
                 self.solved.add(rank)
-        self.solved.wait()
-        share.u.local.copy_from(whole.u.block(0))
+        with self.sections("comm3"):
+            self.solved.wait()
+            share.u.local.copy_from(whole.u.block(0))
 
     def ascend(self, level: Level, coarse: Level) -> None:
         """Set u = u + Q u_c; r = v - A u; u = u + S r."""
