@@ -36,9 +36,14 @@ def device_function(function: pytypes.FunctionType, *, contract: bool = False) -
     """A function for use inside compiled code: inlined into its caller, with NumPy's arithmetic (1/0 is inf)."""
     import_extensions()
     fastmath = {"contract"} if contract else False
-    return numba.njit(forceinline=True, error_model="numpy", fastmath=fastmath, pipeline_class=literals.Compiler)(
-        function
-    )
+    return numba.njit(
+        forceinline=True,
+        error_model="numpy",
+        fastmath=fastmath,
+        pipeline_class=literals.Compiler,
+        no_cpython_wrapper=True,  # only compiled code calls it
+        no_cfunc_wrapper=True,
+    )(function)
 
 
 @typeof_impl.register(Compilable)
