@@ -35,6 +35,18 @@ def test_exchange_between_nodes(ranks: int, ranks_per_node: int) -> None:
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.parametrize(("ranks", "side", "residual"), [(1, 32, "1.02983e-20"), (4, 16, "6.2037e-25")])
+def test_the_reference_has_the_residual_of_the_official_program(
+    ranks: int, side: int, residual: str, tmp_path: Path
+) -> None:
+    """As compiled with -ffp-contract=off; with fused additions, rounding gives other digits after 50 iterations."""
+    words = ["run", "-n", str(ranks), "-t", "1", "hpcg", f"--nx={side}", "--rt=0", "--json=result.json"]
+    outcome = jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *words], timeout=200, cwd=tmp_path)
+    assert outcome.status == 0, str(outcome)
+    result = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
+    assert f"{result['scaled_residual_reference']:.6g}" == residual
+
+
 def test_a_run_writes_every_official_key(tmp_path: Path) -> None:
     words = ["run", "-n", "2", "hpcg", "--nx", "16", "--ny", "16", "--nz", "16", "--rt", "0", "--json", "result.json"]
     outcome = jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *words], timeout=200, cwd=tmp_path)
@@ -56,6 +68,7 @@ def test_a_run_writes_every_official_key(tmp_path: Path) -> None:
         "iterations_optimised", "bandwidth_gb_s", "seconds",
     }  # fmt: skip
     assert (result["app"], result["ranks"], result["valid"], result["verified"]) == ("hpcg", 2, True, True)
+    assert f"{result['scaled_residual_reference']:.6g}" == "7.53688e-32"  # the official program's, too
     (log,) = tmp_path.glob("hpcg2*.txt")
     text = log.read_text(encoding="utf-8")
     assert len(re.findall(r"^Call \[\d+\] Number of Iterations \[\d+\] Scaled Residual \[", text, re.M)) == 4

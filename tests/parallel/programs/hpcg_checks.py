@@ -116,8 +116,6 @@ def check_the_whole_benchmark_is_valid():
     assert len(outcome.reductions) == world.size
     everywhere = world.allgather((outcome.iterations, outcome.residuals, outcome.reference_residual))
     assert all(found == everywhere[0] for found in everywhere)
-    if world.size == 2:
-        assert f"{outcome.reference_residual:.1e}" == "7.5e-32"
 
 
 if __name__ == "__main__":
