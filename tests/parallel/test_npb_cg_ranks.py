@@ -20,14 +20,14 @@ KEYS = {"app", "class", "ranks", "variant", "verified", "seconds", "mops", "valu
 ALL = "flags,barrier,mpi"
 
 
-@pytest.mark.parametrize(("ranks", "variants"), [(1, "flags"), (2, ALL), (3, "flags"), (4, ALL), (8, "flags")])
+@pytest.mark.parametrize(("ranks", "variants"), [(1, "flags"), (2, ALL), (3, "flags"), (4, ALL)])
 def test_class_s(ranks: int, variants: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM, variants)[CHECK]
+    problems = jobs.reports(ranks, PROGRAM, variants, timeout=200)[CHECK]
     assert not problems, "\n".join(problems)
 
 
 def test_class_s_between_nodes() -> None:
-    problems = jobs.reports(4, PROGRAM, "flags", per_node=2)[CHECK]
+    problems = jobs.reports(4, PROGRAM, "flags", per_node=2, timeout=200)[CHECK]
     assert not problems, "\n".join(problems)
 
 
@@ -35,7 +35,7 @@ def test_class_s_between_nodes() -> None:
 def test_official(letter: str, ranks: int, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "npb-cg", "--class", letter]
-    outcome = jobs.run_command([*command, "--json", str(file)], variables={"NPB_TIMER_FLAG": "1"})
+    outcome = jobs.run_command([*command, "--json", str(file)], variables={"NPB_TIMER_FLAG": "1"}, timeout=200)
     assert outcome.status == 0, str(outcome)
     result = json.loads(file.read_text())
     assert result.keys() >= KEYS

@@ -10,7 +10,7 @@ import pytest
 
 from support import jobs
 
-pytestmark = [pytest.mark.parallel, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.parallel
 
 PROGRAM = Path(__file__).parent / "programs" / "npb_ft_checks.py"
 NAMES = jobs.check_names(PROGRAM)
@@ -20,13 +20,13 @@ JOBS = [(1, 0), (2, 0), (3, 0), (4, 0), (6, 0), (4, 2)]
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("ranks", "per_node"), JOBS, ids=[f"{n}ranks{f'-{k}pernode' if k else ''}" for n, k in JOBS])
 def test_ft(ranks: int, per_node: int, name: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM, per_node=per_node)[name]
+    problems = jobs.reports(ranks, PROGRAM, per_node=per_node, timeout=200)[name]
     assert not problems, "\n".join(problems)
 
 
 def run(ranks: int, *options: str) -> jobs.Outcome:
     command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", "npb-ft", *options]
-    return jobs.run_command(command, timeout=90)
+    return jobs.run_command(command, timeout=200)
 
 
 @pytest.mark.parametrize(("ranks", "letter"), [(1, "W"), (2, "A"), (4, "W"), (8, "S")])

@@ -28,13 +28,13 @@ def expected(tmp_path_factory) -> tuple[Path, float]:
 
 def cases(ranks: int) -> list[str]:
     kinds = ["plain", "pipelined"] if ranks <= 3 else ["plain"]
-    ways = [("26msg", 2)] if ranks > 6 else [("6msg", 2), ("26msg", 4)]
+    ways = [("6msg", 2), ("26msg", 4)]
     return [f"{CELLS}:{ITERATIONS}:{variant}:{side}:{kind}" for variant, side in ways for kind in kinds]
 
 
 def run(ranks: int, expected: tuple[Path, float], per_node: int = 0) -> None:
     variables = {"GONDWANA_RANKS_PER_NODE": str(per_node)} if per_node else {}
-    outcome = jobs.run_ranks(ranks, PROGRAM, str(expected[0]), *cases(ranks), variables=variables, timeout=120)
+    outcome = jobs.run_ranks(ranks, PROGRAM, str(expected[0]), *cases(ranks), variables=variables, timeout=200)
     assert outcome.status == 0, str(outcome)
     lines = [json.loads(line) for line in outcome.stdout.splitlines() if line.startswith("{")]
     assert len(lines) == len(cases(ranks))
@@ -45,7 +45,7 @@ def run(ranks: int, expected: tuple[Path, float], per_node: int = 0) -> None:
         assert line["norm"] == pytest.approx(expected[1], rel=1e-10)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
 def test_cells_and_ghosts(ranks: int, expected: tuple[Path, float]) -> None:
     run(ranks, expected)
 
@@ -95,6 +95,6 @@ def test_timers_by_section(tmp_path: Path) -> None:
 def application(tmp_path: Path, letter: str, ranks: int, *options: str, variables=None) -> dict:
     file = tmp_path / "result.json"
     command = ["run", "-n", str(ranks), "-t", "1", "npb-mg", "--class", letter, "--json", str(file), *options]
-    outcome = jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *command], timeout=100, variables=variables)
+    outcome = jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *command], timeout=200, variables=variables)
     assert outcome.status == 0, str(outcome)
     return json.loads(file.read_text())
