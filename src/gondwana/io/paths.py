@@ -99,8 +99,6 @@ def claim(path: Path, *, empty: bool) -> int:
         UsageError: another program writes it, or there is something else that is not to be removed.
         DatasetError: the directory cannot be made.
     """
-    if empty and path.is_dir() and any(path.iterdir()) and not is_dataset(path):
-        raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
     try:
         path.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDONLY)
@@ -112,6 +110,10 @@ def claim(path: Path, *, empty: bool) -> int:
             os.close(descriptor)
             raise UsageError(f"another program is writing '{path}': wait for it, or choose another name")
         time.sleep(0.02)
+    # Only now: while another program begins a dataset, it does not look like one yet.
+    if empty and any(path.iterdir()) and not is_dataset(path):
+        os.close(descriptor)
+        raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
     if empty:
         # The index goes last: what is left if this is interrupted still counts as a dataset, and may be replaced.
         for entry in sorted(path.iterdir(), key=lambda entry: entry.name == _INDEX):
