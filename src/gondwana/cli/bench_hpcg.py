@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gondwana.cli import launch
-from gondwana.cli.bench_options import File, Sizes, check_common, numbers
+from gondwana.cli.bench_options import File, Mpirun, Sizes, check_common, counts, numbers, official
 from gondwana.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,10 +22,7 @@ def hpcg(
     ranks: Annotated[str | None, typer.Option("-n", "--ranks", metavar="N,...", help="Ranks [1,2,4].")] = None,
     seconds: Annotated[int, typer.Option("--rt", min=0, help="Seconds of a timed phase; 0: one set.")] = 10,
     repeat: Annotated[int, typer.Option(min=1, help="Rounds; each runs both programs once.")] = 3,
-    mpirun: Annotated[
-        str | None,
-        typer.Option(metavar="CMD", help="Starts the program: -n N is added, or N put for {ranks} [our launcher]."),
-    ] = None,
+    mpirun: Mpirun = None,
     file: File = None,
 ) -> None:
     """Run an official HPCG 3.1 and ours in turns: cubes of 16, 32 and 64 points a side on each of 1, 2 and 4 ranks.
@@ -44,29 +39,18 @@ def hpcg(
     if not program.is_file() or not os.access(program, os.X_OK):
         raise UsageError(f"--against {against}: there is no such program; build HPCG 3.1 and name its xhpcg")
     sides = numbers("--sizes", sizes) or list(bench.SIZES)
-    counts = numbers("--ranks", ranks) or list(bench.RANKS)
-    cases = [(side, count) for side in sides for count in counts]
+    on = list(bench.RANKS) if ranks is None else counts(ranks)
+    cases = [(side, count) for side in sides for count in on]
     for side, count in cases:
-        if count < 1:
-            raise UsageError(f"--ranks {ranks}: legal are whole numbers from 1, such as 1,2,4")
         app.check([f"--n{axis}={side}" for axis in "xyz"], count)
     report = Panels("hpcg", file)
 
-    def official(count: int, words: Sequence[str]) -> Command:
-        return _official(mpirun, count, [str(program), *words])
+    def start(count: int, words: Sequence[str]) -> Command:
+        return official(mpirun, count, [str(program), *words], {})
 
-    report.add("rating", bench.RATING, bench.measure(cases, official, seconds=seconds, repeat=repeat), len(cases))
+    report.add("rating", bench.RATING, bench.measure(cases, start, seconds=seconds, repeat=repeat), len(cases))
     report.show("time of an iteration", bench.ITERATION, report.panels["rating"])
     report.complete = True
     report.write()
     if not report.verified:
         raise typer.Exit(1)
-
-
-def _official(mpirun: str | None, ranks: int, words: Sequence[str]) -> Command:
-    if mpirun is None:
-        command = launch.native(ranks, words, {})
-        return list(command.argv), command.environment()
-    counted = mpirun if "{ranks}" in mpirun else f"{mpirun} -n {{ranks}}"
-    argv = [*shlex.split(counted.replace("{ranks}", str(ranks))), *words]
-    return argv, {**os.environ, **launch.as_root(), "OMP_NUM_THREADS": "1"}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gondwana.apps import registry
-from gondwana.cli import launch
-from gondwana.cli.bench_options import File, Repeat, check_common, names, numbers
+from gondwana.cli.bench_options import File, Mpirun, Repeat, check_common, counts, names, official
 from gondwana.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,10 +31,7 @@ def npb(
     ranks: Annotated[str, typer.Option("-n", "--ranks", metavar="N,...", help="Numbers of ranks.")] = "1,2",
     variants: Annotated[bool, typer.Option("--variants", help="All of them, not the default only.")] = False,
     repeat: Repeat = 5,
-    mpirun: Annotated[
-        str | None,
-        typer.Option(metavar="CMD", help="Starts the programs: -n N is added, or N put for {ranks} [our launcher]."),
-    ] = None,
+    mpirun: Mpirun = None,
     file: File = None,
 ) -> None:
     """Run the official NAS benchmarks and ours in turns, on the same ranks, one thread a rank.
@@ -53,15 +47,13 @@ def npb(
     for name in wanted:
         if name not in BENCHMARKS:
             raise UsageError(f"--benchmarks {name}: legal are {', '.join(BENCHMARKS)}")
-    counts = numbers("--ranks", ranks)
-    if not counts or 0 in counts:
-        raise UsageError(f"--ranks {ranks}: legal are whole numbers from 1, such as 1,2,4")
+    on = sorted(set(counts(ranks)))
     programs = find(against, wanted, names(classes) or list(DEFAULT_CLASSES), all_=classes is not None)
     report = Panels("npb", file)
     cases = [
         _case(report, name, letter, count, path, every=variants)
         for (name, letter), path in programs.items()
-        for count in sorted(set(counts))
+        for count in on
     ]
     rows = bench.measure(cases, lambda *what: _official(mpirun, *what), repeat)
     report.add("time", bench.TIME, rows, sum(len(case.variants) for case in cases))
@@ -99,11 +91,5 @@ def _case(report: Panels, name: str, letter: str, ranks: int, program: Path, *, 
 def _official(mpirun: str | None, ranks: int, program: Path, variables: Mapping[str, str]) -> Job:
     from gondwana.bench.npb_jobs import Job
 
-    if mpirun is None:
-        command = launch.native(ranks, [str(program)], variables)
-        argv, environment = list(command.argv), command.environment()
-    else:
-        counted = mpirun if "{ranks}" in mpirun else f"{mpirun} -n {{ranks}}"
-        argv = [*shlex.split(counted.replace("{ranks}", str(ranks))), str(program)]
-        environment = {**os.environ, **launch.as_root(), **variables}
+    argv, environment = official(mpirun, ranks, [str(program)], variables)
     return Job(argv, environment, lambda words: str(program) in words[:2])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NoReturn, TypeAlias
 
@@ -19,6 +21,10 @@ Dtypes: TypeAlias = Annotated[str | None, typer.Option(metavar="TYPE,...", help=
 Ranks: TypeAlias = Annotated[int, typer.Option("-n", "--ranks", help="How many ranks.")]
 Repeat: TypeAlias = Annotated[int, typer.Option(min=1, help="Rounds; each times every variant once.")]
 Batch: TypeAlias = Annotated[float, typer.Option(metavar="SECONDS", help="Length of one sample.")]
+Mpirun: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="CMD", help="Starts the programs: -n N is added, or N put for {ranks} [our launcher]."),
+]
 File: TypeAlias = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures.")]
 
 
@@ -42,6 +48,37 @@ def on_ranks(ranks: int, benchmark: str, *, file: Path | None, **options: object
     command = launch.command(ranks, ["-m", f"gondwana.bench.{benchmark}", json.dumps(options)], threads=1)
     sys.stdout.flush()
     os.execve(command.argv[0], command.argv, command.environment())
+
+
+def official(
+    mpirun: str | None, ranks: int, words: Sequence[str], variables: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the words and the environment that start a user's program, one thread a rank. Local.
+
+    Args:
+        mpirun: as the option gives it.
+        ranks: how many.
+        words: of the program.
+        variables: for the program, besides.
+    """
+    if mpirun is None:
+        command = launch.native(ranks, words, variables)
+        return list(command.argv), command.environment()
+    counted = mpirun if "{ranks}" in mpirun else f"{mpirun} -n {{ranks}}"
+    argv = [*shlex.split(counted.replace("{ranks}", str(ranks))), *words]
+    return argv, {**os.environ, **launch.as_root(), "OMP_NUM_THREADS": "1", **variables}
+
+
+def counts(text: str) -> list[int]:
+    """Return the numbers of ranks that `--ranks` lists. Local.
+
+    Raises:
+        UsageError: there is something else among them, or none.
+    """
+    found = numbers("--ranks", text)
+    if not found or 0 in found:
+        raise UsageError(f"--ranks {text}: legal are whole numbers from 1, such as 1,2,4")
+    return found
 
 
 def names(text: str | None) -> list[str]:
