@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gondwana.bench.processes import descendants
 from gondwana.cli import launch
 from support import jobs
 
@@ -135,7 +136,7 @@ def test_a_signal_prints_the_roll_call_and_the_job_goes_on_until_it_is_terminate
             assert lines[1].endswith(": look at rank 2\n"), lines
             time.sleep(1)
             assert process.poll() is None
-            family = jobs.descendants(process.pid)
+            family = descendants(process.pid)
             assert len(family) >= 3
             process.terminate()
             assert process.wait(timeout=STUBBORN) != 0
@@ -149,7 +150,7 @@ def test_ctrl_c_ends_the_job_and_leaves_nothing() -> None:
     with jobs.start_command(gondwana_run(2, str(PROGRAM), "wander")) as process:
         try:
             wait_for_ranks(process, 2)
-            family = jobs.descendants(process.pid)
+            family = descendants(process.pid)
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=STUBBORN) != 0
         finally:
@@ -169,7 +170,7 @@ def test_a_killed_rank_ends_the_job() -> None:
     with jobs.start_command(gondwana_run(3, str(PROGRAM), "wander")) as process:
         try:
             wait_for_ranks(process, 3)
-            family = jobs.descendants(process.pid)
+            family = descendants(process.pid)
             os.kill(max(family), signal.SIGKILL)
             assert process.wait(timeout=STUBBORN) != 0
         finally:

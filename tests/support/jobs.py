@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
+from gondwana.bench.processes import descendants
 from gondwana.cli import launch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,15 +93,6 @@ def kill_group(process: subprocess.Popen[str]) -> None:
     for pid in (*everybody, process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def descendants(pid: int) -> list[int]:
-    """The children of a process, their children, and so on: launchers give their ranks process groups of their own."""
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-            found += [int(child), *descendants(int(child))]
-    return found
 
 
 def run_ranks(

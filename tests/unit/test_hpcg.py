@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.apps.hpcg import app, levels, model, problem, schedule, validation
+from gondwana.apps.hpcg import app, levels, model, problem, schedule, validation, waves
 from gondwana.apps.hpcg.grid import Geometry, Triple, Zones, choose_grid, geometry
 from gondwana.apps.hpcg.halo import connect
 from gondwana.apps.hpcg.parameters import Parameters, parse
@@ -53,6 +55,7 @@ def test_small_sides_are_raised_and_said() -> None:
     found = parse(["--nx", "15", "--ny", "24", "--nz", "16"])
     assert found.local == (24, 24, 16)
     assert found.notes == ("nx is 15, below 16: taken as 24",)
+    assert parse(["--nx", "32", "--ny", "32"]).notes == ("nz is not given: taken as 32",)
 
 
 def test_the_file_is_read_if_no_size_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +144,7 @@ def test_cycle_and_product_against_dense_matrices() -> None:
     blocks = [[np.arange(len(matrix))] for matrix in dense]
     fine = [level.fine for level in system.levels]
     right = np.random.default_rng(3).random(512)
-    crews = [Optimised(system, threads, staged) for threads, staged in ((1, 0), (2, 0), (2, 1), (3, 4))]
+    crews = [Optimised(system, threads) for threads in (1, 2, 3)]
     for apply, expected in (
         ("multiply", dense[0] @ right),
         ("precondition", hpcg_oracle.cycle(dense, blocks, fine, right)),
@@ -156,29 +159,74 @@ def test_threads_do_not_change_a_bit_of_a_cycle() -> None:
     system = levels.build(gw.world, geometry(0, (1, 1, 1), (16, 16, 8)))
     right = np.random.default_rng(4).random(2048)
     found = []
-    for threads, staged in ((1, 0), (2, 0), (2, 2), (3, 4)):
-        path, x = Optimised(system, threads, staged), np.zeros(2048)
+    for threads in 1, 2, 3, 5:
+        path, x = Optimised(system, threads), np.zeros(2048)
         path.precondition(right, x)
         found.append(x)
     assert all(np.array_equal(x, found[0]) for x in found[1:])
 
 
+def test_rows_of_a_wave_do_not_need_each_other() -> None:
+    system = levels.build(gw.world, geometry(0, (1, 1, 1), (16, 8, 8)))
+    matrix = system.levels[0].matrix
+    order = waves.order(matrix.columns, matrix.counts)
+    x, y, z = np.arange(1024) % 16, np.arange(1024) // 16 % 8, np.arange(1024) // 128
+    wave_of = np.searchsorted(order.starts, order.place, side="right") - 1
+    assert np.array_equal(wave_of, x + 2 * y + 4 * z)
+    assert np.all(order.starts % 8 == 0)
+    for wave in range(wave_of.max() + 1):
+        rows = np.flatnonzero(wave_of == wave)
+        assert order.place[rows].tolist() == list(range(order.starts[wave], order.starts[wave] + len(rows)))
+
+
 @pytest.mark.parametrize("sign", [1, -1])
-def test_blocks_of_a_stage_do_not_need_each_other(sign: int) -> None:
-    system = levels.build(gw.world, geometry(0, (1, 1, 1), (8, 8, 8)))
+@pytest.mark.parametrize("threads", [1, 2, 3, 9])
+def test_threads_wait_for_all_that_they_need(sign: int, threads: int) -> None:
+    """Whatever the others do meanwhile, what a block needs is done: by the thread itself, or it waits for that."""
+    system = levels.build(gw.world, geometry(0, (1, 1, 1), (16, 8, 8)))
     m = Optimised(system).matrices
-    columns = m.lower_columns if sign > 0 else m.upper_columns
-    plan = schedule.plan(m.first, columns, m.lower_columns[:, -1], 1, sign)
-    assert plan.levels.tolist() == [0, 22, 23, 24, 25]  # lines of 8 points: 7 + 2 * 7 + 1 stages on the finest level
-    stage_of = np.full(512, -1)
-    for stage in range(22):
-        for block in range(plan.stages[stage], plan.stages[stage + 1]):
-            rows = np.arange(plan.starts[block], plan.ends[block])
-            assert len(rows) == 8
-            needed = np.setdiff1d(columns[rows], rows)
-            assert np.all((stage_of[needed] >= 0) & (stage_of[needed] < stage))
-            stage_of[rows] = stage
-    assert stage_of.min() >= 0
+    columns = (m.lower_columns if sign > 0 else m.upper_columns).reshape(-1, 13 * 8) // 8
+    plan = schedule.plan(m, threads, sign)
+    for level, (first, last) in enumerate(itertools.pairwise(m.first // 8)):
+        mine = [range(*plan.blocks[level * threads + thread :][:2]) for thread in range(threads)]
+        order = {
+            part: (thread, *found) for thread in range(threads) for part, *found in _parts(plan, mine[thread], sign)
+        }
+        assert sorted(order) == list(range(first, last))
+        for thread in range(threads):
+            seen = np.zeros(threads, int)
+            for done, block in enumerate(mine[thread]):
+                waits = slice(plan.waits[block], plan.waits[block + 1])
+                np.maximum.at(seen, plan.whom[waits], plan.until[waits])
+                for position, part in enumerate(_sequence(plan, block, sign)):
+                    for needed in set(columns[part].tolist()) - {part}:
+                        whom, when, place = order[needed]
+                        if whom == thread:
+                            assert (when, place) < (done, position)
+                        else:
+                            assert when < seen[whom]
+
+
+def _sequence(plan: schedule.Schedule, block: int, sign: int) -> range:
+    """The slices of a block in the order of a sweep."""
+    return range(plan.starts[block], plan.ends[block])[::sign]
+
+
+def _parts(plan: schedule.Schedule, blocks: range, sign: int) -> Iterator[tuple[int, int, int]]:
+    """The slices of a thread, each with the number of its blocks before, and its place within the block."""
+    for done, block in enumerate(blocks):
+        yield from ((part, done, place) for place, part in enumerate(_sequence(plan, block, sign)))
+
+
+def test_parts_that_are_not_neighbours_have_no_row_in_common() -> None:
+    m = Optimised(levels.build(gw.world, geometry(0, (1, 1, 1), (32, 16, 16)))).matrices
+    counts = np.diff(m.parts) - 1
+    assert counts.tolist() == [8, 4, 2]
+    for level in range(3):
+        cuts = m.cuts[m.parts[level] : m.parts[level + 1]]
+        assert (cuts[0], cuts[-1]) == (m.points[level], m.points[level + 1])
+        rows = [set(m.below_rows[start:end].flat) for start, end in itertools.pairwise(cuts)]
+        assert all(one.isdisjoint(other) for turn in (0, 1) for one, other in itertools.combinations(rows[turn::2], 2))
 
 
 def test_conjugate_gradients_reach_the_solution() -> None:

@@ -59,6 +59,8 @@ def test_both_are_run_and_compared(tmp_path: Path) -> None:
     assert (row["size"], row["ranks"], row["verified"], row["official_rating"]) == (16, 1, True, 1.5)
     assert row["official_milliseconds"] == pytest.approx(2.24)
     assert row["cycle"] > 0.0
+    assert row["of_triad"] == pytest.approx(row["bandwidth_gb_s"] / row["triad_gb_s"])
+    assert 0.1 < row["triad_gb_s"] < 10_000.0
     assert len(row["samples"]) == len(row["official_samples"]) == 2
     assert row["ratio"] == pytest.approx(row["rating"] / 1.5, rel=0.5)
     assert list(tmp_path.glob("HPCG*")) == []

@@ -149,6 +149,37 @@ def test_a_dataset_without_statistics_says_so(tmp_path):
         assert zeros.variables["a"].maximum == 0
 
 
+def test_reading_and_writing_leave_nothing_in_the_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    path = tmp_path / f"unlike-others-{os.getpid()}.bp"
+    write(path, a=np.ones(3)).close()
+    out = BPWriter(path, keep=1)
+    out.begin_step()
+    out.put("a", np.zeros(3), (0,), (3,))
+    out.end_step()
+    out.close()
+    with Dataset(path) as data:
+        assert data.read("a", 1).tolist() == [0, 0, 0]
+        assert data.refresh() == 2
+    assert not [file for file in os.listdir("/tmp") if file.startswith(path.name)]  # ADIOS2 does not ask for TMPDIR
+    assert not os.listdir(tmp_path / "temporary")
+    assert sorted(os.listdir(tmp_path)) == ["temporary", path.name]
+
+
+def test_a_closed_dataset_holds_no_file(tmp_path):
+    data = write(tmp_path / "a.bp", a=np.ones(3))
+    data.read("a", 0)
+    assert held(tmp_path)
+    data.close()
+    assert not held(tmp_path)
+
+
+def held(folder):
+    links = [f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")]
+    return [file for link in links if os.path.lexists(link) and (file := os.readlink(link)).startswith(str(folder))]
+
+
 def test_without_adios2_the_command_that_installs_it_is_named():
     code = """
 import sys

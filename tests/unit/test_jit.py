@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import KernelError
+from support import jobs
 
 
 @gw.jit
@@ -185,3 +187,46 @@ def test_memory_of_compiled_code_and_calls_from_threads() -> None:
     for worker in workers:
         worker.join()
     assert results == [499500.0] * 8
+
+
+MANY_THREADS = """
+import sys, threading
+import numpy as np
+import gondwana as gw
+
+@gw.jit
+def double(n):
+    return (np.zeros(n) + 2.0).sum()
+
+@gw.jit
+def triple(n):
+    return (np.zeros(n) + 3.0).sum()
+
+@gw.jit
+def fourfold(n):
+    return (np.zeros(n) + 4.0).sum()
+
+functions, found = (double, triple, fourfold), []
+sys.setswitchinterval(1e-6)
+together = threading.Barrier(6)
+
+def work(number):
+    together.wait()
+    found.append([functions[(number + turn) % 3](5) for turn in range(3)])
+
+threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert sorted(map(sorted, found)) == [[10.0, 15.0, 20.0]] * 6, found
+"""
+
+
+@pytest.mark.parametrize("start", ["compiles", "loads"])
+def test_threads_that_need_a_function_first_at_the_same_time(start: str, tmp_path_factory: Any) -> None:
+    """Numba's registries serve one thread at a time; the second start takes another way to them than the first."""
+    script = tmp_path_factory.getbasetemp() / "many_threads.py"
+    script.write_text(MANY_THREADS)
+    outcome = jobs.run_command([sys.executable, str(script)], timeout=120)
+    assert outcome.status == 0, (start, str(outcome))

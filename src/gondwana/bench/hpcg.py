@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gondwana.bench import triad
 from gondwana.bench.report import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
@@ -23,7 +24,7 @@ RANKS = (1, 2, 4)
 RATING = {
     "size": "local", "ranks": "ranks", "official_rating": "official GFLOP/s", "rating": "ours",
     "ratio": "ours/official", "product": "SpMV", "cycle": "MG", "dots": "DDOT", "combinations": "WAXPBY",
-    "iterations": "iterations", "bandwidth_gb_s": "GB/s moved", "verified": "valid",
+    "iterations": "iterations", "bandwidth_gb_s": "GB/s moved", "of_triad": "of triad", "verified": "valid",
 }  # fmt: skip
 ITERATION = {
     "size": "local", "ranks": "ranks", "official_milliseconds": "official [ms an iteration]", "milliseconds": "ours",
@@ -83,20 +84,23 @@ def measure(cases: Iterable[tuple[int, int]], official: StartOfficial, *, second
         repeat: rounds.
 
     Returns:
-        A row for each case: medians of both, and the speed of ours relative to the official program.
+        A row for each case: medians of both, the speed of ours relative to the official program, and the bandwidth
+        that ours reaches, of that of the triad.
 
     Raises:
         UsageError: a program failed, or solved another problem.
     """
     for size, ranks in cases:
         samples: dict[str, list[Result]] = {"ours": [], "official": []}
+        bandwidths: list[float] = []
         words = [f"--n{axis}={size}" for axis in "xyz"] + [f"--rt={seconds}"]
         for number in range(repeat):
+            bandwidths.append(triad.run(ranks))
             for who in ("ours", "official") if number % 2 == 0 else ("official", "ours"):
                 command = ours(ranks, words) if who == "ours" else official(ranks, words)
                 samples[who].append(run(command, who))
             _check_same(samples["ours"][-1], samples["official"][-1])
-        yield _row(size, ranks, samples["ours"], samples["official"])
+        yield _row(size, ranks, samples["ours"], samples["official"], _middle(bandwidths))
 
 
 def ours(ranks: int, words: Sequence[str]) -> Command:
@@ -155,10 +159,11 @@ def _check_same(mine: Result, theirs: Result) -> None:
             )
 
 
-def _row(size: int, ranks: int, mine: Sequence[Result], theirs: Sequence[Result]) -> Row:
+def _row(size: int, ranks: int, mine: Sequence[Result], theirs: Sequence[Result], bandwidth: float) -> Row:
     # Time for the work of one rated operation, so that the ratio is of speeds.
     cost = {who: [1.0 / max(found.rating, 1e-9) for found in runs] for who, runs in (("a", mine), ("b", theirs))}
     seconds = [[found.per_iteration("Total") for found in runs] for runs in (mine, theirs)]
+    moved = _middle([run.json["bandwidth_gb_s"] for run in mine])
     kernels = {name: _speed(key, mine, theirs) for name, key in KERNELS.items()}
     return {
         "size": size,
@@ -173,7 +178,9 @@ def _row(size: int, ranks: int, mine: Sequence[Result], theirs: Sequence[Result]
         "seconds": asdict(summarize(seconds[0])),
         "official_seconds": asdict(summarize(seconds[1])),
         "iterations": max(run.json["iterations_optimised"] for run in mine),
-        "bandwidth_gb_s": _middle([run.json["bandwidth_gb_s"] for run in mine]),
+        "bandwidth_gb_s": moved,
+        "triad_gb_s": bandwidth,
+        "of_triad": moved / bandwidth,
         "samples": [run.rating for run in mine],
         "official_samples": [run.rating for run in theirs],
         "verified": all(run.valid for run in theirs) and all(run.json["verified"] for run in mine),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from gondwana.bench.processes import descendants
 from gondwana.errors import UsageError
 
 LONGEST_PAUSE = 0.1
@@ -87,7 +88,7 @@ def _watch(process: subprocess.Popen[bytes], is_rank: IsRank, look_closely: bool
     start = time.monotonic()
     while process.poll() is None:
         together = 0
-        for pid in (process.pid, *_descendants(process.pid)):
+        for pid in (process.pid, *descendants(process.pid)):
             with contextlib.suppress(OSError):
                 if is_rank(Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")):
                     peaks[pid] = max(peaks.get(pid, 0), _bytes(pid, "status", "VmHWM:"))
@@ -107,12 +108,3 @@ def _bytes(pid: int, file: str, key: str) -> int:
         if line.startswith(key):
             return int(line.split()[1]) * 1024
     return 0
-
-
-def _descendants(pid: int) -> list[int]:
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += [int(child), *_descendants(int(child))]
-    return found

@@ -32,10 +32,10 @@ class Compilable:
 class JitFunction(Compilable, Generic[P, R]):
     """A function that runs as machine code, compiled at the first call with arguments of these types.
 
-    Local: a call runs on the calling thread without the GIL and returns when it is done. Arguments may be numbers,
-        NumPy
-    arrays (zero-copy), Gondwana arrays, points, offsets and (named) tuples of those; the result is a number, a tuple of
-    numbers or None. Exceptions raised inside arrive as Python exceptions. The machine code is kept on disk.
+    Local: a call runs on the calling thread without the GIL and returns when it is done. Several threads may call.
+    Arguments may be numbers, NumPy arrays (zero-copy), Gondwana arrays, points, offsets and (named) tuples of those;
+    the result is a number, a tuple of numbers or None. Exceptions raised inside arrive as Python exceptions. The
+    machine code is kept on disk.
     """
 
     def __init__(self, function: Callable[P, R]) -> None:
@@ -133,12 +133,13 @@ def bind(function: pytypes.FunctionType, args: tuple[Any, ...], kwargs: dict[str
 
 
 def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache.ObjectCode:
-    """Machine code from the cache, or built now; counted in `machine.statistics`."""
+    """Machine code from the cache, or built now, by one thread at a time; counted in `machine.statistics`."""
     import time
 
     start = time.perf_counter()
     name = hashlib.sha256("\0".join((toolchain(), *key)).encode()).hexdigest()
-    code, built = cache.get(name, build)
+    with machine.preparing:
+        code, built = cache.get(name, build)
     seconds = time.perf_counter() - start
     if built:
         machine.statistics.compiled += 1

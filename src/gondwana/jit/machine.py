@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,8 @@ class Statistics:
 
 statistics = Statistics()
 """The figures of this process."""
+preparing = threading.RLock()
+"""Held while something is compiled, loaded or linked: parts of Numba serve one thread at a time."""
 
 
 @functools.cache
@@ -58,7 +61,12 @@ def _new_engine() -> Any:
 
 
 def link(entry: ObjectCode) -> int:
-    """Link an object into this process and return the address of its entry. Local."""
+    """Link an object into this process and return the address of its entry. Local; one thread at a time."""
+    with preparing:
+        return _link(entry)
+
+
+def _link(entry: ObjectCode) -> int:
     from llvmlite import binding as llvm
 
     start = time.perf_counter()

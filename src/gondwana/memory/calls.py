@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import pickle
 import traceback
@@ -15,7 +14,7 @@ from gondwana.errors import UsageError
 from gondwana.memory import handlers, mailbox, names, rings, wire
 from gondwana.memory.futures import Future
 from gondwana.memory.mailbox import Mailbox, Message
-from gondwana.world import RemoteError, Team, progress, world
+from gondwana.world import RemoteError, Team, exits, interruptions, progress, world
 
 T = TypeVar("T")
 Key = tuple[int, int]
@@ -198,6 +197,7 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
         _park(awaited.key, rings.CALL_REPLY, source, tag, number, data)
         return
     except Exception as problem:
+        _let_pass(problem)
         error = problem
     else:
         if tag & ERROR:
@@ -209,8 +209,10 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
 def _remote_error(source: int, pickled: bytes, text: str) -> BaseException:
     """Rebuild an exception of another rank, or stand in for it where that is not possible."""
     error: BaseException | None = None
-    with contextlib.suppress(Exception):
+    try:
         error = pickle.loads(pickled) if pickled else None
+    except Exception as problem:
+        _let_pass(problem)
     if not isinstance(error, BaseException):
         error = RemoteError(f"a call on rank {source} failed: {text.strip().splitlines()[-1]}")
     error.add_note(f"\nRaised by a call on rank {source}:\n{text}")
@@ -271,17 +273,28 @@ def _read_call(source: int, tag: int, number: int, data: Any) -> tuple[int, int,
         _park(awaited.key, rings.CALL, source, tag, number, data)
         return None
     except Exception as error:
+        _let_pass(error)
         return source, number, None, error
 
 
 def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | None) -> None:
-    """Run a request and answer it, now or when the future that it returns is ready."""
+    """Run a request and answer it, now or when the future that it returns is ready.
+
+    An exit of this rank while it serves another is its own: the exception does not travel.
+    """
     try:
         if error is not None:
             raise error
         reference, args, kwargs = call
         value = names.referent(reference)(*args, **kwargs)
+    except SystemExit as leaving:
+        if number != FORGET and exits.status_of(leaving) == 0:
+            # This rank will wait for the others at its end, so nobody may wait for this answer.
+            lost = RemoteError(f"rank {world.rank} has left the program, with status 0, in a call of rank {source}")
+            _answer(box, source, number, None, lost)
+        raise
     except Exception as problem:
+        _let_pass(problem)
         if number == FORGET:
             problem.add_note(f"Raised by a call that rank {source} sent to rank {world.rank} by rpc_ff.")
             raise
@@ -304,6 +317,7 @@ def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseExcep
         try:
             tag, parts = wire.encode(value)
         except Exception as problem:
+            _let_pass(problem)
             error = problem
         else:
             _reply(box, source, tag, number, parts)
@@ -316,8 +330,15 @@ def _pickled_error(error: BaseException) -> bytes:
     try:
         pickled = wire.encode(error)[1]
         return pickle.dumps((pickled[0] if len(pickled) == 1 else b"", text))
-    except Exception:
+    except Exception as problem:
+        _let_pass(problem)
         return pickle.dumps((b"", text))
+
+
+def _let_pass(error: Exception) -> None:
+    """Raise what a signal handler raised: it has only struck here."""
+    if interruptions.is_interruption(error):
+        raise error
 
 
 def _park(key: Key, lane: int, source: int, tag: int, number: int, data: Any) -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
 
-from gondwana.world import progress
+from gondwana.world import interruptions, progress
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -91,6 +91,8 @@ class Future(Generic[T]):
             try:
                 promise.set_result(call(cast(T, done._value)))
             except Exception as error:
+                if interruptions.is_interruption(error):
+                    raise
                 promise.set_exception(error)
 
         self.add_done_callback(go_on)

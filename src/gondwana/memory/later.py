@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gondwana.memory.futures import Future, Promise
-from gondwana.world import progress
+from gondwana.world import interruptions, progress
 
 
 class _Late:
@@ -49,6 +49,8 @@ def _look() -> bool:
         try:
             late.act()
         except Exception as error:
+            if interruptions.is_interruption(error):
+                raise
             late.promise.set_exception(error)
         else:
             late.promise.set_result(None)

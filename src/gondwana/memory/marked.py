@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gondwana.cuda.device import Device, Mark
 from gondwana.memory.futures import Future
-from gondwana.world import progress
+from gondwana.world import interruptions, progress
 
 _under_way: dict[Device, deque[Marked]] = {}
 """By device and in the order in which they were started, which is that in which they end."""
@@ -81,6 +81,8 @@ class Marked(Future[None]):
                 try:
                     self._finish()
                 except Exception as problem:  # who waits must learn of it
+                    if interruptions.is_interruption(problem):
+                        raise
                     error = problem
             self._keep = self._finish = None
             self._settle(None, error)

@@ -10,7 +10,7 @@ from typing import Any
 
 from gondwana.memory import calls, mailbox
 from gondwana.memory.futures import Future
-from gondwana.world import Team, progress, world
+from gondwana.world import Team, interruptions, progress, world
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
 
@@ -160,10 +160,14 @@ def progress_thread() -> Iterator[None]:
 
     def run() -> None:
         pause = _FIRST_PAUSE
-        while not ended.is_set():
-            pause = _FIRST_PAUSE if progress.progress() else min(2 * pause, _LONGEST_PAUSE)
-            time.sleep(pause)
+        try:
+            while not ended.is_set():
+                pause = _FIRST_PAUSE if progress.progress() else min(2 * pause, _LONGEST_PAUSE)
+                time.sleep(pause)
+        except (SystemExit, KeyboardInterrupt) as error:
+            interruptions.raise_in_main(error)  # a call ends the rank, not this thread alone
 
+    interruptions.prepare()
     thread = threading.Thread(target=run, name="gondwana-progress", daemon=True)
     thread.start()
     try:

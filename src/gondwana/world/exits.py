@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import opcode
 import os
 import socket
@@ -17,7 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
-from gondwana.world import launcher, mpi, progress
+from gondwana.world import interruptions, launcher, mpi, progress
 
 GRACE = 0.5
 """Seconds that a rank other than 0 gives rank 0 to print the same error first."""
@@ -56,6 +57,7 @@ def install() -> None:
     sys.excepthook = _on_exception
     threading.excepthook = _on_thread_exception
     sys.exit = _exit
+    interruptions.install(_end_for_main)
 
 
 def connected(comm: mpi.Communicator) -> None:
@@ -135,13 +137,16 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
         # Each process finds the same and the first one says it; some launchers end it when another one exits.
         time.sleep(PATIENCE)
         raise SystemExit(status_of(error))
-    if _state.comm is not None:
-        _state.announce()
-    _wait_for_others(error, rank)
-    _flush()
-    _write(_describe(kind, error, trace, rank))
-    if _state.comm is not None:
-        abort(status_of(error))
+    try:
+        if _state.comm is not None:
+            _state.announce()
+        _wait_for_others(error, rank)
+    finally:
+        # Also if a signal handler raises once more meanwhile.
+        _flush()
+        _write(_describe(kind, error, trace, rank))
+        if _state.comm is not None:
+            abort(status_of(error))
     if status_of(error) != 1:
         # Python itself would exit with 1; it takes the status of a SystemExit that its hook raises.
         raise SystemExit(status_of(error))
@@ -184,21 +189,15 @@ def _leave() -> None:
     _state.leaving = True
     status = _state.status if _ended_by_exception(_state.main_frame) else 0
     arrived = _state.comm.Ibarrier()
-    started = time.monotonic()
-    pause = 1e-4
-    while not arrived.Test():
-        if not status and _serve():
-            pause = 1e-4
-            continue
-        if status and time.monotonic() - started > PATIENCE:
-            _write(
-                f"[rank {_rank()} on {socket.gethostname()}] exits with status {status}, but other ranks go on: "
-                "ending the job\n"
-            )
-            abort(status)
-        time.sleep(pause)
-        pause = min(2 * pause, 0.02)
-    _state.left = True
+    end = time.monotonic() + PATIENCE if status else math.inf
+    while not _state.left:
+        try:
+            _state.left = _await_others(arrived, end)
+        except BaseException as error:
+            _end_for_main(error)
+        else:
+            if not _state.left:
+                _end_by_exit(status, "other ranks go on")
     left_over = progress.unfinished()
     if left_over and not status:
         _write(
@@ -209,13 +208,39 @@ def _leave() -> None:
         action()
 
 
-def _serve() -> bool:
-    """Make progress for ranks that are not at their end yet; an error in what they call ends the job as ever."""
-    try:
-        return progress.progress()
-    except Exception as error:
+def _await_others(arrived: Any, end: float) -> bool:
+    """Return when all are at their end, or False at the time `end`; a rank that has no such limit serves them."""
+    pause = 1e-4
+    while not arrived.Test():
+        late = interruptions.take()
+        if late is not None:
+            raise late
+        if end == math.inf and progress.progress():
+            pause = 1e-4
+            continue
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
+    return True
+
+
+def _end_for_main(error: BaseException) -> None:
+    """End the job for an exception that the main thread cannot raise: it stands in compiled code, or is at its end.
+
+    An exit with status 0 ends nothing, nor does anything here without other ranks.
+    """
+    if _state.comm is None:
+        return
+    if not isinstance(error, SystemExit):
         _on_exception(type(error), error, error.__traceback__)
-        raise
+    elif status_of(error):
+        _end_by_exit(status_of(error), "its program is at its end" if _state.leaving else "its main thread goes on")
+
+
+def _end_by_exit(status: int, reason: str) -> NoReturn:
+    _write(f"[rank {_rank()} on {socket.gethostname()}] exits with status {status}, but {reason}: ending the job\n")
+    abort(status)
 
 
 def _ended_by_exception(frame: FrameType | None) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gondwana.apps.grayscott.pace import Pace
-from gondwana.apps.grayscott.progress import Progress
 from gondwana.apps.grayscott.simulation import Simulation
+from gondwana.apps.progress import Progress
 from gondwana.io.provenance import fides, provenance, vtk_image
 from gondwana.io.stop import StopRequest
 from gondwana.io.writer import StepWriter
@@ -22,7 +22,7 @@ def run(simulation: Simulation) -> tuple[Pace, str | None]:
     try:
         with (
             StopRequest(s.stop_after_seconds, team=team) as stop,
-            Progress(simulation.steps, s.steps, team) as progress,
+            Progress(team, "gray-scott", s.steps, done=simulation.steps) as progress,
         ):
             if writer and s.write_initial and simulation.steps == 0:
                 _write(writer, simulation)
@@ -36,7 +36,7 @@ def run(simulation: Simulation) -> tuple[Pace, str | None]:
                 if s.checkpoint and (simulation.steps % s.checkpoint_freq == 0 or reason):
                     pace.pause()
                     _save(writer, simulation)
-                progress.show(simulation.steps, s.L**3 / pace.seconds_per_step())
+                progress.show(simulation.steps, f"{s.L**3 / pace.seconds_per_step() / 1e6:.1f} Mcells/s")
             pace.pause()
         if writer:
             writer.close()

@@ -9,7 +9,6 @@ from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.hpcg import report, verdict
 from gondwana.apps.hpcg.parameters import Parameters, parse
 from gondwana.apps.hpcg.phases import Outcome, run
-from gondwana.apps.hpcg.progress import Progress
 from gondwana.apps.hpcg.rates import Rates, rates
 from gondwana.bench.report import check_writable, write_json
 from gondwana.errors import UsageError
@@ -61,7 +60,7 @@ def main(argv: list[str]) -> int:
     is_first = team.rank == 0
     if is_first:
         _announce(parameters, team)
-    outcome = run(parameters, team, Progress(team))
+    outcome = run(parameters, team)
     if is_first:
         found = rates(outcome)
         _print(outcome, found)
@@ -105,10 +104,7 @@ def _print(outcome: Outcome, found: Rates) -> None:
         else f"the residuals of the sets differ: variance {outcome.norms.variance:.3g}"
     )
     if gw.threads() > 1:
-        print(
-            f"{outcome.threads} of {gw.threads()} threads work, which share the sweeps of {outcome.staged} levels: "
-            "that was the fastest in a trial"
-        )
+        print(f"{outcome.threads} of {gw.threads()} threads work: that was faster in a trial")
     print(
         f"set-up {outcome.seconds_setup:.3g} s, conversion {outcome.seconds_optimise:.3g} s, "
         f"compiling {outcome.seconds_compile:.3g} s (not counted); raw {found.raw:.3f} GFLOP/s, "

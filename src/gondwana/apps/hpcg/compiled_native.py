@@ -1,48 +1,20 @@
-"""What `native` has, in compiled code: a clock, pointers into other ranks, where threads meet. Imports Numba."""
+"""What `native` has, in compiled code: pointers into other ranks, how threads wait. Imports Numba."""
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from gondwana.apps.hpcg import native
 from gondwana.jit.handle_types import with_word
-from gondwana.jit.memory_order import declare, fetch_add, load_acquire, pause, sched_yield, store_release
+from gondwana.jit.memory_order import fetch_add, inlined, load_acquire, pause, sched_yield, store_release
 
-_INT, _INT32 = ir.IntType(64), ir.IntType(32)
-_BILLION = 10**9
 _TURNS = 64
 """Bytes from the arrivals of a gate to its meetings."""
 _PATIENCE = 1000
 """Looks before a waiting thread lets others have the core."""
 _OPTIONS = {"forceinline": True, "error_model": "numpy"}
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _monotonic(typingctx: Any) -> Any:
-    """Read the seconds and nanoseconds of CLOCK_MONOTONIC as one number."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = cgutils.alloca_once(builder, ir.ArrayType(_INT, 2))
-        function = declare(builder, "clock_gettime", ir.FunctionType(_INT32, [_INT32, _INT.as_pointer()]))
-        words = builder.bitcast(place, _INT.as_pointer())
-        builder.call(function, [ir.Constant(_INT32, time.CLOCK_MONOTONIC), words])
-        seconds, rest = (builder.load(builder.gep(words, [ir.Constant(_INT32, word)])) for word in range(2))
-        return builder.add(builder.mul(seconds, ir.Constant(_INT, _BILLION)), rest)
-
-    return types.int64(), codegen
-
-
-@overload(native.nanoseconds, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
-def _nanoseconds() -> Any:
-    def read() -> int:
-        return _monotonic()  # type: ignore[no-any-return]
-
-    return read
 
 
 @overload(native.at_rank, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
@@ -64,12 +36,33 @@ def _meet(gate: Any, threads: Any) -> Any:
             store_release(address, 0)
             store_release(address + _TURNS, turn + 1)
             return
-        looks = 0
-        while load_acquire(address + _TURNS) == turn:
-            looks += 1
-            if looks > _PATIENCE:
-                sched_yield()
-            else:
-                pause()
+        _wait(address + _TURNS, turn + 1)
 
     return wait
+
+
+@overload(native.publish, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
+def _publish(progress: Any, place: Any, done: Any) -> Any:
+    def store(progress: Any, place: Any, done: Any) -> None:
+        store_release(progress.ctypes.data + 8 * place, done)
+
+    return store
+
+
+@overload(native.follow, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
+def _follow(progress: Any, place: Any, done: Any) -> Any:
+    def wait(progress: Any, place: Any, done: Any) -> None:
+        _wait(progress.ctypes.data + 8 * place, done)
+
+    return wait
+
+
+@inlined  # type: ignore[untyped-decorator]
+def _wait(address: Any, least: Any) -> None:
+    looks = 0
+    while load_acquire(address) < least:
+        looks += 1
+        if looks > _PATIENCE:
+            sched_yield()
+        else:
+            pause()

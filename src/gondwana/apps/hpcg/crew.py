@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana.apps.hpcg.native import meet, nanoseconds
+from gondwana.apps.hpcg.native import follow, meet, publish
 from gondwana.apps.hpcg.schedule import Schedule
+from gondwana.jit.clock import nanoseconds
 
 _LINE = 8
 """Words between what different threads write."""
@@ -24,6 +25,7 @@ class Crew(NamedTuple):
         threads: how many there are.
         gate: where they meet; see `native.meet`.
         sums: room for a part of each thread, and for the sum.
+        progress: blocks that each thread has done in a sweep down, then those of a sweep up; see `tell`.
         down, up: who sweeps over which rows.
     """
 
@@ -31,6 +33,7 @@ class Crew(NamedTuple):
     threads: int
     gate: NDArray[np.int64]
     sums: NDArray[np.float64]
+    progress: NDArray[np.int64]
     down: Schedule
     up: Schedule
 
@@ -38,7 +41,8 @@ class Crew(NamedTuple):
 def crews(threads: int, down: Schedule, up: Schedule) -> list[Crew]:
     """Return what each of so many threads is to know. Local."""
     gate, sums = np.zeros(2 * _LINE, np.int64), np.zeros(_LINE * (threads + 1))
-    return [Crew(thread, threads, gate, sums, down, up) for thread in range(threads)]
+    progress = np.zeros(_LINE * 2 * threads, np.int64)
+    return [Crew(thread, threads, gate, sums, progress, down, up) for thread in range(threads)]
 
 
 def workers(threads: int) -> ThreadPoolExecutor | None:
@@ -54,17 +58,36 @@ def share(crew: Any, first: int, last: int) -> tuple[int, int]:
 
 
 @gw.jit
+def restart(crew: Any, up: int) -> None:
+    """Begin a sweep: nobody looks any more at what this thread did in the one before."""
+    publish(crew.progress, _LINE * ((1 - up) * crew.threads + crew.thread), 0)
+
+
+@gw.jit
+def await_needed(crew: Any, order: Any, up: int, block: int) -> None:
+    """Wait until other threads have done what a block of the sweep needs."""
+    for wait in range(order.waits[block], order.waits[block + 1]):
+        follow(crew.progress, _LINE * (up * crew.threads + order.whom[wait]), order.until[wait])
+
+
+@gw.jit
+def tell(crew: Any, up: int, done: int) -> None:
+    """Let other threads know how many blocks of the sweep this one has done."""
+    publish(crew.progress, _LINE * (up * crew.threads + crew.thread), done)
+
+
+@gw.jit
 def reduce(crew: Any, team: Any, part: float) -> tuple[float, int]:
     """Sum up over threads and ranks; return the nanoseconds among ranks, too. Collective over team."""
-    crew.sums[8 * crew.thread] = part
+    crew.sums[_LINE * crew.thread] = part
     meet(crew.gate, crew.threads)
     spent = 0
     if crew.thread == 0:
         total = 0.0
         for thread in range(crew.threads):
-            total += crew.sums[8 * thread]
+            total += crew.sums[_LINE * thread]
         started = nanoseconds()
-        crew.sums[8 * crew.threads] = gw.allreduce(team, total, "sum")
+        crew.sums[_LINE * crew.threads] = gw.allreduce(team, total, "sum")
         spent = nanoseconds() - started
     meet(crew.gate, crew.threads)
-    return crew.sums[8 * crew.threads], spent
+    return crew.sums[_LINE * crew.threads], spent

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gondwana.apps.hpcg.levels import LEVELS, Level
+from gondwana.apps.hpcg.levels import Level
 from gondwana.apps.hpcg.split import PLACES
 
-DOUBLE, INDEX = 8, 4
+DOUBLE, INDEX, NUMBER = 8, 4, 8
 OFFICIAL_ITERATIONS = 50
 """Iterations of a set that count; more than these are never rewarded."""
 
@@ -101,18 +101,19 @@ def memory(levels: Sequence[Sizes], ranks: int, sent: Sequence[int], sets: int) 
     return [sum(parts) for parts in zip(found, vectors, messages, strict=True)]
 
 
-def moved_bytes(levels: Sequence[Sizes]) -> float:
+def moved_bytes(rows: Sequence[int], points: Sequence[int]) -> float:
     """Return the bytes that an iteration of the optimised path moves at least: each array of a sweep once. Local.
 
     Half a matrix is `PLACES` values and columns a row; vectors are read or written once a sweep.
+
+    Args:
+        rows: of each level as they are stored, with those that fill waves up.
+        points: of each level but the first: coarse points.
     """
     half = PLACES * (DOUBLE + INDEX)
-    finest = levels[0].rows
-    total = finest * (2.0 * half + 3 * DOUBLE)  # the product
-    total += finest * (2 + 3 + 6) * DOUBLE  # r.z, p = z + beta p, and the update of x and r
-    for number, level in enumerate(levels):
-        total += level.rows * (2.0 * half + (4 + 4) * DOUBLE)  # the sweeps from zero
-        if number < LEVELS - 1:
-            total += level.rows * (2.0 * half + (5 + 4) * DOUBLE)  # the sweeps after the correction
-            total += levels[number + 1].rows * (2.0 * half + (2 + 5 + 3) * DOUBLE)  # to the coarser level and back
+    total = rows[0] * (2.0 * half + 3 * DOUBLE)  # the product
+    total += rows[0] * (2 + 3 + 6) * DOUBLE  # r.z, p = z + beta p, and the update of x and r
+    total += sum(rows) * (2.0 * half + (4 + 4) * DOUBLE)  # the sweeps from zero
+    total += sum(rows[:-1]) * (2.0 * half + (5 + 4) * DOUBLE)  # the sweeps after the correction
+    total += sum(points) * (2.0 * half + (2 + 5 + 3) * DOUBLE + 4 * NUMBER)  # to the coarser level and back
     return total

@@ -131,7 +131,7 @@ def _repaired(sides: Triple) -> tuple[Triple, list[str]]:
     """Raise sides below 16 to the longest side, as HPCG 3.1 does."""
     found = [side if side >= SMALLEST else max(SMALLEST, *sides) for side in sides]
     notes = [
-        f"n{axis} is {old}, below {SMALLEST}: taken as {new}"
+        f"n{axis} is {f'{old}, below {SMALLEST}' if old else 'not given'}: taken as {new}"
         for axis, old, new in zip("xyz", sides, found, strict=True)
         if old != new
     ]

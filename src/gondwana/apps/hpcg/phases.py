@@ -11,10 +11,10 @@ import gondwana as gw
 from gondwana.apps.hpcg import levels, model, validation
 from gondwana.apps.hpcg.grid import Geometry, Triple, geometry
 from gondwana.apps.hpcg.parameters import SMALLEST, Parameters
-from gondwana.apps.hpcg.progress import Progress
 from gondwana.apps.hpcg.reference import Reference
 from gondwana.apps.hpcg.solution import Times
 from gondwana.apps.hpcg.solver import Optimised
+from gondwana.apps.progress import Progress
 
 MOST_ITERATIONS = 500
 REORDERING = 1.0 + 1e-6
@@ -33,7 +33,8 @@ class Outcome:
         quick: whether every phase is done once.
         seconds_compile: to compile or load the kernels, which no phase counts.
         seconds_setup: of the problem.
-        threads, staged: of the optimised path: threads of a rank, and levels whose sweeps they share.
+        threads: of a rank that work in the optimised path.
+        stored: rows of each level in the optimised path, of all ranks, with those that fill waves up.
         seconds_optimise: of the conversion for the optimised path.
         seconds_reference: of one product and one cycle of the reference.
         optimised_bytes: memory of the optimised path, of all ranks.
@@ -53,7 +54,7 @@ class Outcome:
     seconds_compile: float
     seconds_setup: float
     threads: int = 1
-    staged: int = 0
+    stored: list[int] = field(default_factory=list)
     seconds_optimise: float = 0.0
     seconds_reference: float = 0.0
     optimised_bytes: int = 0
@@ -78,13 +79,12 @@ class Outcome:
         return self.valid and self.symmetry.strict <= validation.STRICT and self.symmetry.residual == 0.0
 
 
-def run(parameters: Parameters, team: gw.Team, progress: Progress) -> Outcome:
+def run(parameters: Parameters, team: gw.Team) -> Outcome:
     """Run all phases. Collective over team.
 
     Args:
         parameters: what to run.
         team: all ranks.
-        progress: shows the timed phase.
     """
     grid = parameters.grid_of(team.size)
     seconds_compile = _warm_up(team, grid)
@@ -101,15 +101,17 @@ def run(parameters: Parameters, team: gw.Team, progress: Progress) -> Outcome:
     )
     _run_reference(system, outcome)
     started = perf_counter()
-    solver = Optimised(system, gw.threads())
+    solver = Optimised(system)
+    solver.choose_threads(gw.threads())
     team.barrier()
     outcome.seconds_optimise = perf_counter() - started
-    outcome.threads, outcome.staged = solver.threads, solver.staged
+    outcome.threads = solver.threads
+    outcome.stored = [team.allreduce(int(rows)) for rows in np.diff(solver.matrices.first)]
     outcome.optimised_bytes = team.allreduce(solver.nbytes)
     outcome.spectral = validation.spectral(solver)
     outcome.symmetry = validation.symmetry(solver)
     sets = _choose_sets(solver, outcome, parameters.seconds)
-    _run_sets(solver, outcome, sets, progress)
+    _run_sets(solver, outcome, sets)
     outcome.norms = validation.norms(outcome.residuals)
     return outcome
 
@@ -150,14 +152,14 @@ def _choose_sets(solver: Optimised, outcome: Outcome, seconds: int) -> int:
     return int(seconds / slowest) + 1 if seconds else 1
 
 
-def _run_sets(solver: Optimised, outcome: Outcome, sets: int, progress: Progress) -> None:
+def _run_sets(solver: Optimised, outcome: Outcome, sets: int) -> None:
     system = solver.system
     x = np.zeros(system.levels[0].rows)
-    with progress:
+    with Progress(system.team, "hpcg: sets", sets) as progress:
         for number in range(sets):
             x[:] = 0.0
             solution = solver.solve(system.right, x, outcome.iterations)
             outcome.times.add(solution.times)
             outcome.residuals.append(solution.scaled)
-            progress.show(number + 1, sets)
+            progress.show(number + 1)
     outcome.reductions = system.team.allgather(outcome.times.reduce)

@@ -63,7 +63,7 @@ def rates(outcome: Outcome) -> Rates:
         seconds,
         seconds + sets * (outcome.seconds_optimise + outcome.seconds_setup) / _SHARE,
         seconds + sets * outcome.seconds_optimise / _SHARE,
-        sets * iterations * model.moved_bytes(outcome.sizes),
+        sets * iterations * model.moved_bytes(outcome.stored, [level.rows for level in outcome.sizes[1:]]),
     )
 
 

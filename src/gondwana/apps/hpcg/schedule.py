@@ -1,84 +1,85 @@
-"""In which order threads sweep over the rows of a level, found from the matrix alone.
+"""Which slices of rows each thread sweeps over, and whom it waits for, found from the matrix alone.
 
-Rows that each need the one before are a block, which one thread does in natural order. Blocks of a stage need only
-blocks of earlier stages, so that threads share them; between two stages they meet. The result is that of the natural
-order, to the last bit.
+A slice is eight rows of a wave. Threads share each wave; before its part of the next one a thread waits until the
+others have done the parts that it needs. The result does not depend on the threads.
 """
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
+from gondwana.apps.hpcg.split import ENTRIES, Split
+from gondwana.jit.lanes import WIDTH
 
 Integers = NDArray[np.int64]
 
 
 class Schedule(NamedTuple):
-    """The sweeps of all levels in one direction.
+    """The sweeps of all levels in one direction, for all threads. A block is what a thread does of a wave.
 
     Attributes:
-        levels: the first stage of each level, and the end.
-        stages: the first block of each stage, and the end.
-        starts, ends: rows of each block.
+        blocks: the first block of each thread on each level, thread after thread within a level, and the end.
+        starts, ends: slices of each block; a thread does its blocks in their order.
+        waits: the first wait of each block, and the end.
+        whom: the thread that each wait is for.
+        until: the blocks of this sweep that it must have done.
     """
 
-    levels: Integers
-    stages: Integers
+    blocks: Integers
     starts: Integers
     ends: Integers
+    waits: Integers
+    whom: Integers
+    until: Integers
 
 
-def plan(first: Integers, columns: NDArray[np.uint32], near: NDArray[np.uint32], staged: int, sign: int) -> Schedule:
-    """Find the stages of the finest levels; on the others one block is all, which one thread does. Local.
+def plan(matrices: Split, threads: int, sign: int) -> Schedule:
+    """Find the sweeps of so many threads. Local.
 
     Args:
-        first: the first row of each level, and the end.
-        columns: that the rows need in this direction; their own row where a place is unused.
-        near: the column of L next to the diagonal of each row.
-        staged: levels that have stages.
+        matrices: whose rows are swept over.
+        threads: that share each wave; one has a single block on each level.
         sign: 1: from the first row to the last, -1: the other way.
     """
-    levels, counts, starts, ends = [0], [], [], []
-    for level, (start, end) in enumerate(itertools.pairwise(first.tolist())):
-        found: tuple[list[int], Integers, Integers] = [1], np.array([start]), np.array([end])
-        if level < staged:
-            found = _blocks(columns[start:end], near[start:end], start, sign)
-        counts += found[0]
-        starts.append(found[1])
-        ends.append(found[2])
-        levels.append(len(counts))
-    stages = np.concatenate(([0], np.cumsum(counts)))
-    return Schedule(np.array(levels, np.int64), stages, np.concatenate(starts), np.concatenate(ends))
-
-
-def _blocks(
-    columns: NDArray[np.uint32], near: NDArray[np.uint32], first: int, sign: int
-) -> tuple[list[int], Integers, Integers]:
-    """The blocks of each stage of a level, and the rows of the blocks in the order of the stages."""
-    rows = len(near)
-    begins = near != first + np.arange(rows) - 1
-    begins[0] = True
-    starts = np.flatnonzero(begins)
-    ends = np.append(starts[1:], rows)
-    stage = np.zeros(len(starts), np.int64)
-    find_stages(columns, first, np.cumsum(begins) - 1, starts, ends, sign, stage)
-    order = np.argsort(stage, kind="stable")
-    return np.bincount(stage).tolist(), starts[order] + first, ends[order] + first
+    columns = matrices.lower_columns if sign > 0 else matrices.upper_columns
+    counts, starts, ends = [], [], []
+    for level in range(len(matrices.first) - 1):
+        waves = matrices.waves[matrices.level_waves[level] : matrices.level_waves[level + 1] + 1]
+        if threads == 1:
+            waves = waves[[0, -1]]
+        # A row for each wave, in the order of the sweep, and in it the part of each thread.
+        cuts = waves[:-1, None] + np.diff(waves)[:, None] * np.arange(threads + 1) // threads
+        low, high = cuts[::sign, :-1], cuts[::sign, 1:]
+        for thread in range(threads):
+            there = low[:, thread] < high[:, thread]
+            counts.append(int(there.sum()))
+            starts.append(low[there, thread])
+            ends.append(high[there, thread])
+    blocks = np.concatenate(([0], np.cumsum(counts)))
+    starts_, ends_ = np.concatenate(starts), np.concatenate(ends)
+    latest = np.zeros((len(starts_), threads), np.int64)
+    if threads > 1:
+        owner, done = np.repeat(np.arange(len(counts)), counts) % threads, np.arange(len(starts_)) + 1
+        done -= np.repeat(blocks[:-1], counts)
+        block_of = np.empty(int(matrices.waves[-1]), np.int64)
+        for block, (start, end) in enumerate(zip(starts_, ends_, strict=True)):
+            block_of[start:end] = block
+        find_waits(columns, starts_, ends_, block_of, owner, done, latest)
+    waiting, whom = np.nonzero(latest)
+    waits = np.searchsorted(waiting, np.arange(len(starts_) + 1))
+    return Schedule(blocks, starts_, ends_, waits, whom, latest[waiting, whom])
 
 
 @gw.jit
-def find_stages(columns: Any, first: int, block_of: Any, starts: Any, ends: Any, sign: int, stage: Any) -> None:
-    """Give each block a stage above those of the blocks that it needs."""
-    count = len(starts)
-    for number in range(count):
-        block = number if sign > 0 else count - 1 - number
-        for row in range(starts[block], ends[block]):
-            for place in range(columns.shape[1]):
-                needed = block_of[columns[row, place] - first]
-                if needed != block:
-                    stage[block] = max(stage[block], stage[needed] + 1)
+def find_waits(columns: Any, starts: Any, ends: Any, block_of: Any, owner: Any, done: Any, latest: Any) -> None:
+    """Find what each block needs of each other thread: how many blocks of this thread, those before included."""
+    for block in range(len(starts)):
+        for entry in range(ENTRIES * starts[block], ENTRIES * ends[block]):
+            needed = block_of[columns[entry] // WIDTH]
+            whom = owner[needed]
+            if whom != owner[block]:
+                latest[block, whom] = max(latest[block, whom], done[needed])

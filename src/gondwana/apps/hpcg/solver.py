@@ -9,18 +9,20 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana.apps.hpcg import schedule, split
-from gondwana.apps.hpcg.crew import Crew, crews, reduce, share, workers
+from gondwana.apps.hpcg.crew import crews, reduce, share, workers
 from gondwana.apps.hpcg.levels import System
-from gondwana.apps.hpcg.native import nanoseconds
+from gondwana.apps.hpcg.native import meet
 from gondwana.apps.hpcg.solution import Solution, Times
-from gondwana.apps.hpcg.sweeps import cycle, dot, multiply
+from gondwana.apps.hpcg.sweeps import cycle, multiply
+from gondwana.apps.vectors import dot
+from gondwana.jit.clock import nanoseconds
 
 Vector = NDArray[np.float64]
 
 TOTAL, DOT, COMBINE, MULTIPLY, REDUCE, PRECONDITION = range(6)
 """Places of the times, in the order of the fields of `Times`."""
-_TRIED, _TRIALS = (0, 1, 2, 3), 2
-"""Levels with stages that are tried where there are threads, and how often."""
+_TRIALS = 3
+"""How often one thread and all are tried, where there are several."""
 _BLOCK = 512
 """Rows of which x, r and their sum are updated together: they stay in the nearest cache."""
 
@@ -40,12 +42,39 @@ def advance(crew: Any, alpha: float, p: Any, ap: Any, x: Any, r: Any) -> float:
 
 
 @gw.jit
-def subtract(crew: Any, right: Any, ap: Any, r: Any) -> float:
-    """Compute r = right - Ap; return this thread's part of r.r."""
+def subtract(crew: Any, ap: Any, r: Any) -> float:
+    """Compute r -= Ap; return this thread's part of r.r."""
     start, end = share(crew, 0, len(ap))
     for row in range(start, end):
-        r[row] = right[row] - ap[row]
+        r[row] -= ap[row]
     return dot(r, r, start, end)
+
+
+@gw.jit
+def bring(m: Any, crew: Any, right: Any, x: Any, work: Any) -> None:
+    """Begin with r = right and p = y = x in the order of the matrices, and nothing left of an earlier solution."""
+    r, z, t, p, ap, y = work
+    start, end = share(crew, 0, len(z))
+    for row in range(start, end):
+        r[row] = z[row] = t[row] = 0.0
+    start, end = share(crew, 0, len(p))
+    for row in range(start, end):
+        p[row] = ap[row] = y[row] = 0.0
+    meet(crew.gate, crew.threads)
+    start, end = share(crew, 0, len(x))
+    for row in range(start, end):
+        place = m.place[row]
+        r[place] = right[row]
+        p[place] = y[place] = x[row]
+
+
+@gw.jit
+def fetch(m: Any, crew: Any, y: Any, x: Any) -> None:
+    """Write the solution in the order of the problem."""
+    meet(crew.gate, crew.threads)
+    start, end = share(crew, 0, len(x))
+    for row in range(start, end):
+        x[row] = y[m.place[row]]
 
 
 @gw.jit
@@ -57,10 +86,10 @@ def solve(
 
     The product of the start and those of the iterations are one call, because the compiler makes a copy for each.
     """
-    r, z, t, p, ap = work
-    start, end = share(crew, 0, len(x))
+    r, z, t, p, ap, y = work
     began = since = nanoseconds()
-    p[start:end] = x[start:end]
+    bring(m, crew, right, x, work)
+    start, end = share(crew, 0, len(p))
     done, first, norm, rtz = -1, 0.0, 0.0, 1.0
     while done < iterations:
         now = nanoseconds()
@@ -69,13 +98,13 @@ def solve(
         since = nanoseconds()
         ticks[MULTIPLY] += since - now
         if done < 0:
-            part = subtract(crew, right, ap, r)
+            part = subtract(crew, ap, r)
         else:
             sum_, spent = reduce(crew, team, curvature)
             ticks[REDUCE] += spent
             now = nanoseconds()
             ticks[DOT] += now - since
-            part = advance(crew, rtz / sum_, p, ap, x, r)
+            part = advance(crew, rtz / sum_, p, ap, y, r)
             since = now
         now = nanoseconds()
         ticks[COMBINE] += now - since
@@ -102,6 +131,7 @@ def solve(
         beta = rtz / before if done > 0 else 0.0
         for row in range(start, end):
             p[row] = z[row] + beta * p[row]
+    fetch(m, crew, y, x)
     ticks[TOTAL] += nanoseconds() - began
     return done, first, norm
 
@@ -109,51 +139,51 @@ def solve(
 class Optimised:
     """Products, smoothing and conjugate gradients, faster. Collective over the team.
 
-    It takes other matrices than the reference, made from the same rows, and works in natural order, so that the
-    iterations are those of the reference up to rounding.
+    It takes other matrices than the reference, made from the same rows, and its sweeps have the result of the natural
+    order, so that the iterations are those of the reference up to rounding.
 
     Args:
         system: the problem.
         threads: of this rank; the results do not depend on them but for the order of sums.
-        staged: the finest levels whose sweeps threads share; None: as many as a trial says, which may also say that
-            one thread alone is faster.
 
     Attributes:
         system: the problem.
         matrices: the same rows in other form.
         threads: that work.
-        staged: levels whose sweeps they share.
     """
 
-    def __init__(self, system: System, threads: int = 1, staged: int | None = None) -> None:
+    def __init__(self, system: System, threads: int = 1) -> None:
         self.system = system
         self.matrices = split.split(system)
-        rows, all_rows = system.levels[0].rows, int(self.matrices.first[-1])
+        rows, all_rows = int(self.matrices.first[1]), int(self.matrices.first[-1])
         # The finest level comes first, so that r and z are the first parts of vectors of all levels.
-        self._work = tuple(np.zeros(size) for size in (all_rows, all_rows, all_rows, rows, rows))
+        self._work = tuple(np.zeros(size) for size in (all_rows, all_rows, all_rows, rows, rows, rows))
+        self._links = split.renumber(system.links, self.matrices, [level.rows for level in system.levels])
+        self._employ(threads)
+
+    def _employ(self, threads: int) -> None:
+        self.threads = threads
         self._workers = workers(threads)
-        self._crews: list[Crew] = []
-        if staged is None:
-            choices = [(1, 0)] + [(threads, count) for count in _TRIED if threads > 1]
-            threads, staged = self._fastest(choices) if threads > 1 else choices[0]
-        self.threads, self.staged = threads, staged
-        self._crews = self._plan(threads, staged)
+        self._crews = crews(
+            threads,
+            schedule.plan(self.matrices, threads, 1),
+            schedule.plan(self.matrices, threads, -1),
+        )
 
-    def _plan(self, threads: int, staged: int) -> list[Crew]:
-        m = self.matrices
-        near = m.lower_columns[:, -1]
-        down = schedule.plan(m.first, m.lower_columns, near, staged, 1)
-        return crews(threads, down, schedule.plan(m.first, m.upper_columns, near, staged, -1))
+    def choose_threads(self, most: int) -> None:
+        """Try an iteration with one thread and with all; stay with the faster, all ranks alike. Collective.
 
-    def _fastest(self, choices: list[tuple[int, int]]) -> tuple[int, int]:
-        """Try threads and levels with stages for an iteration, all ranks alike."""
-        slowest = []
-        for threads, staged in choices:
-            self._crews = self._plan(threads, staged)
+        Args:
+            most: all threads.
+        """
+        slowest = {}
+        for threads in (1, most) if most > 1 else ():
+            self._employ(threads)
             x = np.zeros(self.system.levels[0].rows)
             seconds = min(self.solve(self.system.right, x, 1).times.total for _ in range(_TRIALS))
-            slowest.append(max(self.system.team.allgather(seconds)))
-        return choices[slowest.index(min(slowest))]
+            slowest[threads] = max(self.system.team.allgather(seconds))
+        if slowest and slowest[1] <= slowest[most]:
+            self._employ(1)
 
     @property
     def nbytes(self) -> int:
@@ -166,15 +196,15 @@ class Optimised:
 
     def multiply(self, x: Vector, y: Vector) -> None:
         """Compute y = A x on the finest level: what no iterations from x leave behind."""
-        *_, ap = self._work
+        *_, ap, _ = self._work
         self.solve(y, x, 0)
-        y[:] = ap
+        y[:] = ap[self.matrices.place[: len(y)]]
 
     def precondition(self, right: Vector, x: Vector) -> None:
         """Approximate the solution x of A x = right by one cycle: what one iteration from 0 leaves behind."""
         _, z, *_ = self._work
         self.solve(right, np.zeros(len(x)), 1)
-        x[:] = z[: len(x)]
+        x[:] = z[self.matrices.place[: len(x)]]
 
     def solve(
         self, right: Vector, x: Vector, iterations: int, tolerance: float = 0.0, *, preconditioned: bool = True
@@ -184,7 +214,7 @@ class Optimised:
         ticks = [np.zeros(6, np.int64) for _ in self._crews]
 
         def work(thread: int) -> tuple[int, float, float]:
-            return solve(self.matrices, self.system.links, self._crews[thread], *common, ticks[thread])
+            return solve(self.matrices, self._links, self._crews[thread], *common, ticks[thread])
 
         others = [self._workers.submit(work, thread) for thread in range(1, len(ticks))] if self._workers else []
         done, first, norm = work(0)

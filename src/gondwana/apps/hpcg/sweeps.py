@@ -13,27 +13,28 @@ from __future__ import annotations
 from typing import Any
 
 import gondwana as gw
-from gondwana.apps.hpcg.crew import share
+from gondwana.apps.hpcg.crew import await_needed, restart, share, tell
 from gondwana.apps.hpcg.exchange import begin, finish
 from gondwana.apps.hpcg.native import meet
+from gondwana.apps.hpcg.split import ENTRIES, PLACES
+from gondwana.jit.lanes import WIDTH, add_up, fill, gather, load, store
 
 COARSEST = 3
+DOWN, UP = 0, 1
 
 
 @gw.jit
-def all_but_last(values: Any, columns: Any, row: int, x: Any) -> float:
-    """Sum up a row of L or U times x but for the place that a sweep has computed last."""
-    even, odd = 0.0, 0.0
-    for place in range(0, 12, 2):
-        even += values[row, place] * x[columns[row, place]]
-        odd += values[row, place + 1] * x[columns[row, place + 1]]
-    return even + odd
+def times(values: Any, columns: Any, part: int, x: Any, backward: bool) -> Any:
+    """Multiply a slice of L or U by x: eight sums.
 
-
-@gw.jit
-def last(values: Any, columns: Any, row: int, x: Any) -> float:
-    """The place that `all_but_last` leaves out."""
-    return values[row, 12] * x[columns[row, 12]]  # type: ignore[no-any-return]
+    A sweep that takes the slices backward takes their places backward, too: memory is then read in one direction, in
+    which it is fetched ahead.
+    """
+    total = fill(0.0)
+    for number in range(PLACES):
+        entry = ENTRIES * part + WIDTH * (PLACES - 1 - number if backward else number)
+        total += load(values, entry) * gather(x, columns, entry)
+    return total
 
 
 @gw.jit
@@ -46,33 +47,46 @@ def outside(m: Any, edge: int, memory: Any, start: int) -> float:
 
 
 @gw.jit
+def sweep_down(m: Any, crew: Any, level: int, right: Any, x: Any, t: Any, again: bool) -> None:
+    """Go from the first row to the last: D x = right - L x - t, of which t counts only in a second sweep.
+
+    Leave D x of a sweep from zero in t.
+    """
+    order, number = crew.down, level * crew.threads + crew.thread
+    restart(crew, DOWN)
+    for block in range(order.blocks[number], order.blocks[number + 1]):
+        await_needed(crew, order, DOWN, block)
+        for part in range(order.starts[block], order.ends[block]):
+            row = WIDTH * part
+            rest = load(right, row) - times(m.lower, m.lower_columns, part, x, False)
+            before = load(t, row) if again else fill(0.0)
+            store(x, row, (rest - before) * load(m.inverse, row))
+            store(t, row, rest)
+        tell(crew, DOWN, block + 1 - order.blocks[number])
+    meet(crew.gate, crew.threads)
+
+
+@gw.jit
 def sweep_up(m: Any, crew: Any, level: int, x: Any, t: Any) -> None:
     """Go from the last row to the first: D x = t - U x; leave U x in t."""
-    order = crew.up
-    for stage in range(order.levels[level], order.levels[level + 1]):
-        for block in range(order.stages[stage] + crew.thread, order.stages[stage + 1], crew.threads):
-            for back in range(order.ends[block] - order.starts[block]):
-                row = order.ends[block] - 1 - back
-                above = all_but_last(m.upper, m.upper_columns, row, x)
-                near = last(m.upper, m.upper_columns, row, x)
-                x[row] = (t[row] - above - near) * m.inverse[row]
-                t[row] = above + near
-        meet(crew.gate, crew.threads)
+    order, number = crew.up, level * crew.threads + crew.thread
+    restart(crew, UP)
+    for block in range(order.blocks[number], order.blocks[number + 1]):
+        await_needed(crew, order, UP, block)
+        for back in range(order.ends[block] - order.starts[block]):
+            part = order.ends[block] - 1 - back
+            row = WIDTH * part
+            above = times(m.upper, m.upper_columns, part, x, True)
+            store(x, row, (load(t, row) - above) * load(m.inverse, row))
+            store(t, row, above)
+        tell(crew, UP, block + 1 - order.blocks[number])
+    meet(crew.gate, crew.threads)
 
 
 @gw.jit
 def smooth(m: Any, crew: Any, level: int, right: Any, x: Any, t: Any, again: bool) -> None:
     """Smooth from x, of which t holds U x, or from zero, whatever x and t hold; leave U x in t."""
-    order = crew.down
-    for stage in range(order.levels[level], order.levels[level + 1]):
-        for block in range(order.stages[stage] + crew.thread, order.stages[stage + 1], crew.threads):
-            for row in range(order.starts[block], order.ends[block]):
-                above = t[row] if again else 0.0
-                rest = right[row] - all_but_last(m.lower, m.lower_columns, row, x)
-                rest -= last(m.lower, m.lower_columns, row, x)
-                x[row] = (rest - above) * m.inverse[row]
-                t[row] = rest
-        meet(crew.gate, crew.threads)
+    sweep_down(m, crew, level, right, x, t, again)
     sweep_up(m, crew, level, x, t)
 
 
@@ -81,11 +95,12 @@ def restrict(m: Any, links: Any, crew: Any, level: int, right: Any, x: Any, t: A
     """Take the residual where the coarser level has points; t holds U x. Collective over the neighbours."""
     if crew.thread == 0:
         begin(links, level, x[m.first[level] : m.first[level + 1]])
-    start, end = share(crew, m.first[level + 1], m.first[level + 2])
-    for coarse in range(start, end):
-        row = m.fine[coarse - m.first[1]]
-        below = all_but_last(m.lower, m.lower_columns, row, x) + last(m.lower, m.lower_columns, row, x)
-        right[coarse] = right[row] - t[row] - m.diagonal[row] * x[row] - below
+    start, end = share(crew, m.points[level], m.points[level + 1])
+    for point in range(start, end):
+        row, below = m.fine[point], 0.0
+        for place in range(PLACES):
+            below += m.rest[point, place] * x[m.rest_columns[point, place]]
+        right[m.coarse[point]] = right[row] - t[row] - m.diagonal[row] * x[row] - below
     meet(crew.gate, crew.threads)
     if crew.thread == 0:
         came = finish(links, level)
@@ -100,18 +115,21 @@ def restrict(m: Any, links: Any, crew: Any, level: int, right: Any, x: Any, t: A
 def prolong(m: Any, links: Any, crew: Any, level: int, right: Any, x: Any, t: Any) -> None:
     """Add the coarser level's correction to x, U times it to t, and take E x from the right-hand side. Collective.
 
-    The columns of U overlap, so that one thread adds them all.
+    The columns of U overlap, so that every second part of the coarse points is done first, then the others.
     """
-    start, end = share(crew, m.first[level + 1], m.first[level + 2])
-    for coarse in range(start, end):
-        x[m.fine[coarse - m.first[1]]] += x[coarse]
+    start, end = share(crew, m.points[level], m.points[level + 1])
+    for point in range(start, end):
+        x[m.fine[point]] += x[m.coarse[point]]
     meet(crew.gate, crew.threads)
     if crew.thread == 0:
         begin(links, level, x[m.first[level] : m.first[level + 1]])
-        for coarse in range(m.first[level + 1], m.first[level + 2]):
-            number = coarse - m.first[1]
-            for place in range(13):
-                t[m.below_rows[number, place]] += m.below[number, place] * x[coarse]
+    for turn in range(2):
+        for part in range(m.parts[level] + turn + 2 * crew.thread, m.parts[level + 1] - 1, 2 * crew.threads):
+            for point in range(m.cuts[part], m.cuts[part + 1]):
+                for place in range(PLACES):
+                    t[m.below_rows[point, place]] += m.below[point, place] * x[m.coarse[point]]
+        meet(crew.gate, crew.threads)
+    if crew.thread == 0:
         came = finish(links, level)
         for edge in range(m.edge_first[level], m.edge_first[level + 1]):
             row = m.edge_rows[edge]
@@ -147,13 +165,16 @@ def multiply(m: Any, links: Any, crew: Any, x: Any, y: Any) -> float:
     meet(crew.gate, crew.threads)
     if crew.thread == 0:
         begin(links, 0, x)
-    total = 0.0
-    start, end = share(crew, 0, m.first[1])
-    for row in range(start, end):
-        below = all_but_last(m.lower, m.lower_columns, row, x) + last(m.lower, m.lower_columns, row, x)
-        above = all_but_last(m.upper, m.upper_columns, row, x) + last(m.upper, m.upper_columns, row, x)
-        y[row] = below + m.diagonal[row] * x[row] + above
-        total += x[row] * y[row]
+    sums = fill(0.0)
+    start, end = share(crew, 0, m.first[1] // WIDTH)
+    for part in range(start, end):
+        row = WIDTH * part
+        own = load(x, row)
+        whole = times(m.lower, m.lower_columns, part, x, False) + load(m.diagonal, row) * own
+        whole += times(m.upper, m.upper_columns, part, x, False)
+        store(y, row, whole)
+        sums += own * whole
+    total = add_up(sums)
     meet(crew.gate, crew.threads)
     if crew.thread == 0:
         came = finish(links, 0)
@@ -164,18 +185,3 @@ def multiply(m: Any, links: Any, crew: Any, x: Any, y: Any) -> float:
             total += x[row] * change
     meet(crew.gate, crew.threads)
     return total
-
-
-@gw.jit
-def dot(x: Any, y: Any, start: int, end: int) -> float:
-    """The sum of the products of some rows: four sums side by side."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = end - (end - start) % 4
-    for row in range(start, whole, 4):
-        a += x[row] * y[row]
-        b += x[row + 1] * y[row + 1]
-        c += x[row + 2] * y[row + 2]
-        d += x[row + 3] * y[row + 3]
-    for row in range(whole, end):
-        a += x[row] * y[row]
-    return (a + b) + (c + d)

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import Any
 
 from gondwana.memory.futures import Future, Promise
+from gondwana.world import interruptions
 
 Steps = Generator[Future[Any], Any, None]
 
@@ -27,6 +28,8 @@ def run(steps: Steps) -> Future[None]:
         except StopIteration:
             promise.set_result(None)
         except Exception as error:
+            if interruptions.is_interruption(error):
+                raise
             promise.set_exception(error)
 
     go_on(None)

@@ -32,22 +32,6 @@ def advance(own: Any, z: Any, alpha: float, p: Any, beta: float, r: Any) -> None
 
 
 @gw.jit
-def dot(own: Any, a: Any, b: Any) -> float:
-    """Return this rank's part of a . b, from four partial sums, so that no addition waits for the one before."""
-    first, end = own
-    s0 = s1 = s2 = s3 = 0.0
-    whole = end - (end - first) % 4
-    for i in range(first, whole, 4):
-        s0 += a[i] * b[i]
-        s1 += a[i + 1] * b[i + 1]
-        s2 += a[i + 2] * b[i + 2]
-        s3 += a[i + 3] * b[i + 3]
-    for i in range(whole, end):
-        s0 += a[i] * b[i]
-    return (s0 + s1) + (s2 + s3)
-
-
-@gw.jit
 def scale(own: Any, x: Any, factor: float, z: Any) -> None:
     """Let x = factor z."""
     for i in range(own[0], own[1]):

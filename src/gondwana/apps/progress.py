@@ -1,4 +1,4 @@
-"""A progress bar for the time loop: on rank 0, when a person looks at a terminal."""
+"""A progress bar for long work: on rank 0, when a person looks at a terminal."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ class Progress:
     """The bar: a context manager; `show` costs next to nothing between two refreshes. Local.
 
     Args:
-        done: steps done before.
-        total: steps of the whole run.
         team: its rank 0 shows the bar.
+        label: what is done, at the left of the bar.
+        total: steps of the whole work.
+        done: those done before; if that is all of them, there is no bar.
     """
 
-    def __init__(self, done: int, total: int, team: Team) -> None:
+    def __init__(self, team: Team, label: str, total: int, *, done: int = 0) -> None:
         self._bar: Any = None
-        self._task: Any = None
+        self._total = total
         self._next = 0.0
         width = terminal.columns("stderr")
         if team.rank == 0 and total > done and width is not None:
             self._bar = _make_bar(width)
-            self._task = self._bar.add_task("gray-scott", completed=done, total=total, rate="")
+            self._task = self._bar.add_task(label, completed=done, total=total, speed="")
 
     def __enter__(self) -> Progress:
         if self._bar is not None:
@@ -38,19 +39,18 @@ class Progress:
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, step: int, cells_per_s: float) -> None:
-        """Tell how far the run is.
+    def show(self, done: int, speed: str = "") -> None:
+        """Tell how far the work is.
 
         Args:
-            step: steps done.
-            cells_per_s: current speed.
+            done: steps done.
+            speed: the current one with its unit, at the right of the bar.
         """
         if self._bar is None:
             return
-        last = step == self._bar.tasks[0].total
-        if last or time.monotonic() >= self._next:
+        if done == self._total or time.monotonic() >= self._next:
             self._next = time.monotonic() + _INTERVAL
-            self._bar.update(self._task, completed=step, rate=f"{cells_per_s / 1e6:.1f} Mcells/s", refresh=True)
+            self._bar.update(self._task, completed=done, speed=speed, refresh=True)
 
 
 def _make_bar(width: int) -> Any:
@@ -59,5 +59,5 @@ def _make_bar(width: int) -> Any:
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True, force_terminal=True, width=width)
-    parts = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")
+    parts = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}")
     return Bar(*parts, TimeRemainingColumn(), console=console, auto_refresh=False)

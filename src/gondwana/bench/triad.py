@@ -1,0 +1,63 @@
+"""The bandwidth of memory: STREAM's triad, a = b + s c (J. McCalpin, 1995), on all ranks at once.
+
+As a program it prints what its ranks reach together.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+
+import gondwana as gw
+from gondwana.bench.measure import interleave, timed
+from gondwana.errors import UsageError
+from gondwana.world import exits
+
+LENGTH = 1 << 24
+"""Elements of each array of a rank: together 400 MB, more than caches hold."""
+_REPEAT = 5
+_NBYTES = 24
+"""Bytes of an element: two read and one written, as STREAM counts."""
+
+
+@gw.jit
+def triad(a: Any, b: Any, c: Any, s: float) -> None:
+    """Let a = b + s c."""
+    for place in range(len(a)):
+        a[place] = b[place] + s * c[place]
+
+
+def measure(team: gw.Team, length: int = LENGTH) -> float:
+    """Return the GB/s (10^9 bytes) that the ranks reach together, the best of a few rounds. Collective over team.
+
+    Args:
+        team: the ranks.
+        length: elements of each array of a rank.
+    """
+    a, b, c = np.zeros(length), np.ones(length), np.full(length, 2.0)
+    samples = interleave({"triad": timed(lambda: triad(a, b, c, 3.0))}, repeat=_REPEAT, team=team)
+    return team.size * length * _NBYTES / min(samples["triad"]) / 1e9
+
+
+def run(ranks: int) -> float:
+    """Start a job that measures the bandwidth of so many ranks, one thread each; return its GB/s. Local.
+
+    Raises:
+        UsageError: the job failed.
+    """
+    argv = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", __file__]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or ["it printed nothing"]
+        raise UsageError(f"the bandwidth of {ranks} ranks cannot be measured, status {done.returncode}: {last[0]}")
+    return float(done.stdout)
+
+
+if __name__ == "__main__":
+    exits.install()
+    found = measure(gw.world)
+    if gw.world.rank == 0:
+        print(found)

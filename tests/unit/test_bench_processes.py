@@ -1,0 +1,56 @@
+"""The processes of a job, found from the one that started it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+from gondwana.bench.processes import descendants
+
+FAMILY = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "print('here', flush=True); input()"], start_new_session=True)
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+def start() -> tuple[subprocess.Popen[str], int]:
+    """A process with a child in a group of its own: the process, and the child's number."""
+    parent = subprocess.Popen([sys.executable, "-c", FAMILY], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    said = {parent.stdout.readline().strip(), parent.stdout.readline().strip()} - {"here"}
+    return parent, int(said.pop())
+
+
+def test_children_and_theirs_are_found_whatever_thread_started_them() -> None:
+    families: list[tuple[subprocess.Popen[str], int]] = []
+    threads_may_end = threading.Event()
+
+    def start_and_stay() -> None:
+        families.append(start())
+        threads_may_end.wait(60)
+
+    thread = threading.Thread(target=start_and_stay)
+    thread.start()
+    families.append(start())
+    while len(families) < 2 and thread.is_alive():
+        thread.join(0.01)
+    everybody = {pid for parent, child in families for pid in (parent.pid, child)}
+    try:
+        assert len(everybody) == 4
+        assert everybody <= set(descendants(os.getpid()))
+    finally:
+        threads_may_end.set()
+        for parent, _ in families:
+            parent.communicate("\n", timeout=60)
+        thread.join()
+    assert not everybody & set(descendants(os.getpid()))
+
+
+def test_who_is_not_there_has_no_children() -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert descendants(gone.pid) == []

@@ -1,0 +1,77 @@
+"""Which exceptions are the program's own, wherever they strike, and how the main thread gets them."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import gondwana as gw
+from gondwana.memory.later import after
+from gondwana.world import interruptions
+
+
+def fail(number: int, frame: FrameType | None) -> None:
+    raise ValueError("of a handler")
+
+
+class Handler:
+    def method(self, number: int, frame: FrameType | None) -> None:
+        raise ValueError("of a method")
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        raise ValueError("of an object")
+
+
+@pytest.fixture
+def handled() -> Iterator[Callable[[Any], None]]:
+    previous = signal.getsignal(signal.SIGALRM)
+    yield lambda handler: signal.signal(signal.SIGALRM, handler) and None
+    signal.signal(signal.SIGALRM, previous)
+
+
+def be_struck(*_: object) -> None:
+    signal.raise_signal(signal.SIGALRM)
+
+
+@pytest.mark.parametrize("handler", [fail, Handler().method, Handler(), functools.partial(fail)])
+def test_what_a_signal_handler_raises_is_the_programs(handler: Any, handled: Callable[[Any], None]) -> None:
+    handled(handler)
+    with pytest.raises(ValueError, match="of a") as raised:
+        be_struck()
+    assert interruptions.is_interruption(raised.value)
+
+
+def test_exits_are_the_programs_and_other_errors_are_not() -> None:
+    with pytest.raises(ZeroDivisionError) as raised:
+        _ = 1 / 0
+    assert not interruptions.is_interruption(raised.value)
+    assert interruptions.is_interruption(SystemExit(0))
+    assert interruptions.is_interruption(KeyboardInterrupt())
+
+
+def test_it_is_no_result_of_a_call_or_a_continuation(handled: Callable[[Any], None]) -> None:
+    handled(fail)
+    for start in (
+        lambda: gw.rpc(0, be_struck),
+        lambda: gw.rpc(0, abs, -1).then(be_struck),
+        lambda: after(0, be_struck),
+    ):
+        with pytest.raises(ValueError, match="of a handler"):
+            start().exception()
+
+
+def test_the_main_thread_raises_what_another_hands_to_it() -> None:
+    interruptions.prepare()
+    thread = threading.Timer(0.1, interruptions.raise_in_main, (KeyError("handed over"),))
+    thread.start()
+    with pytest.raises(KeyError, match="handed over"):
+        time.sleep(5)
+    thread.join()
+    assert interruptions.take() is None
