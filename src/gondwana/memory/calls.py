@@ -133,7 +133,7 @@ def _send(target: int, tag: int, number: int, parts: list[Any]) -> None:
         if not message.finished() and not progress.in_callback():
             progress.wait_until(message.finished, f"room for a message to rank {target}")
     finally:
-        message.keep()
+        box.keep(message)
 
 
 def _offer(target: int, message: Message) -> bool:
@@ -151,7 +151,7 @@ def _reply(box: Mailbox, target: int, tag: int, number: int, parts: list[Any]) -
         return
     message = Message(tag, number, parts)
     box.submit(target, rings.CALL_REPLY, message)
-    message.keep()
+    box.keep(message)
 
 
 # -- replies arrive -----------------------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
         _park(awaited.key, rings.CALL_REPLY, source, tag, number, data)
         return
     except Exception as problem:
-        _let_pass(problem)
+        interruptions.let_pass(problem)
         error = problem
     else:
         if tag & ERROR:
@@ -212,7 +212,7 @@ def _remote_error(source: int, pickled: bytes, text: str) -> BaseException:
     try:
         error = pickle.loads(pickled) if pickled else None
     except Exception as problem:
-        _let_pass(problem)
+        interruptions.let_pass(problem)
     if not isinstance(error, BaseException):
         error = RemoteError(f"a call on rank {source} failed: {text.strip().splitlines()[-1]}")
     error.add_note(f"\nRaised by a call on rank {source}:\n{text}")
@@ -273,7 +273,7 @@ def _read_call(source: int, tag: int, number: int, data: Any) -> tuple[int, int,
         _park(awaited.key, rings.CALL, source, tag, number, data)
         return None
     except Exception as error:
-        _let_pass(error)
+        interruptions.let_pass(error)
         return source, number, None, error
 
 
@@ -294,7 +294,7 @@ def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | N
             _answer(box, source, number, None, lost)
         raise
     except Exception as problem:
-        _let_pass(problem)
+        interruptions.let_pass(problem)
         if number == FORGET:
             problem.add_note(f"Raised by a call that rank {source} sent to rank {world.rank} by rpc_ff.")
             raise
@@ -317,7 +317,7 @@ def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseExcep
         try:
             tag, parts = wire.encode(value)
         except Exception as problem:
-            _let_pass(problem)
+            interruptions.let_pass(problem)
             error = problem
         else:
             _reply(box, source, tag, number, parts)
@@ -331,14 +331,8 @@ def _pickled_error(error: BaseException) -> bytes:
         pickled = wire.encode(error)[1]
         return pickle.dumps((pickled[0] if len(pickled) == 1 else b"", text))
     except Exception as problem:
-        _let_pass(problem)
+        interruptions.let_pass(problem)
         return pickle.dumps((b"", text))
-
-
-def _let_pass(error: Exception) -> None:
-    """Raise what a signal handler raised: it has only struck here."""
-    if interruptions.is_interruption(error):
-        raise error
 
 
 def _park(key: Key, lane: int, source: int, tag: int, number: int, data: Any) -> None:

@@ -91,8 +91,7 @@ class Future(Generic[T]):
             try:
                 promise.set_result(call(cast(T, done._value)))
             except Exception as error:
-                if interruptions.is_interruption(error):
-                    raise
+                interruptions.let_pass(error)
                 promise.set_exception(error)
 
         self.add_done_callback(go_on)

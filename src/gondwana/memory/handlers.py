@@ -93,7 +93,7 @@ class Handlers:
         self._box.sent[rank] += 1
         message = Message(ACTIVE, number, [data or b"\0"])  # in a queue it has one byte at least
         self._box.submit(rank, lane, message)
-        message.keep()
+        self._box.keep(message)
 
     def serve(self) -> bool:
         """Run the handlers of messages that have arrived; tell whether there were any. Local.

@@ -49,8 +49,7 @@ def _look() -> bool:
         try:
             late.act()
         except Exception as error:
-            if interruptions.is_interruption(error):
-                raise
+            interruptions.let_pass(error)
             late.promise.set_exception(error)
         else:
             late.promise.set_result(None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from gondwana.memory import names, rings
 from gondwana.memory.node_rings import Found, NodeRings
-from gondwana.world import Team, parcels, start, world
+from gondwana.world import Team, parcels, progress, start, world
 
 MOST_QUEUED = 2**20
 """Bytes of replies to a rank that wait for room before its requests have to wait."""
@@ -88,7 +88,8 @@ class Mailbox:
         self.sent, self.finished = [0] * team.size, [0] * team.size
         self.reading = threading.Lock()
         self._queues: dict[tuple[int, int], Queue] = {}
-        self._sending = threading.Lock()
+        self._sending, self._busy = threading.RLock(), False
+        self._late: deque[tuple[int, int, Message]] = deque()
         self.seen = 0
         self._far = 0 if self._parcels is None else REPLIES | REQUESTS
 
@@ -102,7 +103,9 @@ class Mailbox:
         """Send a message if there is room for it now, it is short, and no others wait. Local; no progress."""
         if rank in self._place:
             return self.rings.push_one(rank, lane, tag, number, data)
-        return (lane, rank) not in self._queues and self._post_far(rank, lane, tag, number, [data])
+        if (lane, rank) in self._queues:
+            return False
+        return self._alone(lambda: self._post_far(rank, lane, tag, number, [data])) or False
 
     def _post_far(self, rank: int, lane: int, tag: int, number: int, parts: Sequence[Any]) -> bool:
         assert self._parcels is not None
@@ -110,27 +113,56 @@ class Mailbox:
 
     def submit(self, rank: int, lane: int, message: Message) -> None:
         """Send a message, as much of it as there is room for; the rest follows within later progress. Local."""
-        with self._sending:
-            queue = self._queues.get((lane, rank))
-            if queue is None:
-                queue = self._queues[lane, rank] = Queue(lane, rank)
-            self._hold(lane, rank, True)
-            queue.messages.append(message)
-            queue.nbytes += message.total
-            self._write(queue)
+        if self._alone(lambda: self._enqueue(rank, lane, message)) is None:
+            message.keep()
+            self._late.append((rank, lane, message))
+
+    def keep(self, message: Message) -> None:
+        """Copy what is still to be written of a submitted message: its buffers may change from now on. Local."""
+        if not message.finished():
+            with self._sending:
+                message.keep()
 
     def offer(self, rank: int, lane: int, message: Message) -> bool:
         """Send a message unless there is no room for even its beginning, or others wait. Local; no progress."""
+        return self._alone(lambda: self._begin(rank, lane, message)) or False
+
+    def _alone(self, work: Callable[[], bool]) -> bool | None:
+        """Run what sends while nothing else of this rank does; None: this thread is inside of that, in a finalizer."""
         with self._sending:
-            if (lane, rank) in self._queues:
-                return False
-            self._hold(lane, rank, True)
-            self._push(lane, rank, message)
-            if message.done == 0 or message.finished():
-                self._hold(lane, rank, False)
-                return message.finished()
-            message.keep()
-            self._queues[lane, rank] = Queue(lane, rank, deque([message]), message.total)
+            if self._busy:
+                return None
+            self._busy = True
+            try:
+                with progress.callback():  # no finalizer may wait in here
+                    done = work()
+                    while self._late:
+                        self._enqueue(*self._late.popleft())
+                return done
+            finally:
+                self._busy = False
+
+    def _enqueue(self, rank: int, lane: int, message: Message) -> bool:
+        """Queue a message and write what there is room for; tell whether any was finished."""
+        queue = self._queues.get((lane, rank))
+        if queue is None:
+            queue = self._queues[lane, rank] = Queue(lane, rank)
+        self._hold(lane, rank, True)
+        queue.messages.append(message)
+        queue.nbytes += message.total
+        return self._write(queue)
+
+    def _begin(self, rank: int, lane: int, message: Message) -> bool:
+        """Write a message unless others wait or there is no room for its beginning; the rest of it is queued."""
+        if (lane, rank) in self._queues:
+            return False
+        self._hold(lane, rank, True)
+        self._push(lane, rank, message)
+        if message.done == 0 or message.finished():
+            self._hold(lane, rank, False)
+            return message.finished()
+        message.keep()
+        self._queues[lane, rank] = Queue(lane, rank, deque([message]), message.total)
         return True
 
     def _hold(self, lane: int, rank: int, hold: bool) -> None:
@@ -171,15 +203,16 @@ class Mailbox:
         """How many bytes wait on this rank for room at others."""
         return sum(queue.nbytes for queue in list(self._queues.values()))
 
+    def _write_all(self) -> bool:
+        """Write what there is room for, to everybody; tell whether any message was finished."""
+        return sum([self._write(queue) for queue in list(self._queues.values())]) > 0
+
     def _flush(self) -> bool:
         """Write queued messages for which there is room now; tell whether any was finished."""
         if not self._sending.acquire(False):
             return False
         try:
-            written = False
-            for queue in list(self._queues.values()):
-                written |= self._write(queue)
-            return written
+            return self._alone(self._write_all) or False
         finally:
             self._sending.release()
 
@@ -188,7 +221,7 @@ class Mailbox:
     def look(self) -> int:
         """Move queued messages and see whether any have arrived; return bits of `seen`. Local; cheap when none have."""
         self.seen = self.rings.look() | self._far
-        if self._queues and self._flush():
+        if (self._queues or self._late) and self._flush():
             self.seen |= WRITTEN
         return self.seen
 

@@ -81,8 +81,7 @@ class Marked(Future[None]):
                 try:
                     self._finish()
                 except Exception as problem:  # who waits must learn of it
-                    if interruptions.is_interruption(problem):
-                        raise
+                    interruptions.let_pass(problem)
                     error = problem
             self._keep = self._finish = None
             self._settle(None, error)

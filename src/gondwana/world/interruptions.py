@@ -50,10 +50,7 @@ def install(give_up: Callable[[BaseException], None]) -> None:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Tell whether an exception is the program's: an exit, Ctrl-C, or what a signal handler of this rank raised. Local.
-
-    If so, whoever catches what user code raises has to let it pass.
-    """
+    """Tell whether an exception is the program's: an exit, Ctrl-C, or what its signal handler raised. Local."""
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return True
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
@@ -63,6 +60,15 @@ def is_interruption(error: BaseException) -> bool:
             return True
         trace = trace.tb_next
     return False
+
+
+def let_pass(error: BaseException) -> None:
+    """Raise an exception again if it is the program's (see `is_interruption`): it has only struck here. Local.
+
+    For those who catch what user code raises and make a result of it.
+    """
+    if is_interruption(error):
+        raise error
 
 
 def raise_in_main(error: BaseException) -> None:

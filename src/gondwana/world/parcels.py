@@ -34,7 +34,8 @@ class Parcels:
     """Byte messages among the ranks of a team. Collective over team to make; blocking.
 
     All other methods are local. Parcels arrive once; in which order, is not said. Nothing moves but inside ``send`` and
-    ``poll`` and other calls of MPI: there are no hidden threads.
+    ``poll`` and other calls of MPI: there are no hidden threads. One thread may send while another polls; the caller
+    lets no two send, and no two poll, at once.
 
     Args:
         team: the ranks that send and receive; it works through MPI.

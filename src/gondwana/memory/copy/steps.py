@@ -28,8 +28,7 @@ def run(steps: Steps) -> Future[None]:
         except StopIteration:
             promise.set_result(None)
         except Exception as error:
-            if interruptions.is_interruption(error):
-                raise
+            interruptions.let_pass(error)
             promise.set_exception(error)
 
     go_on(None)
