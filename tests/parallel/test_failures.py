@@ -143,7 +143,7 @@ def test_a_signal_prints_the_roll_call_and_the_job_goes_on_until_it_is_terminate
             assert count("".join(lines) + process.stderr.read(), "where the ranks stand") == 1
         finally:
             jobs.kill_group(process)
-    assert jobs.alive(family) == []
+    assert jobs.left_behind(family) == []
 
 
 def test_ctrl_c_ends_the_job_and_leaves_nothing() -> None:
@@ -155,7 +155,7 @@ def test_ctrl_c_ends_the_job_and_leaves_nothing() -> None:
             assert process.wait(timeout=STUBBORN) != 0
         finally:
             jobs.kill_group(process)
-    assert jobs.alive(family) == []
+    assert jobs.left_behind(family) == []
 
 
 def test_a_death_that_the_launcher_lets_pass_is_reported_once_and_ends_the_job() -> None:
@@ -175,4 +175,4 @@ def test_a_killed_rank_ends_the_job() -> None:
             assert process.wait(timeout=STUBBORN) != 0
         finally:
             jobs.kill_group(process)
-    assert jobs.alive(family) == []
+    assert jobs.left_behind(family) == []

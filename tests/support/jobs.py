@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,8 +211,15 @@ def python_arguments(program: Program) -> list[str]:
     return ["-c", f"{textwrap.dedent(inspect.getsource(program))}\n{program.__name__}()"]
 
 
-def alive(pids: Sequence[int]) -> list[int]:
-    """Those of ``pids`` that still run."""
+def left_behind(pids: Sequence[int], patience: float = 5) -> list[int]:
+    """Those of ``pids`` that still run after ``patience`` seconds: a launcher may end a moment before its ranks."""
+    end = time.monotonic() + patience
+    while (running := _alive(pids)) and time.monotonic() < end:
+        time.sleep(0.01)
+    return running
+
+
+def _alive(pids: Sequence[int]) -> list[int]:
     running = []
     for pid in pids:
         with contextlib.suppress(OSError):

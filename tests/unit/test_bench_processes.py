@@ -7,7 +7,10 @@ import subprocess
 import sys
 import threading
 
-from gondwana.bench.processes import descendants
+import pytest
+
+from gondwana.bench.processes import descendants, last_words, run
+from gondwana.errors import UsageError
 
 FAMILY = """
 import subprocess, sys
@@ -54,3 +57,15 @@ def test_who_is_not_there_has_no_children() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     assert descendants(gone.pid) == []
+
+
+def test_the_last_words_of_a_command_tell_why_it_failed() -> None:
+    failed = run([sys.executable, "-c", "import sys; print('fine'); sys.exit('too bad')"])
+    assert (failed.returncode, last_words(failed)) == (1, "too bad")
+    assert last_words(run([sys.executable, "-c", "print('one'); print('two')"])) == "two"
+    assert last_words(run([sys.executable, "-c", ""])) == "it printed nothing"
+
+
+def test_a_command_that_does_not_exist_is_named() -> None:
+    with pytest.raises(UsageError, match=r"^/no/such/program cannot be started \(No such file"):
+        run(["/no/such/program"])

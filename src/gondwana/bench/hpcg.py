@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gondwana.bench import triad
+from gondwana.bench import processes, triad
 from gondwana.bench.report import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
@@ -105,8 +103,7 @@ def measure(cases: Iterable[tuple[int, int]], official: StartOfficial, *, second
 
 def ours(ranks: int, words: Sequence[str]) -> Command:
     """Return the command that runs ours. Local."""
-    argv = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", "hpcg", *words]
-    return [*argv, "--json", "result.json"], os.environ
+    return processes.our_command(ranks, "hpcg", *words, "--json", "result.json"), os.environ
 
 
 def run(command: Command, who: str) -> Result:
@@ -117,24 +114,11 @@ def run(command: Command, who: str) -> Result:
     """
     argv, variables = command
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            done = subprocess.run(
-                argv,
-                env=dict(variables),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        except OSError as error:
-            raise UsageError(f"{argv[0]} cannot be started ({error.strerror}): name a command that can") from None
+        done = processes.run(argv, variables, folder)
         files = list(Path(folder).glob("HPCG-Benchmark*3.1*.txt"))
         if len(files) != 1:
-            last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it printed nothing"]
-            raise UsageError(
-                f"{who}: {len(files)} result files of HPCG 3.1 instead of one, status {done.returncode}: {last[0]}"
-            )
+            found = f"{who}: {len(files)} result files of HPCG 3.1 instead of one"
+            raise UsageError(f"{found}, status {done.returncode}: {processes.last_words(done)}")
         values = parse(files[0].read_text(encoding="utf-8", errors="replace"))
         extra = Path(folder) / "result.json"
         return Result(values, json.loads(extra.read_text()) if extra.exists() else {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 from gondwana.bench import npb_binaries
 from gondwana.bench.npb_jobs import Job, run
+from gondwana.bench.processes import our_command
 from gondwana.bench.report import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
@@ -66,9 +66,8 @@ class _Samples:
 def our_job(case: Case, variant: str, file: Path, variables: Mapping[str, str]) -> Job:
     """Return the job that runs a variant of ours, one thread a rank. Local."""
     options = ["--class", case.letter, "--variant", variant, "--json", str(file)]
-    words = ["run", "-n", str(case.ranks), "-t", "1", f"npb-{case.benchmark}", *options]
     return Job(
-        [sys.executable, "-m", "gondwana.cli.main", *words],
+        our_command(case.ranks, f"npb-{case.benchmark}", *options),
         {**os.environ, **variables},
         lambda command: list(command[1:3]) == ["-m", "gondwana.cli.rank"],
     )

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from gondwana.bench.processes import descendants
-from gondwana.errors import UsageError
+from gondwana.bench.processes import descendants, starting
 
 LONGEST_PAUSE = 0.1
 """Seconds between two looks at the memory of a long job, which must not be disturbed."""
@@ -66,17 +65,12 @@ def run(job: Job, *, look_closely: bool = False) -> Finished:
     Raises:
         UsageError: the command cannot be started.
     """
-    try:
-        return _run(job, look_closely)
-    except OSError as error:
-        raise UsageError(f"{job.argv[0]} cannot be started ({error.strerror}); name a command that can") from None
-
-
-def _run(job: Job, look_closely: bool) -> Finished:
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        with subprocess.Popen(
-            list(job.argv), env=dict(job.environment), stdin=subprocess.DEVNULL, stdout=output, stderr=errors
-        ) as process:
+        with starting(job.argv[0]):
+            process = subprocess.Popen(
+                list(job.argv), env=dict(job.environment), stdin=subprocess.DEVNULL, stdout=output, stderr=errors
+            )
+        with process:
             peak_rss, peak_memory = _watch(process, job.is_rank, look_closely)
         return Finished(process.returncode, _text(output), _text(errors), peak_rss or None, peak_memory or None)
 

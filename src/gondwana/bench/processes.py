@@ -1,9 +1,63 @@
-"""The processes of a job, as Linux lists them."""
+"""The processes that benchmarks start, and those of a job as Linux lists them."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from gondwana.errors import UsageError
+
+
+def our_command(ranks: int, *words: str) -> list[str]:
+    """Return the command that runs one of our programs on so many ranks, one thread each. Local.
+
+    Args:
+        ranks: how many.
+        words: the program and its options.
+    """
+    return [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", *words]
+
+
+def run(
+    argv: Sequence[str], variables: Mapping[str, str] = os.environ, folder: str | Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, whatever its status. Local.
+
+    Args:
+        argv: the words of the command.
+        variables: its whole environment.
+        folder: where it works; None: here.
+
+    Raises:
+        UsageError: it cannot be started.
+    """
+    with starting(argv[0]):
+        return subprocess.run(
+            argv, env=dict(variables), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+
+
+@contextlib.contextmanager
+def starting(program: str) -> Iterator[None]:
+    """Say it in one line if a program cannot be started. Local.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{program} cannot be started ({error.strerror}): name a command that can") from None
+
+
+def last_words(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the last line that a command printed, of its errors if there are any. Local."""
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    return lines[-1] if lines else "it printed nothing"
 
 
 def descendants(pid: int) -> list[int]:

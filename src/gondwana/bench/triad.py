@@ -5,13 +5,12 @@ As a program it prints what its ranks reach together.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 
 import gondwana as gw
+from gondwana.bench import processes
 from gondwana.bench.measure import interleave, timed
 from gondwana.errors import UsageError
 from gondwana.world import exits
@@ -48,11 +47,10 @@ def run(ranks: int) -> float:
     Raises:
         UsageError: the job failed.
     """
-    argv = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", __file__]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = processes.run(processes.our_command(ranks, __file__))
     if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or ["it printed nothing"]
-        raise UsageError(f"the bandwidth of {ranks} ranks cannot be measured, status {done.returncode}: {last[0]}")
+        last = processes.last_words(done)
+        raise UsageError(f"the bandwidth of {ranks} ranks cannot be measured, status {done.returncode}: {last}")
     return float(done.stdout)
 
 

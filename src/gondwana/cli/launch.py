@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gondwana.errors import LaunchError
 from gondwana.world import cores as world_cores
-from gondwana.world import launcher, terminal
+from gondwana.world import launcher, mpi_probe, terminal
 
 FAMILIES = {
     # what mpi4py calls the MPI: how its launchers are called, and what their --version says
@@ -23,8 +23,6 @@ FAMILIES = {
     "Intel MPI": (("mpiexec.hydra", "mpiexec", "mpirun"), ("Intel(R) MPI",)),
     "MVAPICH": (("mpiexec.hydra", "mpiexec", "mpirun"), ("HYDRA",)),
 }
-
-_PROBE = "import json; from gondwana.world import mpi; print(json.dumps(mpi.library()))"
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,7 @@ def mpi_library(python: str = sys.executable) -> Library:
     Raises:
         LaunchError: there is no mpi4py, or it finds no MPI library.
     """
-    done = subprocess.run([python, "-c", _PROBE], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([python, "-P", mpi_probe.__file__], capture_output=True, text=True, timeout=60)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise LaunchError(

@@ -1,4 +1,4 @@
-"""The door to MPI: decides whether this process uses it, and starts it. The only module that imports mpi4py."""
+"""The door to MPI: decides whether this process uses it, and starts it. Nothing else but `mpi_probe` imports mpi4py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -32,6 +33,15 @@ SETTINGS = {
     "OMPI_MCA_osc_rdma_acc_use_amo": "0",
 }
 """Environment variables that are set before MPI starts, unless the user has set them."""
+
+WITHOUT_FABRIC = {
+    # With no network to drive, this component of Open MPI closes again, and sleeps for a second then (seen in 5.0.11).
+    "OMPI_MCA_btl": "^ofi",
+}
+"""The same, on hosts without a network that libfabric would be used for."""
+
+_FABRICS = tuple(Path("/sys/class", name) for name in ("infiniband", "cxi", "cxi_user", "hfi1", "bxi"))
+"""Where Linux lists the devices of such networks: Ethernet with RDMA, EFA and Omni-Path are under infiniband."""
 
 _REMEDY = "Use `gondwana run -n {size} ...`, which picks the launcher that fits mpi4py; `gondwana doctor` explains."
 
@@ -74,7 +84,7 @@ def connect() -> Communicator:
 @functools.cache
 def module() -> ModuleType:
     """Import mpi4py.MPI, start MPI if it is not running, and return the module. Local; all ranks must come to it."""
-    for name, value in SETTINGS.items():
+    for name, value in settings().items():
         os.environ.setdefault(name, value)
     with warnings.catch_warnings():
         # mpi4py warns in every process if the launcher is another MPI's; connect() makes it one clear error.
@@ -86,19 +96,13 @@ def module() -> ModuleType:
     return MPI
 
 
-def library() -> dict[str, str]:
-    """Return the vendor, the version and the file of the MPI library, without starting MPI. Local."""
-    import mpi4py
+def settings() -> dict[str, str]:
+    """Return the environment variables that MPI starts best with on this host, where the user has set none. Local."""
+    return SETTINGS if any(map(_has_entries, _FABRICS)) else {**SETTINGS, **WITHOUT_FABRIC}
 
-    mpi4py.rc.initialize = False
-    from mpi4py import MPI
 
-    vendor, version = MPI.get_vendor()
-    with open("/proc/self/maps") as maps:
-        loaded = {line.split()[-1] for line in maps if "/libmpi" in line}
-    # The library itself has the shortest name: libmpi.so.40 beside libmpi_usempi.so.40 and the like.
-    path = min(loaded, key=lambda name: (len(os.path.basename(name)), name), default="")
-    return {"vendor": vendor, "version": ".".join(map(str, version)), "path": path}
+def _has_entries(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
 
 
 def is_running() -> bool:

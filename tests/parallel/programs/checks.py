@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -36,6 +37,7 @@ def run_checks(names: dict[str, Any]) -> None:
         if not name.startswith("check_"):
             continue
         problem = None
+        start = time.monotonic()
         try:
             check()
         except Exception:
@@ -44,6 +46,7 @@ def run_checks(names: dict[str, Any]) -> None:
         world.barrier()  # serves ranks that are not through yet, as other collectives do not
         problems = [text for text in world.allgather(problem) if text]
         if world.rank == 0:
-            print(json.dumps({"check": name, "problems": problems}), flush=True)
+            seconds = round(time.monotonic() - start, 2)
+            print(json.dumps({"check": name, "problems": problems, "seconds": seconds}), flush=True)
     if "--ranks" in sys.argv:
         assert world.size == int(sys.argv[sys.argv.index("--ranks") + 1])
