@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gondwana.jit.memory_order import inlined, load_acquire, pause, sched_yield, store_release
+from gondwana.jit.memory_order import load_acquire, pause, sched_yield, store_release
+from gondwana.jit.parts import inlined
 from gondwana.memory.copy.native_rows import execute_rows, word_at
 
 _WORD = 8

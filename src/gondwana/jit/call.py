@@ -5,7 +5,6 @@ from __future__ import annotations
 import types as pytypes
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba.core import types
 from numba.core.datamodel import default_manager
@@ -19,6 +18,7 @@ from gondwana.jit.cache import ObjectCode
 from gondwana.jit.compiler import compile_entry, device_function, guarded
 from gondwana.jit.errors import readable
 from gondwana.jit.function import HEADER_WORDS, RESULT_WORDS
+from gondwana.jit.parts import inlined
 from gondwana.jit.points import INT
 from gondwana.jit.unpack import Typing, loader
 
@@ -41,7 +41,7 @@ def compile_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], precis
     load = loader(specs, kinds, HEADER_WORDS * WORD)
     store = _storer(result)
 
-    @numba.njit(error_model="numpy", forceinline=True)
+    @inlined
     def run(block: int, args: Any) -> int:
         store(block, twin(*args))
         return 0

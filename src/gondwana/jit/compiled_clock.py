@@ -11,10 +11,10 @@ from numba.extending import intrinsic, overload
 
 from gondwana.jit import clock
 from gondwana.jit.memory_order import declare
+from gondwana.jit.parts import INLINED
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
 _BILLION = 10**9
-_OPTIONS = {"forceinline": True, "error_model": "numpy"}
 
 
 @intrinsic
@@ -32,7 +32,7 @@ def _monotonic(typingctx: Any) -> Any:
     return types.int64(), codegen
 
 
-@overload(clock.nanoseconds, jit_options=_OPTIONS)
+@overload(clock.nanoseconds, jit_options=INLINED)
 def _nanoseconds() -> Any:
     def read() -> int:
         return _monotonic()  # type: ignore[no-any-return]

@@ -12,11 +12,11 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, models, overload, register_model
 
 from gondwana.jit import lanes
+from gondwana.jit.parts import INLINED
 
 _DOUBLE, _INT, _INT32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _VECTOR = ir.VectorType(_DOUBLE, lanes.WIDTH)
 _INDICES = ir.VectorType(_INT32, lanes.WIDTH)
-_OPTIONS = {"forceinline": True, "error_model": "numpy"}
 
 
 class LanesType(types.Type):  # type: ignore[misc]
@@ -102,7 +102,7 @@ def _lane(typingctx: Any, value: Any, number: Any) -> Any:
     return types.float64(LANES, types.int64), codegen
 
 
-@overload(lanes.fill, jit_options=_OPTIONS)
+@overload(lanes.fill, jit_options=INLINED)
 def _overload_fill(value: Any) -> Any:
     def fill(value: Any) -> Any:
         return _fill(float(value))
@@ -110,7 +110,7 @@ def _overload_fill(value: Any) -> Any:
     return fill
 
 
-@overload(lanes.load, jit_options=_OPTIONS)
+@overload(lanes.load, jit_options=INLINED)
 def _overload_load(array: Any, start: Any) -> Any:
     _check("load", array, types.float64)
 
@@ -120,7 +120,7 @@ def _overload_load(array: Any, start: Any) -> Any:
     return load
 
 
-@overload(lanes.gather, jit_options=_OPTIONS)
+@overload(lanes.gather, jit_options=INLINED)
 def _overload_gather(array: Any, indices: Any, start: Any) -> Any:
     _check("gather", array, types.float64)
     _check("gather", indices, types.uint32)
@@ -131,7 +131,7 @@ def _overload_gather(array: Any, indices: Any, start: Any) -> Any:
     return gather
 
 
-@overload(lanes.store, jit_options=_OPTIONS)
+@overload(lanes.store, jit_options=INLINED)
 def _overload_store(array: Any, start: Any, lanes: Any) -> Any:
     _check("store", array, types.float64)
 
@@ -141,7 +141,7 @@ def _overload_store(array: Any, start: Any, lanes: Any) -> Any:
     return store
 
 
-@overload(lanes.add_up, jit_options=_OPTIONS)
+@overload(lanes.add_up, jit_options=INLINED)
 def _overload_add_up(lanes: Any) -> Any:
     def add_up(lanes: Any) -> Any:
         low = (_lane(lanes, 0) + _lane(lanes, 1)) + (_lane(lanes, 2) + _lane(lanes, 3))
@@ -162,7 +162,7 @@ def _define(name: str, instruction: str) -> None:
 
     for symbol in getattr(operator, name), getattr(operator, f"i{name}"):
 
-        @overload(symbol, jit_options=_OPTIONS)
+        @overload(symbol, jit_options=INLINED)
         def _overload_operator(left: Any, right: Any) -> Callable[..., Any] | None:
             def both(left: Any, right: Any) -> Any:
                 return apply(left, right)

@@ -22,6 +22,7 @@ from gondwana.jit.cache import ObjectCode
 from gondwana.jit.function import Compilable, JitFunction
 from gondwana.jit.handles import import_extensions
 from gondwana.jit.mpi_table import SYMBOL as MPI_TABLE
+from gondwana.jit.parts import INLINED
 from gondwana.jit.points import INT
 
 binding.initialize_native_asmparser()  # for the inline assembly of `memory_order.pause`
@@ -36,14 +37,7 @@ def device_function(function: pytypes.FunctionType, *, contract: bool = False) -
     """A function for use inside compiled code: inlined into its caller, with NumPy's arithmetic (1/0 is inf)."""
     import_extensions()
     fastmath = {"contract"} if contract else False
-    return numba.njit(
-        forceinline=True,
-        error_model="numpy",
-        fastmath=fastmath,
-        pipeline_class=literals.Compiler,
-        no_cpython_wrapper=True,  # only compiled code calls it
-        no_cfunc_wrapper=True,
-    )(function)
+    return numba.njit(**{**INLINED, "pipeline_class": literals.Compiler, "fastmath": fastmath})(function)
 
 
 @typeof_impl.register(Compilable)

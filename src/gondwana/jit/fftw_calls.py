@@ -12,10 +12,11 @@ from numba.np import arrayobj
 
 from gondwana.jit import fftw
 from gondwana.jit.handle_types import handle_word, is_handle
+from gondwana.jit.parts import INLINED
 from gondwana.jit.points import INT
 
 
-@overload(fftw.execute, jit_options={"forceinline": True, "error_model": "numpy"})
+@overload(fftw.execute, jit_options=INLINED)
 def _execute(plan: Any, data: Any) -> Any:
     if not is_handle(plan, fftw.FAMILY):
         raise TypingError(f"the first argument is {plan}: give a plan of FFTW")

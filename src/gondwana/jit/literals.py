@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 from numba.core import ir, types
-from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import lower_builtin
+
+from gondwana.jit import parts
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -69,15 +70,12 @@ def _weaken_operator(func_ir: Any, operation: Any, ir: Any) -> None:
         operation.fn = weak
 
 
-class Compiler(CompilerBase):  # type: ignore[misc]
-    """Numba's compiler with `WeakLiterals` before type inference."""
+class Compiler(parts.Compiler):
+    """The compiler with `WeakLiterals` before type inference."""
 
-    def define_pipelines(self) -> list[Any]:
-        """The passes, in order."""
-        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
+    def add_passes(self, manager: Any) -> None:
+        """Add it."""
         manager.add_pass_after(WeakLiterals, IRProcessing)
-        manager.finalize()
-        return [manager]
 
 
 def _has_float(value: Any) -> bool:

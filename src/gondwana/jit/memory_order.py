@@ -8,7 +8,6 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
@@ -18,10 +17,6 @@ _INT32 = ir.IntType(32)
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "riscv64": 98}.get(platform.machine(), -1)
 _PAUSE = {"x86_64": "pause", "aarch64": "yield"}.get(platform.machine(), "")
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
-
-
-inlined = numba.njit(forceinline=True, error_model="numpy")
-"""Decorator of the helpers of native code: once inlined they need no error path, hence nothing of Numba at run time."""
 
 
 def _pointer(builder: Any, address: Any, kind: Any = _INT) -> Any:

@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from numba.np import numpy_support
 
 from gondwana.jit import mpi_table
-from gondwana.jit.memory_order import inlined
+from gondwana.jit.parts import inlined
 
 _INT = ir.IntType(64)
 _INT32 = ir.IntType(32)

@@ -19,13 +19,13 @@ from gondwana.jit.memory_order import (
     fetch_add,
     futex_wait,
     futex_wake,
-    inlined,
     load_acquire,
     load_word,
     pause,
     sched_yield,
     store_release,
 )
+from gondwana.jit.parts import inlined
 from gondwana.jit.threads import FLUSH_SUBNORMALS, LINE
 
 JOB, SLEEPERS, SPINS, DONE = 1 * LINE, 2 * LINE, 3 * LINE, 4 * LINE

@@ -8,7 +8,7 @@ from numba.core import types
 
 from gondwana.jit import atomics
 from gondwana.jit.atomics import bits_of, value_of
-from gondwana.jit.memory_order import inlined
+from gondwana.jit.parts import inlined
 from gondwana.memory.atomic_paths import OPERATIONS
 
 LOAD, STORE, ADD, SUB, MUL, MIN, MAX, BIT_AND, BIT_OR, BIT_XOR, EXCHANGE, COMPARE_EXCHANGE = range(len(OPERATIONS))

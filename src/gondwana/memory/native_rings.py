@@ -8,7 +8,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.jit.memory_order import call_at, inlined, load_acquire, load_word, move_bytes, sched_yield, store_release
+from gondwana.jit.memory_order import call_at, load_acquire, load_word, move_bytes, sched_yield, store_release
+from gondwana.jit.parts import inlined
 from gondwana.memory.rings import (
     ARGUMENTS,
     ASSEMBLED,

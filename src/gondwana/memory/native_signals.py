@@ -8,7 +8,8 @@ two only grow, so nothing is ever reset across ranks.
 from __future__ import annotations
 
 from gondwana.jit.atomics import fetch_add
-from gondwana.jit.memory_order import inlined, load_acquire, load_word, pause, sched_yield, store_release
+from gondwana.jit.memory_order import load_acquire, load_word, pause, sched_yield, store_release
+from gondwana.jit.parts import inlined
 
 NEAR, FAR, SEEN, SPINS, CHANNEL = 0, 64, 128, 136, 256
 

@@ -8,16 +8,16 @@ from numba.extending import overload
 
 from gondwana.apps.hpcg import native
 from gondwana.jit.handle_types import with_word
-from gondwana.jit.memory_order import fetch_add, inlined, load_acquire, pause, sched_yield, store_release
+from gondwana.jit.memory_order import fetch_add, load_acquire, pause, sched_yield, store_release
+from gondwana.jit.parts import CALLED, INLINED, inlined
 
 _TURNS = 64
 """Bytes from the arrivals of a gate to its meetings."""
 _PATIENCE = 1000
 """Looks before a waiting thread lets others have the core."""
-_OPTIONS = {"forceinline": True, "error_model": "numpy"}
 
 
-@overload(native.at_rank, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
+@overload(native.at_rank, jit_options=INLINED)  # type: ignore[untyped-decorator]
 def _at_rank(ptr: Any, rank: Any) -> Any:
     def move(ptr: Any, rank: Any) -> Any:
         return with_word(ptr, 1, rank)
@@ -25,7 +25,7 @@ def _at_rank(ptr: Any, rank: Any) -> Any:
     return move
 
 
-@overload(native.meet, jit_options={"error_model": "numpy"})  # type: ignore[untyped-decorator]
+@overload(native.meet, jit_options=CALLED)  # type: ignore[untyped-decorator]
 def _meet(gate: Any, threads: Any) -> Any:
     def wait(gate: Any, threads: Any) -> None:
         if threads == 1:
@@ -41,7 +41,7 @@ def _meet(gate: Any, threads: Any) -> Any:
     return wait
 
 
-@overload(native.publish, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
+@overload(native.publish, jit_options=INLINED)  # type: ignore[untyped-decorator]
 def _publish(progress: Any, place: Any, done: Any) -> Any:
     def store(progress: Any, place: Any, done: Any) -> None:
         store_release(progress.ctypes.data + 8 * place, done)
@@ -49,7 +49,7 @@ def _publish(progress: Any, place: Any, done: Any) -> Any:
     return store
 
 
-@overload(native.follow, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
+@overload(native.follow, jit_options=INLINED)  # type: ignore[untyped-decorator]
 def _follow(progress: Any, place: Any, done: Any) -> Any:
     def wait(progress: Any, place: Any, done: Any) -> None:
         _wait(progress.ctypes.data + 8 * place, done)

@@ -71,6 +71,8 @@ def plan(matrices: Split, threads: int, sign: int) -> Schedule:
         find_waits(columns, starts_, ends_, block_of, owner, done, latest)
     waiting, whom = np.nonzero(latest)
     waits = np.searchsorted(waiting, np.arange(len(starts_) + 1))
+    # NumPy gives every second word of an array here: another type, for which all would be compiled again.
+    whom = np.ascontiguousarray(whom)
     return Schedule(blocks, starts_, ends_, waits, whom, latest[waiting, whom])
 
 

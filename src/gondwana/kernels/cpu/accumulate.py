@@ -10,25 +10,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
 from gondwana.jit.memory_order import load_word
+from gondwana.jit.parts import called, inlined
 from gondwana.kernels.exact import SPECIAL, STRIDE
 from gondwana.kernels.folding import COMBINE, check_value, kind_of, neutral
 
 _RESULTS = 16
 
 
-@numba.njit(forceinline=True)
+@inlined
 def no_start(block: int, thread: int) -> int:
     """Start of a sweep that folds nothing."""
     return 0
 
 
-@numba.njit(forceinline=True)
+@inlined
 def no_store(block: int, thread: int, total: int) -> None:
     """End of a sweep that folds nothing."""
 
@@ -64,10 +64,10 @@ def _bits(typingctx: Any, value: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-_combine = {operation: numba.njit(forceinline=True)(function) for operation, function in COMBINE.items()}
+_combine = {operation: inlined(function) for operation, function in COMBINE.items()}
 
 
-@numba.njit
+@called
 def _add_exactly(digits: int, value: float) -> int:
     """Add a float64 to the fixed-point number at an address."""
     bits = _bits(value)
@@ -120,15 +120,15 @@ def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
     identity = neutral(operation, kind)
     combine = _add_in_any_order if operation == "sum" and kind == types.float64 else _combine[operation]
 
-    @numba.njit(forceinline=True, error_model="numpy")
+    @inlined
     def step(total: Any, p: Any, args: Any) -> Any:
         return combine(total, kind(kernel(p, *args)))
 
-    @numba.njit(forceinline=True)
+    @inlined
     def start(block: int, thread: int) -> Any:
         return kind(identity)
 
-    @numba.njit(forceinline=True)
+    @inlined
     def store(block: int, thread: int, total: Any) -> None:
         _put(load_word(block + _RESULTS) + thread * STRIDE, total)
 
@@ -136,11 +136,11 @@ def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
 
 
 def _exact_folding(kernel: Any) -> Folding:
-    @numba.njit(forceinline=True, error_model="numpy")
+    @inlined
     def step(total: Any, p: Any, args: Any) -> Any:
         return _add_exactly(total, types.float64(kernel(p, *args)))
 
-    @numba.njit(forceinline=True)
+    @inlined
     def start(block: int, thread: int) -> Any:
         return load_word(block + _RESULTS) + thread * STRIDE
 

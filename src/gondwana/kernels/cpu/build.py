@@ -5,7 +5,6 @@ from __future__ import annotations
 import types as pytypes
 from typing import Any
 
-import numba
 from numba.core.errors import NumbaError
 
 from gondwana.jit.arguments import WORD, array_specs, working_precision
@@ -13,6 +12,7 @@ from gondwana.jit.cache import ObjectCode
 from gondwana.jit.compiler import compile_entry, device_function, guarded
 from gondwana.jit.errors import readable
 from gondwana.jit.footprint import recorder
+from gondwana.jit.parts import called, inlined
 from gondwana.jit.points import PointType
 from gondwana.jit.unpack import Typing, loader
 from gondwana.jit.views import ViewType
@@ -40,7 +40,7 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
     folding = _folding(function, kernel, variant)
     load = loader(variant.specs, kinds, HEADER_WORDS * WORD, variant.alike)
     body = sweep(variant.ndim, variant.order, variant.dense, folding.step, load, folding.start, folding.store)
-    run = numba.njit(error_model="numpy")(body)
+    run = called(body)
 
     def entry(block: int, thread: int, threads: int) -> int:
         return guarded(run, block, (thread, threads))  # type: ignore[no-any-return]
@@ -58,7 +58,7 @@ def _scopes(variant: Variant) -> int:
 def _folding(function: pytypes.FunctionType, kernel: Any, variant: Variant) -> Folding:
     if variant.operation is None:
 
-        @numba.njit(forceinline=True, error_model="numpy")
+        @inlined
         def step(total: Any, p: Any, args: Any) -> Any:
             kernel(p, *args)
             return total

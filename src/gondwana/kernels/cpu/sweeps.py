@@ -73,9 +73,9 @@ def sweep(ndim: int, order: Order, dense: bool, step: Any, load: Any, start: Any
 
 
 def _dense_row(ndim: int, point: Any, step: Any) -> Any:
-    import numba
+    from gondwana.jit.parts import inlined
 
-    @numba.njit(forceinline=True, error_model="numpy")
+    @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
         for i in range(begin, end):
             total = step(total, point((*head, first + i)), args)
@@ -85,9 +85,9 @@ def _dense_row(ndim: int, point: Any, step: Any) -> Any:
 
 
 def _strided_row(ndim: int, point: Any, step: Any) -> Any:
-    import numba
+    from gondwana.jit.parts import inlined
 
-    @numba.njit(forceinline=True, error_model="numpy")
+    @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
         for i in range(begin, end):
             total = step(total, point((*head, first + stride * i)), args)

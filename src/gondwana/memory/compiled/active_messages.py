@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 from llvmlite import ir
 from numba.core import types
 from numba.core.datamodel import default_manager
@@ -12,9 +11,10 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_method
 
 from gondwana.jit.handle_types import family_type, handle_word
-from gondwana.jit.memory_order import inlined, load_word, pause, sched_yield, store_release
+from gondwana.jit.memory_order import load_word, pause, sched_yield, store_release
 from gondwana.jit.mpi_calls import mpi_constant
 from gondwana.jit.mpi_table import MAILBOX
+from gondwana.jit.parts import INLINED, called, inlined
 from gondwana.jit.unpack import scalar_type
 from gondwana.memory.active_message import REPLY, SEND, word_bytes
 from gondwana.memory.native_rings import at, lock, out_of, post_reserved, put_at, reserve, serve
@@ -32,7 +32,6 @@ from gondwana.memory.rings import (
 from gondwana.world import progress
 
 _STATE, _NUMBER, _PLACES, _RANKS = range(4)
-_OPTIONS = {"forceinline": True, "error_model": "numpy"}
 _SPINS_BEFORE_YIELD = 200
 _mailbox = mpi_constant(MAILBOX)
 
@@ -75,7 +74,7 @@ def _place(message: Any, rank: int) -> int:
     return load_word(handle_word(message, _PLACES) + rank * WORD)  # type: ignore[no-any-return]
 
 
-@numba.njit(error_model="numpy")
+@called
 def _make_room(state: int, out: int, nbytes: int) -> int:
     """Run compiled handlers until there is room for a record; the lock is held before and after."""
     looks = 0
@@ -93,7 +92,7 @@ def _make_room(state: int, out: int, nbytes: int) -> int:
             return record  # type: ignore[no-any-return]
 
 
-@overload_method(family_type(SEND), "send", jit_options=_OPTIONS)
+@overload_method(family_type(SEND), "send", jit_options=INLINED)
 def _send(message: Any, rank: Any, *values: Any) -> Any:
     numbers = values[0] if len(values) == 1 and isinstance(values[0], types.BaseTuple) else values
     _check_numbers(message, numbers, "send")
@@ -116,7 +115,7 @@ def _send(message: Any, rank: Any, *values: Any) -> Any:
     return run
 
 
-@overload_method(family_type(REPLY), "reply", jit_options=_OPTIONS)
+@overload_method(family_type(REPLY), "reply", jit_options=INLINED)
 def _reply(message: Any, source: Any, *values: Any) -> Any:
     numbers = values[0] if len(values) == 1 and isinstance(values[0], types.BaseTuple) else values
     _check_numbers(message, numbers, "reply")
@@ -141,7 +140,7 @@ def _reply(message: Any, source: Any, *values: Any) -> Any:
     return run
 
 
-@overload(progress.progress, jit_options=_OPTIONS)
+@overload(progress.progress, jit_options=INLINED)
 def _progress() -> Any:
     def run() -> bool:
         state = _mailbox()

@@ -10,7 +10,8 @@ from numba.extending import overload_method
 
 from gondwana.jit import atomics
 from gondwana.jit.handle_types import family_type, handle_word, is_handle
-from gondwana.jit.memory_order import inlined, load_word
+from gondwana.jit.memory_order import load_word
+from gondwana.jit.parts import INLINED, inlined
 from gondwana.jit.unpack import scalar_type
 from gondwana.memory.atomics import NAMES
 from gondwana.memory.compiled.mpi_atomics import compare_and_swap, reader, updater, writer
@@ -18,7 +19,6 @@ from gondwana.memory.segment import TABLE_HEAD
 
 _TABLE, _RANK, _OFFSET = 0, 1, 2
 _WORD = 8
-_OPTIONS = {"forceinline": True, "error_model": "numpy"}
 _FAMILY = family_type("atomic_domain")
 
 
@@ -45,7 +45,7 @@ def _word_type(name: str, domain: Any, target: Any, *values: Any) -> Any:
     return kind
 
 
-@overload_method(_FAMILY, "load", strict=False, jit_options=_OPTIONS)
+@overload_method(_FAMILY, "load", strict=False, jit_options=INLINED)
 def _load(domain: Any, target: Any) -> Any:
     kind = _word_type("load", domain, target)
     if domain.parameters[2] == "mpi":
@@ -53,7 +53,7 @@ def _load(domain: Any, target: Any) -> Any:
     return lambda domain, target: atomics.atomic_load(_address(target), kind(0))
 
 
-@overload_method(_FAMILY, "store", strict=False, jit_options=_OPTIONS)
+@overload_method(_FAMILY, "store", strict=False, jit_options=INLINED)
 def _store(domain: Any, target: Any, value: Any) -> Any:
     kind = _word_type("store", domain, target, value)
     if domain.parameters[2] == "mpi":
@@ -61,7 +61,7 @@ def _store(domain: Any, target: Any, value: Any) -> Any:
     return lambda domain, target, value: atomics.atomic_store(_address(target), kind(value))
 
 
-@overload_method(_FAMILY, "compare_exchange", strict=False, jit_options=_OPTIONS)
+@overload_method(_FAMILY, "compare_exchange", strict=False, jit_options=INLINED)
 def _compare_exchange(domain: Any, target: Any, expected: Any, value: Any) -> Any:
     kind = _word_type("compare_exchange", domain, target, expected, value)
     if domain.parameters[2] == "mpi":
@@ -80,7 +80,7 @@ def _register(name: str) -> None:
     fetches = plain != name or name == "exchange"
     operation = getattr(atomics, "exchange" if name == "exchange" else f"fetch_{plain}")
 
-    @overload_method(_FAMILY, name, strict=False, jit_options=_OPTIONS)
+    @overload_method(_FAMILY, name, strict=False, jit_options=INLINED)
     def method(domain: Any, target: Any, value: Any) -> Any:
         kind = _word_type(name, domain, target, value)
         if domain.parameters[2] == "mpi":

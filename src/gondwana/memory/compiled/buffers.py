@@ -10,7 +10,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 from numba.np import arrayobj, numpy_support
 
-from gondwana.jit.memory_order import inlined
+from gondwana.jit.parts import inlined
 from gondwana.jit.points import INT
 from gondwana.jit.views import ViewType, field
 

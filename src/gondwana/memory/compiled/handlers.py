@@ -5,7 +5,6 @@ from __future__ import annotations
 import types as pytypes
 from typing import Any
 
-import numba
 from numba.core import types
 from numba.core.errors import NumbaError
 
@@ -14,6 +13,7 @@ from gondwana.jit.cache import ObjectCode
 from gondwana.jit.compiler import compile_entry, device_function, guarded
 from gondwana.jit.errors import readable
 from gondwana.jit.function import HEADER_WORDS
+from gondwana.jit.parts import called
 from gondwana.jit.unpack import Typing, loader
 
 
@@ -37,7 +37,7 @@ def compile_handler(
     load_context = loader(context, bound, HEADER_WORDS * WORD)
     load_arguments = loader(arguments, sent, 0)
 
-    @numba.njit(error_model="numpy")
+    @called
     def run(block: int, values: Any) -> int:
         twin(*values)
         return 0

@@ -13,8 +13,9 @@ from numba.core.errors import TypingError
 from numba.extending import overload
 from numba.np import numpy_support
 
-from gondwana.jit.memory_order import inlined, load_word, pause, sched_yield
+from gondwana.jit.memory_order import load_word, pause, sched_yield
 from gondwana.jit.mpi_calls import checked_call, datatype_of, mpi_constant
+from gondwana.jit.parts import INLINED, inlined
 from gondwana.memory import verbs
 from gondwana.memory.compiled.buffers import (
     address_of,
@@ -27,7 +28,6 @@ from gondwana.memory.compiled.buffers import (
 )
 from gondwana.memory.compiled.team import check_team, communicator, has_mpi
 
-OPTIONS = {"forceinline": True, "error_model": "numpy"}
 LARGEST = 2**31 - 1
 PIECE = 2**30
 """Elements that one operation combines; MPI counts with 32 bits."""
@@ -58,7 +58,7 @@ def _message_count(buf: Any) -> int:
     return count  # type: ignore[no-any-return]
 
 
-@overload(verbs.send, jit_options=OPTIONS)
+@overload(verbs.send, jit_options=INLINED)
 def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     check_team(team)
     check_array(buf, "buf")
@@ -76,7 +76,7 @@ def _refuse_send(team: Any, buf: Any, dest: Any, tag: int = 0) -> None:
     raise RuntimeError("send: this program has one rank, so there is nobody to send to in compiled code")
 
 
-@overload(verbs.recv, jit_options=OPTIONS)
+@overload(verbs.recv, jit_options=INLINED)
 def _recv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
     check_team(team)
     check_array(buf, "buf", writable=True)
@@ -95,7 +95,7 @@ def _refuse_recv(team: Any, buf: Any, source: Any, tag: int = 0) -> None:
     raise RuntimeError("recv: this program has one rank, so there is nobody to receive from in compiled code")
 
 
-@overload(verbs.sendrecv, jit_options=OPTIONS)
+@overload(verbs.sendrecv, jit_options=INLINED)
 def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag: int = 0) -> Any:
     check_team(team)
     check_array(sendbuf, "sendbuf")
@@ -119,7 +119,7 @@ def _refuse_sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: A
     raise RuntimeError("sendrecv: this program has one rank, so there is nobody to exchange with in compiled code")
 
 
-@overload(verbs.allreduce, jit_options=OPTIONS, prefer_literal=True)
+@overload(verbs.allreduce, jit_options=INLINED, prefer_literal=True)
 def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
     check_team(team)
     if isinstance(op, types.UnicodeType):
@@ -178,7 +178,7 @@ def _nothing_to_wait_for(team: Any) -> None:
     """Stand for the barrier of one rank."""
 
 
-@overload(verbs.barrier, jit_options=OPTIONS)
+@overload(verbs.barrier, jit_options=INLINED)
 def _barrier(team: Any) -> Any:
     check_team(team)
     if not has_mpi(team):

@@ -12,8 +12,9 @@ from numba.core import types
 
 from gondwana.jit.atomics import bits_of, value_of
 from gondwana.jit.handle_types import handle_word
-from gondwana.jit.memory_order import inlined, load_word
+from gondwana.jit.memory_order import load_word
 from gondwana.jit.mpi_calls import checked_call, datatype_of, mpi_constant
+from gondwana.jit.parts import inlined
 from gondwana.memory.compiled.buffers import load_like, on_stack
 
 _TABLE, _RANK, _OFFSET = 0, 1, 2

@@ -16,12 +16,12 @@ from numba.extending import intrinsic, overload, overload_attribute, overload_me
 from numba.np import arrayobj, numpy_support
 
 from gondwana.jit.handle_types import family_type, handle_word, is_handle, with_word
-from gondwana.jit.memory_order import inlined, load_word
+from gondwana.jit.memory_order import load_word
+from gondwana.jit.parts import INLINED, inlined
 from gondwana.jit.points import INT
 from gondwana.memory.segment import TABLE_HEAD
 
 FAMILY = "global_ptr"
-OPTIONS = {"forceinline": True, "error_model": "numpy"}
 _PointerType = family_type(FAMILY)
 _WORD = 8
 
@@ -120,7 +120,7 @@ def _array_at(typingctx: Any, ptr: Any, address: Any, count: Any) -> Any:
     return kind(ptr, types.int64, count), codegen
 
 
-@overload_attribute(_PointerType, "rank", jit_options=OPTIONS)
+@overload_attribute(_PointerType, "rank", jit_options=INLINED)
 def _rank(ptr: Any) -> Any:
     def read(ptr: Any) -> Any:
         return handle_word(ptr, 1)
@@ -128,7 +128,7 @@ def _rank(ptr: Any) -> Any:
     return read
 
 
-@overload_attribute(_PointerType, "offset", jit_options=OPTIONS)
+@overload_attribute(_PointerType, "offset", jit_options=INLINED)
 def _offset(ptr: Any) -> Any:
     def read(ptr: Any) -> Any:
         return handle_word(ptr, 2)
@@ -136,7 +136,7 @@ def _offset(ptr: Any) -> Any:
     return read
 
 
-@overload_attribute(_PointerType, "is_local", jit_options=OPTIONS)
+@overload_attribute(_PointerType, "is_local", jit_options=INLINED)
 def _is_local(ptr: Any) -> Any:
     def read(ptr: Any) -> Any:
         return near(ptr) != 0
@@ -144,7 +144,7 @@ def _is_local(ptr: Any) -> Any:
     return read
 
 
-@overload_method(_PointerType, "local", jit_options=OPTIONS)
+@overload_method(_PointerType, "local", jit_options=INLINED)
 def _local(ptr: Any, count: Any = 1) -> Any:
     def view(ptr: Any, count: Any = 1) -> Any:
         address = near(ptr)
@@ -155,7 +155,7 @@ def _local(ptr: Any, count: Any = 1) -> Any:
     return view
 
 
-@overload(operator.add, jit_options=OPTIONS)
+@overload(operator.add, jit_options=INLINED)
 def _add(ptr: Any, count: Any) -> Any:
     if not is_pointer(ptr):
         return None
@@ -168,7 +168,7 @@ def _add(ptr: Any, count: Any) -> Any:
     return move
 
 
-@overload(operator.sub, jit_options=OPTIONS)
+@overload(operator.sub, jit_options=INLINED)
 def _sub(ptr: Any, other: Any) -> Any:
     if not is_pointer(ptr):
         return None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -16,12 +15,12 @@ from numba.extending import intrinsic, overload
 from numba.np import numpy_support
 
 from gondwana.jit.handle_types import handle_word
-from gondwana.jit.memory_order import inlined, load_word
+from gondwana.jit.memory_order import load_word
 from gondwana.jit.mpi_calls import checked_call, mpi_constant
+from gondwana.jit.parts import INLINED, called, inlined
 from gondwana.jit.points import INT
 from gondwana.memory.compiled.buffers import address_of, check_array, contiguous_count, is_array
 from gondwana.memory.compiled.pointers import (
-    OPTIONS,
     element,
     element_size,
     element_slot,
@@ -43,7 +42,7 @@ _mpi_get = checked_call("Get")
 _flush = checked_call("Win_flush")
 _byte = mpi_constant("uint8")
 
-_cold = numba.njit(error_model="numpy")
+_cold = called
 """Decorator of what is not worth being inlined."""
 
 
@@ -112,7 +111,7 @@ def _relay(src: Any, dst: Any, nbytes: int) -> None:
         done += count
 
 
-@overload(verbs.put, jit_options=OPTIONS)
+@overload(verbs.put, jit_options=INLINED)
 def _put(value: Any, ptr: Any) -> Any:
     _check_pointer(ptr, "ptr")
     if is_array(value):
@@ -140,7 +139,7 @@ def _put_number(value: Any, ptr: Any) -> None:
         _put_far(handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2), slot, element_size(ptr))
 
 
-@overload(verbs.get, jit_options=OPTIONS)
+@overload(verbs.get, jit_options=INLINED)
 def _get(ptr: Any, n: Any = None, out: Any = None) -> Any:
     _check_pointer(ptr, "ptr")
     if _is_none(out):
@@ -169,7 +168,7 @@ def _get_some(ptr: Any, n: Any = None, out: Any = None) -> None:
     get_bytes(ptr, address_of(out), n * element_size(ptr))
 
 
-@overload(verbs.copy, jit_options=OPTIONS)
+@overload(verbs.copy, jit_options=INLINED)
 def _copy(src: Any, dst: Any, n: Any = None) -> Any:
     if is_pointer(src) and is_pointer(dst):
         if src.parameters != dst.parameters:

@@ -8,8 +8,9 @@ import numpy as np
 from numba.extending import overload
 
 from gondwana.jit.handle_types import handle_word, is_handle
-from gondwana.jit.memory_order import inlined, load_word
+from gondwana.jit.memory_order import load_word
 from gondwana.jit.mpi_calls import checked_call, mpi_constant
+from gondwana.jit.parts import INLINED, inlined
 from gondwana.memory import signals
 from gondwana.memory.compiled.buffers import on_stack
 from gondwana.memory.compiled.mpi_atomics import accumulate
@@ -19,7 +20,6 @@ from gondwana.memory.segment import TABLE_HEAD
 _TABLE, _CHANNELS, _COMMUNICATOR = 0, 1, 2
 _WORD = 8
 _LOOKS_BETWEEN_PROBES = 16
-_OPTIONS = {"forceinline": True, "error_model": "numpy"}
 
 _add = inlined(add)
 _iprobe = checked_call("Iprobe")
@@ -63,7 +63,7 @@ def _do_nothing(signal: Any) -> None:
     pass
 
 
-@overload(signals.signal, strict=False, jit_options=_OPTIONS)
+@overload(signals.signal, strict=False, jit_options=INLINED)
 def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
     if not is_handle(target, "signal"):
         return None
@@ -80,7 +80,7 @@ def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
     return run
 
 
-@overload(signals.wait, strict=False, jit_options=_OPTIONS)
+@overload(signals.wait, strict=False, jit_options=INLINED)
 def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
     if not is_handle(source, "signal"):
         return None

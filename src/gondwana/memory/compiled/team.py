@@ -8,10 +8,9 @@ from numba.core.errors import TypingError
 from numba.extending import overload_attribute
 
 from gondwana.jit.handle_types import family_type, handle_word, is_handle
-from gondwana.jit.memory_order import inlined
+from gondwana.jit.parts import INLINED, inlined
 
 TeamType = family_type("team")
-_OPTIONS = {"forceinline": True, "error_model": "numpy"}
 
 
 def check_team(kind: Any) -> None:
@@ -35,7 +34,7 @@ def communicator(team: Any) -> int:
     return handle_word(team, 0)  # type: ignore[no-any-return]
 
 
-@overload_attribute(TeamType, "rank", jit_options=_OPTIONS)
+@overload_attribute(TeamType, "rank", jit_options=INLINED)
 def _rank(team: Any) -> Any:
     def read(team: Any) -> int:
         return handle_word(team, 1)  # type: ignore[no-any-return]
@@ -43,7 +42,7 @@ def _rank(team: Any) -> Any:
     return read
 
 
-@overload_attribute(TeamType, "size", jit_options=_OPTIONS)
+@overload_attribute(TeamType, "size", jit_options=INLINED)
 def _size(team: Any) -> Any:
     def read(team: Any) -> int:
         return handle_word(team, 2)  # type: ignore[no-any-return]

@@ -8,7 +8,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.jit.memory_order import declare, inlined, load_word, move_bytes
+from gondwana.jit.memory_order import declare, load_word, move_bytes
+from gondwana.jit.parts import inlined
 from gondwana.memory.copy.rows import LOOPS, ROW
 
 _WORD = 8
