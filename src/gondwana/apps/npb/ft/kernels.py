@@ -100,16 +100,19 @@ def transform_columns(source: Any, target: Any, lines: Any, factors: Any, factor
     height, width = source.shape
     buffer, batch = lines.buffer, lines.buffer.shape[1] - GAP
     for left in range(0, width, batch):
+        # Indices of slices cannot be negative, which lets the loops be vectorised.
+        right = left + batch
+        row = factors.row[left:right]
         for i in range(height):
-            there, here, f = buffer[i], source[i], factor * factors.column[i]
+            there, here, f = buffer[i], source[i, left:right], factor * factors.column[i]
             for k in range(batch):
-                g = f * factors.row[left + k]
-                there[k] = complex(g * here[left + k].real, g * here[left + k].imag)
+                g = f * row[k]
+                there[k] = complex(g * here[k].real, g * here[k].imag)
         execute(lines.columns, buffer)
         for i in range(height):
-            there, here = target[i], buffer[i]
+            there, here = target[i, left:right], buffer[i]
             for k in range(batch):
-                there[left + k] = here[k]
+                there[k] = here[k]
 
 
 @gw.jit
