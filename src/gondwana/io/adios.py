@@ -137,8 +137,8 @@ class BPWriter:
         self._adios = adios2.Adios(comm) if comm is not None else adios2.Adios()
         self._io = self._adios.declare_io("SimulationOutput")
         self._io.set_engine("BP5")
-        # Readers, `gondwana ls` among them, rely on the minimum and maximum of every block; and on an index that is there
-        # as soon as the dataset is open, and not when a thread of ADIOS2 comes to it.
+        # Readers, `gondwana ls` among them, rely on the minimum and maximum of every block, and on an index that is
+        # there as soon as the dataset is open, not when a thread of ADIOS2 comes to it.
         settings = {"StatsLevel": "1", "AsyncOpen": "Off"}
         self._io.set_parameters(settings | ({"AppendAfterSteps": str(keep)} if append else {}))
         self._alive: list[npt.NDArray[Any]] = []
