@@ -27,6 +27,7 @@ def emulated_gpu(*, fresh: bool = False) -> Iterator[None]:
         patch.setenv(VARIABLE, "emulated")
         patch.setattr(devices, "_devices", {} if fresh else _devices)
         _forget()
+        gc.freeze()  # what was there before need not be looked through
         yield
         gc.collect()
         for one in devices.opened():
