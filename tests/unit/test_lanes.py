@@ -9,7 +9,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import KernelError
-from gondwana.jit.lanes import WIDTH, Lanes, add_up, fill, gather, load, store
+from gondwana.jit.lanes import WIDTH, Lanes, add_up, fill, gather, load, prefetch, store
 
 
 @gw.jit
@@ -44,6 +44,23 @@ def first(array: Any) -> float:
     return add_up(load(array, 0))
 
 
+@gw.jit
+def sum_and_ask(values: Any, columns: Any, ahead: int) -> float:
+    total = fill(0.0)
+    for start in range(0, len(values), WIDTH):
+        prefetch(values, start + ahead)
+        prefetch(columns, start + ahead)
+        total += load(values, start)
+    return add_up(total)
+
+
+@pytest.mark.parametrize("ahead", [0, 8, 10**12, -(10**12)])
+def test_asking_for_memory_changes_nothing_even_where_there_is_none(ahead: int) -> None:
+    values = np.arange(64.0)
+    assert sum_and_ask(values, np.zeros(64, np.uint32), ahead) == values.sum()
+    assert np.array_equal(values, np.arange(64.0))
+
+
 @pytest.mark.parametrize("array", [np.zeros(8, np.float32), np.zeros((8, 8)), np.zeros(16)[::2]])
 def test_other_arrays_are_refused(array: Any) -> None:
     with pytest.raises(KernelError, match="load takes a contiguous one-dimensional array of float64"):
@@ -53,7 +70,7 @@ def test_other_arrays_are_refused(array: Any) -> None:
 def test_outside_of_compiled_code() -> None:
     array, indices = np.zeros(8), np.zeros(8, np.uint32)
     for call in (
-        lambda: fill(0.0), lambda: load(array, 0), lambda: gather(array, indices, 0), lambda: add_up(Lanes()),
+        lambda: fill(0.0), lambda: load(array, 0), lambda: gather(array, indices, 0), lambda: add_up(Lanes()), lambda: prefetch(array, 0),
         lambda: store(array, 0, Lanes()), lambda: Lanes() + Lanes(), lambda: Lanes() - Lanes(),
         lambda: Lanes() * Lanes(),
     ):  # fmt: skip

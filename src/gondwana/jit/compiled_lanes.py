@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, models, overload, register_model
 
@@ -92,6 +92,30 @@ def _store(typingctx: Any, array: Any, start: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(array, types.int64, LANES), codegen
+
+
+@intrinsic
+def _prefetch(typingctx: Any, array: Any, start: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.gep(_data(context, builder, array, args[0]), [args[1]])
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, _INT32, _INT32, _INT32])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        read, near, data = ir.Constant(_INT32, 0), ir.Constant(_INT32, 3), ir.Constant(_INT32, 1)
+        builder.call(function, [builder.bitcast(place, byte), read, near, data])
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64), codegen
+
+
+@overload(lanes.prefetch, jit_options=INLINED)
+def _overload_prefetch(array: Any, start: Any) -> Any:
+    _check("prefetch", array, getattr(array, "dtype", types.float64))
+
+    def prefetch(array: Any, start: Any) -> None:
+        _prefetch(array, start)
+
+    return prefetch
 
 
 @intrinsic

@@ -67,3 +67,11 @@ def add_up(lanes: Lanes) -> float:
 
 def _error() -> RuntimeError:
     return RuntimeError("lanes are for compiled code: call this from a function with @gw.jit")
+
+
+def prefetch(array: Any, start: int) -> None:
+    """Ask for the cache line of array[start], which will be read soon. Local; in compiled code only.
+
+    Nothing depends on it, so that `start` may be outside.
+    """
+    raise _error()

@@ -17,9 +17,11 @@ from gondwana.apps.hpcg.crew import await_needed, restart, share, tell
 from gondwana.apps.hpcg.exchange import begin, finish
 from gondwana.apps.hpcg.native import meet
 from gondwana.apps.hpcg.split import ENTRIES, PLACES
-from gondwana.jit.lanes import WIDTH, add_up, fill, gather, load, store
+from gondwana.jit.lanes import WIDTH, add_up, fill, gather, load, prefetch, store
 
 COARSEST = 3
+AHEAD = 8 * ENTRIES
+"""How far ahead of a slice its matrix is asked for: processors fetch ahead by themselves only within a page."""
 DOWN, UP = 0, 1
 
 
@@ -33,6 +35,10 @@ def times(values: Any, columns: Any, part: int, x: Any, backward: bool) -> Any:
     total = fill(0.0)
     for number in range(PLACES):
         entry = ENTRIES * part + WIDTH * (PLACES - 1 - number if backward else number)
+        ahead = entry + (-AHEAD if backward else AHEAD)
+        prefetch(values, ahead)
+        if number % 2 == 0:  # a line has the columns of two places
+            prefetch(columns, ahead)
         total += load(values, entry) * gather(x, columns, entry)
     return total
 
