@@ -70,7 +70,8 @@ def test_other_arrays_are_refused(array: Any) -> None:
 def test_outside_of_compiled_code() -> None:
     array, indices = np.zeros(8), np.zeros(8, np.uint32)
     for call in (
-        lambda: fill(0.0), lambda: load(array, 0), lambda: gather(array, indices, 0), lambda: add_up(Lanes()), lambda: prefetch(array, 0),
+        lambda: fill(0.0), lambda: load(array, 0), lambda: gather(array, indices, 0), lambda: add_up(Lanes()),
+        lambda: prefetch(array, 0),
         lambda: store(array, 0, Lanes()), lambda: Lanes() + Lanes(), lambda: Lanes() - Lanes(),
         lambda: Lanes() * Lanes(),
     ):  # fmt: skip
