@@ -108,16 +108,6 @@ def _prefetch(typingctx: Any, array: Any, start: Any) -> Any:
     return types.none(array, types.int64), codegen
 
 
-@overload(lanes.prefetch, jit_options=INLINED)
-def _overload_prefetch(array: Any, start: Any) -> Any:
-    _check("prefetch", array, getattr(array, "dtype", types.float64))
-
-    def prefetch(array: Any, start: Any) -> None:
-        _prefetch(array, start)
-
-    return prefetch
-
-
 @intrinsic
 def _lane(typingctx: Any, value: Any, number: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -163,6 +153,16 @@ def _overload_store(array: Any, start: Any, lanes: Any) -> Any:
         return _store(array, start, lanes)
 
     return store
+
+
+@overload(lanes.prefetch, jit_options=INLINED)
+def _overload_prefetch(array: Any, start: Any) -> Any:
+    _check("prefetch", array, getattr(array, "dtype", types.float64))
+
+    def prefetch(array: Any, start: Any) -> None:
+        _prefetch(array, start)
+
+    return prefetch
 
 
 @overload(lanes.add_up, jit_options=INLINED)

@@ -105,7 +105,7 @@ class Mailbox:
             return self.rings.push_one(rank, lane, tag, number, data)
         if (lane, rank) in self._queues:
             return False
-        return self._alone(lambda: self._post_far(rank, lane, tag, number, [data])) or False
+        return bool(self._alone(lambda: self._post_far(rank, lane, tag, number, [data])))
 
     def _post_far(self, rank: int, lane: int, tag: int, number: int, parts: Sequence[Any]) -> bool:
         assert self._parcels is not None
@@ -125,7 +125,7 @@ class Mailbox:
 
     def offer(self, rank: int, lane: int, message: Message) -> bool:
         """Send a message unless there is no room for even its beginning, or others wait. Local; no progress."""
-        return self._alone(lambda: self._begin(rank, lane, message)) or False
+        return bool(self._alone(lambda: self._begin(rank, lane, message)))
 
     def _alone(self, work: Callable[[], bool]) -> bool | None:
         """Run what sends while nothing else of this rank does; None: this thread is inside of that, in a finalizer."""
@@ -212,7 +212,7 @@ class Mailbox:
         if not self._sending.acquire(False):
             return False
         try:
-            return self._alone(self._write_all) or False
+            return bool(self._alone(self._write_all))
         finally:
             self._sending.release()
 

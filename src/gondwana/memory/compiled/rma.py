@@ -42,9 +42,6 @@ _mpi_get = checked_call("Get")
 _flush = checked_call("Win_flush")
 _byte = mpi_constant("uint8")
 
-_cold = called
-"""Decorator of what is not worth being inlined."""
-
 
 @inlined
 def _window(table: int) -> int:
@@ -55,7 +52,7 @@ def _window(table: int) -> int:
     return window  # type: ignore[no-any-return]
 
 
-@_cold
+@called  # not worth being inlined
 def _put_far(table: int, rank: int, offset: int, address: int, nbytes: int) -> None:
     """Put bytes to another node and wait until they are there."""
     window = _window(table)
@@ -67,7 +64,7 @@ def _put_far(table: int, rank: int, offset: int, address: int, nbytes: int) -> N
     _flush(rank, window)
 
 
-@_cold
+@called  # not worth being inlined
 def _get_far(table: int, rank: int, offset: int, address: int, nbytes: int) -> None:
     """Get bytes of another node and wait until they are here."""
     window = _window(table)
@@ -99,7 +96,7 @@ def get_bytes(ptr: Any, address: int, nbytes: int) -> None:
         _get_far(handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2), address, nbytes)
 
 
-@_cold
+@called  # not worth being inlined
 def _relay(src: Any, dst: Any, nbytes: int) -> None:
     """Copy from another node to another node, through the stack."""
     room = _room()
