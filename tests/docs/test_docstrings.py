@@ -10,12 +10,12 @@ import pytest
 
 PACKAGES = (
     "gondwana.domains",
-    "gondwana.jit",
+    "gondwana.compiler",
     "gondwana.memory",
     "gondwana.arrays",
     "gondwana.kernels",
     "gondwana.io",
-    "gondwana.analysis",
+    "gondwana.io.analysis",
     "gondwana.apps.npb.common",
 )
 OPTIONAL = ("mpi4py", "adios2", "cuda", "numba_cuda", "matplotlib", "xarray", "hypothesis", "nbclient", "jupytext")

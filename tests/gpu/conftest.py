@@ -6,9 +6,9 @@ import functools
 
 import pytest
 
-from gondwana.cuda.device import Device, device
-from gondwana.cuda.driver import driver
 from gondwana.errors import UsageError
+from gondwana.gpu.device import Device, device
+from gondwana.gpu.driver import driver
 
 
 @functools.cache

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.cuda.driver import driver
 from gondwana.errors import UsageError
+from gondwana.gpu.driver import driver
 from support import jobs
 
 CHECKS = Path(__file__).parents[1] / "parallel" / "programs" / "device_array_checks.py"

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gondwana.cuda.device import Device, device
-from gondwana.cuda.driver import CudaError, Driver
+from gondwana.gpu.device import Device, device
+from gondwana.gpu.driver import CudaError, Driver
 from support import ptx_kernels
 
 Array = npt.NDArray[Any]

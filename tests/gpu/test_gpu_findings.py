@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gondwana.cli.findings import Verdict
-from gondwana.cli.gpus import gpus
+from gondwana.cli.doctor.findings import Verdict
+from gondwana.cli.doctor.gpus import gpus
 
 
 def test_nothing_fails() -> None:

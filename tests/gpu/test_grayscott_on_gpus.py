@@ -16,7 +16,7 @@ import gondwana as gw
 from gondwana.apps.grayscott.settings import resolve
 from gondwana.apps.grayscott.simulation import Simulation
 from gondwana.apps.grayscott.verify import verify
-from gondwana.cuda.driver import driver
+from gondwana.gpu.driver import driver
 from support import jobs
 
 PROGRAM = Path(__file__).parents[1] / "parallel" / "programs" / "grayscott_bits.py"

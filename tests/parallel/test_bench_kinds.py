@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from gondwana.bench import kinds, memspeed
-from gondwana.bench.memories import Memory
+from gondwana.bench.kinds import benchmark as kinds
+from gondwana.bench.kinds import memspeed
+from gondwana.bench.kinds.memories import Memory
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 from support import jobs

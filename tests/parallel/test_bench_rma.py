@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gondwana.bench import rma
+from gondwana.bench.rma import benchmark as rma
 from gondwana.errors import UsageError
 
 pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there", "c_compiler")]

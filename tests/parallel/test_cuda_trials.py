@@ -22,14 +22,14 @@ def variables(tmp_path: Path) -> dict[str, str]:
 
 
 def try_it() -> None:
-    from gondwana.cli import aware_trial
+    from gondwana.cli.doctor import aware_trial
 
     aware_trial.main()
 
 
 def try_what_damages() -> None:
-    from gondwana.cli import aware_trial
-    from gondwana.world import world
+    from gondwana.cli.doctor import aware_trial
+    from gondwana.teams import world
 
     whole = aware_trial.exchange
     aware_trial.exchange = lambda gpu, size: [*whole(gpu, size), *["from GPU to host"] * (world.rank and size == 65536)]
@@ -37,7 +37,7 @@ def try_what_damages() -> None:
 
 
 def choose() -> None:
-    from gondwana.cuda import choice
+    from gondwana.gpu import choice
 
     print(choice.own(), choice.own())
 
@@ -65,7 +65,7 @@ def examine() -> None:
     import json
     from dataclasses import asdict
 
-    from gondwana.cli.gpus import gpus
+    from gondwana.cli.doctor.gpus import gpus
 
     print(json.dumps([asdict(finding) for finding in gpus()]))
 

@@ -36,7 +36,7 @@ def test_with_mpich(name: str, mpich_python: Path) -> None:
 
 def failing_call() -> None:
     import gondwana as gw
-    from gondwana.world import world
+    from gondwana.teams import world
 
     if world.rank == 0:
         gw.rpc_ff(1, int, "seven")

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gondwana as gw
-from gondwana.memory.copy import paths
-from gondwana.memory.copy.rows import LOOPS, copy_row, execute, program
-from gondwana.memory.copy.staged import pieces
+from gondwana.transfer import paths
+from gondwana.transfer.rows import LOOPS, copy_row, execute, program
+from gondwana.transfer.staged import pieces
 
 ROOM = 1 << 16
 DTYPES = ("u1", "i2", "f4", "f8", "c16", "S3")

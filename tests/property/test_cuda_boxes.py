@@ -11,10 +11,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gondwana.memory.copy import pack
-from gondwana.memory.copy.boxes import SOURCE, TARGET, Box, box_of, cut, is_dense, planes, runs
-from gondwana.memory.copy.pack import BoxKernels
-from gondwana.memory.copy.pack_ptx import AXES
+from gondwana.gpu.pack_ptx import AXES
+from gondwana.transfer import pack
+from gondwana.transfer.boxes import SOURCE, TARGET, Box, box_of, cut, is_dense, planes, runs
+from gondwana.transfer.pack import BoxKernels
 from support.recording_driver import RecordingDriver
 
 Bytes = Counter[tuple[int, int]]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gondwana.memory import rings
+from gondwana.calls import rings
 
 CAPACITY = 4096
 LARGEST = CAPACITY // 2 - 2 * rings.HEADER

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from gondwana.cuda import choice
-from gondwana.cuda import device as devices
-from gondwana.cuda.driver import VARIABLE, driver
+from gondwana.gpu import choice
+from gondwana.gpu import device as devices
+from gondwana.gpu.driver import VARIABLE, driver
 from gondwana.memory import reclaim
 
 _devices: dict[int, devices.Device] = {}

@@ -10,10 +10,10 @@ from unittest import mock
 import numpy as np
 
 import gondwana as gw
-from gondwana.cuda.device import device
+from gondwana.gpu.device import device
 from gondwana.kernels.cuda import tuner
 from gondwana.kernels.cuda.shapes import Shape
-from gondwana.kernels.fused import _remembered as remembered_pairs
+from gondwana.kernels.fusion import _remembered as remembered_pairs
 
 SMALL = Shape(x=4, y=2, steps=3)
 """Many tiles, and parts of tiles, in small boxes."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gondwana.analysis import pictures
-from gondwana.analysis.histograms import histogram, joint_histogram, limits_of
-from gondwana.analysis.pdf import write_pdfs
-from gondwana.analysis.slices import fields_of, plane_of
 from gondwana.cli.plot import places_of
 from gondwana.errors import UsageError
 from gondwana.io.adios import BPWriter
+from gondwana.io.analysis import pictures
+from gondwana.io.analysis.histograms import histogram, joint_histogram, limits_of
+from gondwana.io.analysis.pdf import write_pdfs
+from gondwana.io.analysis.slices import fields_of, plane_of
 from gondwana.io.dataset import Dataset
 
 pytest.importorskip("adios2")

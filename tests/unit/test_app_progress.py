@@ -9,7 +9,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.apps.progress import Progress
-from gondwana.world import terminal
+from gondwana.runtime import terminal
 
 
 def shown(capfd: pytest.CaptureFixture[str], team: Any, steps: range, *, done: int = 0) -> str:

@@ -9,9 +9,9 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import KernelError, UsageError
-from gondwana.memory.atomic_paths import DTYPES
-from gondwana.memory.atomics import NAMES
-from gondwana.world import progress
+from gondwana.runtime import progress
+from gondwana.sync.atomic_paths import DTYPES
+from gondwana.sync.atomics import NAMES
 
 UPDATES = {
     "add": np.add,

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from gondwana.jit import atomics
+from gondwana.compiler import atomics
 
 DTYPES = ("i4", "u4", "i8", "u8", "f4", "f8")
 ORACLES = {

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gondwana.apps.grayscott.gpu import sweeps
-from gondwana.apps.grayscott.gpu.sweeps import Case
+from gondwana.bench.gpu import sweeps
+from gondwana.bench.gpu.sweeps import Case
 from gondwana.bench.panels import Panels
-from gondwana.cuda.driver import CudaError
 from gondwana.errors import UsageError
+from gondwana.gpu.driver import CudaError
 from support import jobs
 
 SMALL = "--sizes 12 --dtypes float64 --repeat 1 --batch 0.0001"

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gondwana.bench import nvrtc
+from gondwana.bench.gpu import nvrtc
 from gondwana.bench.native import cuda_sweeps
 from gondwana.bench.native.cuda_sweeps import CudaSweeps, Field, Shape
-from gondwana.cuda.device import Device
-from gondwana.cuda.emulated.driver import EmulatedDriver
 from gondwana.errors import UsageError
+from gondwana.gpu.device import Device
 from gondwana.kernels import random
+from gondwana.testing.emulated_gpu.driver import EmulatedDriver
 
 CELLS = (10, 6, 7)
 RATES = (0.2, 0.1, 0.02, 0.048, 1.0)

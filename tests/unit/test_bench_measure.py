@@ -13,9 +13,10 @@ import pytest
 
 from gondwana.bench import report
 from gondwana.bench.measure import interleave, timed
-from gondwana.bench.report import Report, check_writable, environment
+from gondwana.bench.report import Report, environment
 from gondwana.bench.statistics import ratio, summarize
 from gondwana.errors import GondwanaError, UsageError
+from gondwana.results import check_writable
 
 # --- statistics ------------------------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.jit import cache
-from gondwana.jit.cache import ObjectCode
+from gondwana.compiler import cache
+from gondwana.compiler.cache import ObjectCode
 from support import jobs
 
 HELPER = """

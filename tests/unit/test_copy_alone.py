@@ -9,10 +9,10 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.memory.copy.staging import SLOT, Pool
-from gondwana.memory.copy.steps import run
-from gondwana.memory.fake_device import POISON
-from gondwana.memory.futures import Future, Promise, ready
+from gondwana.futures import Future, Promise, ready
+from gondwana.testing.fake_device import POISON
+from gondwana.transfer.staging import SLOT, Pool
+from gondwana.transfer.steps import run
 
 
 def read(address: int, nbytes: int) -> np.ndarray:
@@ -204,7 +204,7 @@ def test_indices_outside(arguments: tuple, message: str) -> None:
 
 
 def test_private_places_cannot_be_sent() -> None:
-    from gondwana.memory.copy.places import Place
+    from gondwana.transfer.places import Place
 
     with pytest.raises(TypeError, match="private memory"):
         pickle.dumps(Place.of(np.zeros(3)))

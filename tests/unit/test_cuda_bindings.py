@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.cuda.bindings import CudaDriver, link
-from gondwana.cuda.driver import CudaError
+from gondwana.gpu.bindings import CudaDriver, link
+from gondwana.gpu.driver import CudaError
 from support import jobs, stub_cuda
 
 Call = Callable[..., list[str]]
@@ -38,7 +38,7 @@ def run(stub: dict[str, str], tmp_path: Path) -> Call:
 
 def test_devices(run: Call) -> None:
     def program() -> None:
-        from gondwana.cuda.driver import DeviceFacts, driver
+        from gondwana.gpu.driver import DeviceFacts, driver
 
         one = driver()
         assert (one.name, one.version, one.count()) == ("CUDA 13.0", (13, 0), 2)
@@ -54,7 +54,7 @@ def test_memory(run: Call) -> None:
     def program() -> None:
         import ctypes
 
-        from gondwana.cuda.driver import driver
+        from gondwana.gpu.driver import driver
 
         one = driver()
         assert one.memory() == (2**32, 2**33)
@@ -86,7 +86,7 @@ def test_boxes(run: Call) -> None:
     def program() -> None:
         import numpy as np
 
-        from gondwana.cuda.driver import driver
+        from gondwana.gpu.driver import driver
 
         source = np.arange(5 * 6 * 8, dtype=np.uint8).reshape(5, 6, 8)
         one = driver()
@@ -124,7 +124,7 @@ def test_rows_far_apart_are_copied_one_by_one(run: Call) -> None:
 
         import numpy as np
 
-        from gondwana.cuda.driver import driver
+        from gondwana.gpu.driver import driver
 
         far = 2**31 + 8
         with mmap.mmap(-1, 3 * far) as memory:  # touched here and there only
@@ -141,7 +141,7 @@ def test_rows_far_apart_are_copied_one_by_one(run: Call) -> None:
 
 def test_streams_and_events(run: Call) -> None:
     def program() -> None:
-        from gondwana.cuda.driver import driver
+        from gondwana.gpu.driver import driver
 
         one = driver()
         stream, event, timed = one.new_stream(), one.new_event(), one.new_event(timing=True)
@@ -171,7 +171,7 @@ def test_kernels(run: Call) -> None:
 
         import pytest
 
-        from gondwana.cuda.driver import CudaError, EntryFacts, driver
+        from gondwana.gpu.driver import CudaError, EntryFacts, driver
 
         one = driver()
         module = one.load(b"some code")
@@ -202,7 +202,7 @@ def test_kernels(run: Call) -> None:
 
 def test_graphs(run: Call) -> None:
     def program() -> None:
-        from gondwana.cuda.driver import driver
+        from gondwana.gpu.driver import driver
 
         one = driver()
         one.begin_capture(0x11)
@@ -220,7 +220,7 @@ def test_errors(run: Call) -> None:
     def program() -> None:
         import pytest
 
-        from gondwana.cuda.driver import CudaError, driver
+        from gondwana.gpu.driver import CudaError, driver
 
         one = driver()
         with pytest.raises(MemoryError, match=r"no 6\.0 GiB of memory left: 4\.0 GiB of its 8\.0 GiB"):
@@ -254,8 +254,8 @@ def test_machines_that_have_none(run: Call, variables: dict[str, str], texts: li
 
         import pytest
 
-        from gondwana.cuda.driver import driver
         from gondwana.errors import UsageError
+        from gondwana.gpu.driver import driver
 
         with pytest.raises(UsageError) as refusal:
             driver()
@@ -275,8 +275,8 @@ def test_without_a_driver_or_the_package() -> None:
         import cuda.bindings
         import pytest
 
-        from gondwana.cuda.bindings import CudaDriver
         from gondwana.errors import UsageError
+        from gondwana.gpu.bindings import CudaDriver
 
         class Missing:
             CUresult = None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gondwana.cuda import choice
-from gondwana.cuda.choice import Use
 from gondwana.errors import UsageError
+from gondwana.gpu import choice
+from gondwana.gpu.choice import Use
 from support.recording_driver import RecordingDriver
 
 H200, A100 = "NVIDIA H200", "NVIDIA A100"

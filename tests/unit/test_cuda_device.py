@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from gondwana.cuda import device as devices
-from gondwana.cuda.device import Device, device
 from gondwana.errors import UsageError
+from gondwana.gpu import device as devices
+from gondwana.gpu.device import Device, device
 from support.recording_driver import RecordingDriver
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gondwana.cli import gpus
-from gondwana.cli.findings import Finding, Verdict
+from gondwana.cli.doctor import gpus
+from gondwana.cli.doctor.findings import Finding, Verdict
 from gondwana.errors import LaunchError, UsageError
 from support.recording_driver import RecordingDriver
 
@@ -18,7 +18,7 @@ def findings(monkeypatch: pytest.MonkeyPatch, trial: Any = "", job: Any = "") ->
     """What is found where the two trials end with this output, or this status."""
 
     def run(argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        end = trial if "gondwana.cli.gpu_trial" in argv else job
+        end = trial if "gondwana.cli.doctor.gpu_trial" in argv else job
         if isinstance(end, BaseException):
             raise end
         text, status = ("", end) if isinstance(end, int) else (end, 0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.cuda.device import device
+from gondwana.gpu.device import device
 from gondwana.kernels.cuda.shapes import Shape
 from support.emulated_gpu import emulated_gpu
 from support.twins import SMALL, Mirror, as_interpreted, compare, same_everywhere, shaped

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.cuda import device as devices
-from gondwana.cuda.device import Device, device
-from gondwana.cuda.driver import CudaError
 from gondwana.errors import LaunchError, UsageError
-from gondwana.memory import cuda_kind, marked, reclaim, troubles
-from gondwana.memory.copy import lane
-from gondwana.memory.copy.order import USUAL, Order, order_of
+from gondwana.gpu import device as devices
+from gondwana.gpu.device import Device, device
+from gondwana.gpu.driver import CudaError
+from gondwana.memory import cuda_kind, events, fallbacks, reclaim
 from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.events import Marked
 from gondwana.memory.ipc import Offer
-from gondwana.memory.marked import Marked
 from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin
-from gondwana.world.shared_file import ForeignFileError
+from gondwana.runtime.shared_file import ForeignFileError
+from gondwana.transfer import lane
+from gondwana.transfer.order import USUAL, Order, order_of
 from support.recording_driver import Call, RecordingDriver
 
 
@@ -56,11 +56,10 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> ObedientDriver:
     monkeypatch.setattr(devices, "driver", lambda: one)
     monkeypatch.setattr(cuda_kind, "driver", lambda: one)
     monkeypatch.setattr(devices, "_devices", {})
-    monkeypatch.setattr(marked, "_under_way", {})
+    monkeypatch.setattr(events, "_under_way", {})
     monkeypatch.setattr(lane, "_lanes", {})
     monkeypatch.setattr(reclaim, "_waiting", [])
-    monkeypatch.setattr(troubles, "_counts", dict.fromkeys(troubles.counters(), 0))
-    monkeypatch.setattr(troubles, "_said", set())
+    monkeypatch.setattr(fallbacks, "_counts", dict.fromkeys(fallbacks.counters(), 0))
     return one
 
 
@@ -114,10 +113,10 @@ def test_futures_of_one_device_end_in_order(recorder: ObedientDriver, one: Devic
     recorder.passed.update(events[:2])
     gw.progress()
     assert [future.done() for future in futures] == [True, True, False]
-    assert marked._unfinished() == "1 copies of devices under way"
+    assert events._unfinished() == "1 copies of devices under way"
     futures[2].end()
     assert futures[2].done()
-    assert marked._unfinished() is None
+    assert events._unfinished() is None
 
 
 def test_an_error_of_the_device_is_that_of_the_future(recorder: ObedientDriver, one: Device) -> None:
@@ -204,7 +203,7 @@ def test_a_refused_offer_is_counted_and_said_once(
     recorder.refused.add("export")
     assert Offer(one, 4096).shared is None
     assert Offer(one, 8192).withdraw()
-    assert troubles.counters()["export"] == 2
+    assert fallbacks.counters()["export"] == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
         "gondwana: rank 0: device memory cannot be offered to the other ranks of the node "
@@ -240,7 +239,7 @@ def test_refused_pinning_is_counted_and_said_once(
         assert not pin(memory, one)
         assert not pin(memory, one)
         assert not is_pinned(memory)
-    assert troubles.counters()["pin"] == 2
+    assert fallbacks.counters()["pin"] == 2
     assert capsys.readouterr().err.count("cannot be pinned (CUDA_ERROR_UNKNOWN: register)") == 1
     del several, memory
     assert "unregister" not in recorder.names()

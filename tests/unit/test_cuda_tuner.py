@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.cuda.device import device
+from gondwana.gpu.device import device
 from gondwana.kernels.cuda import records, tuner
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.variant import Variant

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.arrays import device_boxes
 from gondwana.arrays.block_memory import LINE, BlockMemory
-from gondwana.arrays.device_boxes import BoxCopy, BoxProgram
 from gondwana.arrays.layout import Layout
+from gondwana.compiler.types.arguments import DTYPES
 from gondwana.errors import KernelError, UsageError
-from gondwana.jit.arguments import DTYPES
+from gondwana.transfer import device_boxes
+from gondwana.transfer.device_boxes import BoxCopy, BoxProgram
 from support.emulated_gpu import emulated_gpu
 
 BOX = gw.RectDomain((-1, 2), (3, 8))

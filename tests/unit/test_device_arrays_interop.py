@@ -14,8 +14,8 @@ import pytest
 import gondwana as gw
 from gondwana.arrays import dlpack
 from gondwana.arrays.dlpack import CPU, CUDA, Elements
-from gondwana.cuda.device import device
 from gondwana.errors import UsageError
+from gondwana.gpu.device import device
 from support.emulated_gpu import emulated_gpu
 
 

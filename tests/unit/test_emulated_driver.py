@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gondwana.cuda.driver import CudaError
-from gondwana.cuda.emulated import driver as emulated
-from gondwana.cuda.emulated.arena import Arena
-from gondwana.cuda.emulated.driver import EmulatedDriver
-from gondwana.cuda.emulated.memory import CAPACITY
+from gondwana.gpu.driver import CudaError
+from gondwana.testing.emulated_gpu import driver as emulated
+from gondwana.testing.emulated_gpu.arena import Arena
+from gondwana.testing.emulated_gpu.driver import EmulatedDriver
+from gondwana.testing.emulated_gpu.memory import CAPACITY
 from support.emulated import HEAD, Gpu
 
 ADD = f"""{HEAD}
@@ -467,7 +467,7 @@ def test_handles_that_lead_nowhere(gpu: Bench) -> None:
 
 
 def test_the_driver_is_chosen_by_the_environment() -> None:
-    source = "from gondwana.cuda.device import device; print(device(0), device(0).driver.name)"
+    source = "from gondwana.gpu.device import device; print(device(0), device(0).driver.name)"
     command = [sys.executable, "-c", source]
     environment = {"GONDWANA_CUDA": "emulated", **os.environ}
     found = subprocess.run(command, capture_output=True, check=True, text=True, env=environment).stdout

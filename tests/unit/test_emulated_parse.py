@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gondwana.cuda.emulated.ptx.flow import blocks_of
-from gondwana.cuda.emulated.ptx.inline import flatten
-from gondwana.cuda.emulated.ptx.parse import parse
-from gondwana.cuda.emulated.ptx.syntax import (
+from gondwana.testing.emulated_gpu.ptx.flow import blocks_of
+from gondwana.testing.emulated_gpu.ptx.inline import flatten
+from gondwana.testing.emulated_gpu.ptx.parse import parse
+from gondwana.testing.emulated_gpu.ptx.syntax import (
     Address,
     Immediate,
     Instruction,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana.compiler import fftw
 from gondwana.errors import KernelError, UsageError
-from gondwana.jit import fftw
 
 
 @gw.jit

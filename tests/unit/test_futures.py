@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 import gondwana as gw
-from gondwana.memory.futures import DONE, Future, Polled, Promise, ready, when_all
-from gondwana.world import progress
+from gondwana.futures import DONE, Future, Polled, Promise, ready, when_all
+from gondwana.runtime import progress
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 import gondwana as gw
-from gondwana.memory.later import after
-from gondwana.world import interruptions
+from gondwana.futures import deferred_by
+from gondwana.runtime import interruptions
 
 
 def fail(number: int, frame: FrameType | None) -> None:
@@ -61,7 +61,7 @@ def test_it_is_no_result_of_a_call_or_a_continuation(handled: Callable[[Any], No
     for start in (
         lambda: gw.rpc(0, be_struck),
         lambda: gw.rpc(0, abs, -1).then(be_struck),
-        lambda: after(0, be_struck),
+        lambda: deferred_by(0, be_struck),
     ):
         with pytest.raises(ValueError, match="of a handler"):
             start().exception()

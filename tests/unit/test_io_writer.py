@@ -20,7 +20,7 @@ from gondwana.io.dataset import Dataset
 from gondwana.io.paths import DatasetError
 from gondwana.io.provenance import fides, provenance, vtk_image
 from gondwana.io.writer import StepWriter, steps_to_keep
-from gondwana.world import world
+from gondwana.teams import world
 from support.divided_array import DividedArray, regular
 
 pytest.importorskip("adios2")

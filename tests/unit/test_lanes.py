@@ -9,7 +9,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import KernelError
-from gondwana.jit.lanes import WIDTH, Lanes, add_up, fill, gather, load, prefetch, store
+from gondwana.simd.vectors import WIDTH, Lanes, add_up, fill, gather, load, prefetch, store
 
 
 @gw.jit

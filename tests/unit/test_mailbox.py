@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import gondwana as gw
-from gondwana.memory import rings
-from gondwana.memory.mailbox import Mailbox, Message
-from gondwana.world import Team, progress
+from gondwana.calls import rings
+from gondwana.calls.mailbox import Mailbox, Message
+from gondwana.runtime import progress
+from gondwana.teams import Team
 
 FAR = 7
 

@@ -14,8 +14,8 @@ from gondwana.apps.npb.cg.grid import Grid
 from gondwana.apps.npb.cg.makea import make_matrix
 from gondwana.apps.npb.cg.matrix import Matrix, multiply
 from gondwana.apps.npb.cg.problem import PROBLEMS, CGProblem
+from gondwana.compiler import clock
 from gondwana.errors import UsageError
-from gondwana.jit import clock
 from support import npb_cg_oracle as oracle
 
 TRACE = {1: 9.998644157914, 2: 8.573327920322, 3: 8.595451037406, 4: 8.596997234074, 15: 8.5971775078648}

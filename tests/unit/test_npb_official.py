@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from gondwana.bench import npb, npb_binaries
-from gondwana.bench.npb_jobs import Finished, Job, run
+from gondwana.bench.npb import benchmark as npb
+from gondwana.bench.npb import binaries
+from gondwana.bench.npb.jobs import Finished, Job, run
 from gondwana.cli import launch
 from gondwana.errors import UsageError
 
@@ -43,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_programs_are_found_by_their_names(folder: Path) -> None:
-    found = npb_binaries.find(folder, ["mg", "ft", "cg"], ["S", "A"], all_=False)
+    found = binaries.find(folder, ["mg", "ft", "cg"], ["S", "A"], all_=False)
     assert {key: path.name for key, path in found.items()} == {
         ("mg", "S"): "mg.S.x", ("mg", "A"): "mg.A.x", ("ft", "A"): "ft.A"
     }  # fmt: skip
@@ -60,20 +61,20 @@ def test_missing_programs_are_named(
     benchmarks: list[str], classes: list[str], all_: bool, expected: str, folder: Path
 ) -> None:
     with pytest.raises(UsageError, match=expected):
-        npb_binaries.find(folder, benchmarks, classes, all_=all_)
+        binaries.find(folder, benchmarks, classes, all_=all_)
 
 
 def test_folders_without_programs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no program of NPB is there"):
-        npb_binaries.find(tmp_path, ["mg"], ["S"], all_=False)
+        binaries.find(tmp_path, ["mg"], ["S"], all_=False)
     with pytest.raises(UsageError, match="there is no such folder"):
-        npb_binaries.find(tmp_path / "nowhere", ["mg"], ["S"], all_=False)
+        binaries.find(tmp_path / "nowhere", ["mg"], ["S"], all_=False)
 
 
 def test_output_is_read() -> None:
-    official = npb_binaries.read(finished(OUTPUT), "mg.A.x", 2)
-    assert official == npb_binaries.Official(4277.25, True, 0.0005, 2**20, 2**19)
-    wrong = npb_binaries.read(finished(OUTPUT.replace("  SUCC", "UNSUCC").split("nprocs")[0]), "mg.A.x", 2)
+    official = binaries.read(finished(OUTPUT), "mg.A.x", 2)
+    assert official == binaries.Official(4277.25, True, 0.0005, 2**20, 2**19)
+    wrong = binaries.read(finished(OUTPUT.replace("  SUCC", "UNSUCC").split("nprocs")[0]), "mg.A.x", 2)
     assert (wrong.verified, wrong.communication) == (False, None)
 
 
@@ -89,7 +90,7 @@ def test_output_is_read() -> None:
 )
 def test_programs_that_fail_are_named_with_their_last_lines(output: Finished, ranks: int, expected: str) -> None:
     with pytest.raises(UsageError) as error:
-        npb_binaries.read(output, "mg.A.x", ranks)
+        binaries.read(output, "mg.A.x", ranks)
     assert expected in str(error.value)
     assert "\n" not in str(error.value)
 

@@ -10,7 +10,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.apps.grayscott.kernels import Noise, Rates, react_and_diffuse
-from gondwana.jit.arguments import describe
+from gondwana.compiler.types.arguments import describe
 from gondwana.kernels.cuda.build import build
 from gondwana.kernels.cuda.build_pair import build_pair
 from gondwana.kernels.cuda.shapes import Shape

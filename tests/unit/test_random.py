@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.kernels.random import philox
+from gondwana.kernels.random_numbers import philox
 from support import jobs
 
 # Published with Random123 (kat_vectors).

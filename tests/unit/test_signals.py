@@ -10,7 +10,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.world import progress
+from gondwana.runtime import progress
 
 
 @gw.jit

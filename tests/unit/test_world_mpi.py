@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.world import mpi
+from gondwana.teams import mpi
 
 
 @pytest.mark.parametrize(

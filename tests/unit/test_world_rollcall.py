@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gondwana.world import launcher
-from gondwana.world.rollcall import name_ranks, roll_call
+from gondwana.runtime import launcher
+from gondwana.runtime.rollcall import name_ranks, roll_call
 
 START = [("<module>", "/home/u/prog.py", 3)]
 WAIT = [*START, ("exchange", "/home/u/halo.py", 41)]

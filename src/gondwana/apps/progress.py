@@ -6,7 +6,8 @@ import time
 from types import TracebackType
 from typing import Any
 
-from gondwana.world import Team, terminal
+from gondwana.runtime import terminal
+from gondwana.teams import Team
 
 _INTERVAL = 0.2
 

@@ -7,8 +7,8 @@ from gondwana.arrays.create import full as full
 from gondwana.arrays.create import zeros as zeros
 from gondwana.arrays.create import zeros_like as zeros_like
 from gondwana.arrays.device_array import DeviceArray as DeviceArray
-from gondwana.arrays.exchange import Exchange as Exchange
-from gondwana.arrays.exchange import exchange as exchange
+from gondwana.arrays.ghost_exchange import Exchange as Exchange
+from gondwana.arrays.ghost_exchange import exchange as exchange
 from gondwana.arrays.global_array import GlobalArray as GlobalArray
 from gondwana.arrays.interop import from_dlpack as from_dlpack
 from gondwana.arrays.interop import on_device as on_device

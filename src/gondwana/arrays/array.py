@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from gondwana.arrays.base import DomainArray, Position
 from gondwana.arrays.descriptor import describe_elements
+from gondwana.compiler.types.arguments import Described
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import Described
-from gondwana.memory.copy.places import Place
-from gondwana.memory.copy.verbs import copy
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.transfer.places import Place
+from gondwana.transfer.verbs import copy
 
 MemoryOrder: TypeAlias = Literal["C", "F"]
 
@@ -188,7 +188,7 @@ class Array(DomainArray):
         return self
 
     def __gondwana_argument__(self) -> Described:
-        """Spec and descriptor for compiled code: see `gondwana.jit.views`."""
+        """Spec and descriptor for compiled code: see `gondwana.compiler.types.views`."""
         if self._described is None:
             data = self._data
             self._described = describe_elements(

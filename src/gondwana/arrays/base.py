@@ -11,11 +11,11 @@ import numpy as np
 from gondwana.domains import Offset, PointLike, RectDomain, as_point
 from gondwana.domains.point import as_integer
 from gondwana.errors import UsageError
-from gondwana.memory.copy.notify import Notify
-from gondwana.memory.copy.places import Place
-from gondwana.memory.copy.transfer import Transfer
-from gondwana.memory.copy.verbs import copy
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.transfer.notify import Notify
+from gondwana.transfer.places import Place
+from gondwana.transfer.transfer import Transfer
+from gondwana.transfer.verbs import copy
 
 if TYPE_CHECKING:
     from gondwana.arrays.array import Array

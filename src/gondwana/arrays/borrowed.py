@@ -12,7 +12,7 @@ from gondwana.arrays.strided import Strided
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.ipc import OnDevice
 from gondwana.memory.segment import Segment
-from gondwana.world import world
+from gondwana.teams import world
 
 _keys = itertools.count(-1, -1)  # those of segments that ranks make together are positive
 

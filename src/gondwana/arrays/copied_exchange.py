@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gondwana.arrays.exchange import Exchange
 from gondwana.arrays.ghost_cells import GhostCells
-from gondwana.cuda.device import Mark, opened
-from gondwana.memory.futures import Future
-from gondwana.memory.signals import Signal
+from gondwana.arrays.ghost_exchange import Exchange
+from gondwana.futures import Future
+from gondwana.gpu.device import Mark, opened
+from gondwana.sync.signals import Signal
 
 
 class CopiedExchange(Exchange):

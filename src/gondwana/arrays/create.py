@@ -12,11 +12,11 @@ import numpy.typing as npt
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout, best_grid
+from gondwana.compiler.types.arguments import DTYPES
 from gondwana.domains import PointLike, RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import DTYPES
 from gondwana.memory.kinds import MemoryKind, host
-from gondwana.world import Team, world
+from gondwana.teams import Team, world
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""How arrays appear to compiled code: a spec, and the words of a descriptor (see `gondwana.jit.views`)."""
+"""How arrays appear to compiled code: a spec, and the words of a descriptor (see `gondwana.compiler.types.views`)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from gondwana.compiler.types.arguments import ArraySpec, Described, dtype_name, intern
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import ArraySpec, Described, dtype_name, intern
 
 
 def describe_elements(

@@ -6,17 +6,17 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gondwana.arrays import device_boxes
 from gondwana.arrays.borrowed import Borrowed
 from gondwana.arrays.descriptor import describe_elements
 from gondwana.arrays.remote import RemoteArray
 from gondwana.arrays.strided import Strided
-from gondwana.cuda.device import Device, device
+from gondwana.compiler.types.arguments import Described
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import Described
+from gondwana.gpu.device import Device, device
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.transfer import device_boxes
 
 _MOST_WORK = 10_000
 """Steps in which to find out whether two arrays share an element before it is taken for granted."""
@@ -156,7 +156,7 @@ class DeviceArray(RemoteArray):
         return self
 
     def __gondwana_argument__(self) -> Described:
-        """Spec and descriptor for code compiled for the device: see `gondwana.jit.views`."""
+        """Spec and descriptor for code compiled for the device: see `gondwana.compiler.types.views`."""
         if self._described is None:
             self._described = describe_elements(
                 self.dtype, self.address, self.strides, self._domain, readonly=self.readonly, place="cuda"

@@ -16,18 +16,18 @@ from typing import TypeAlias
 
 from gondwana.arrays.base import DomainArray
 from gondwana.arrays.device_array import DeviceArray
-from gondwana.arrays.device_boxes import BoxCopy, BoxProgram
 from gondwana.arrays.device_message import Incoming, Outgoing
 from gondwana.arrays.device_stores import CHANNELS, Reads, Tells, Writes
-from gondwana.arrays.exchange import Exchange
 from gondwana.arrays.ghost_cells import GhostCells, Move
+from gondwana.arrays.ghost_exchange import Exchange
 from gondwana.arrays.global_array import GlobalArray
-from gondwana.cuda.device import Device
-from gondwana.memory.copy import paths
+from gondwana.gpu.device import Device
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.ipc import Attached
 from gondwana.memory.segment import Segment
-from gondwana.memory.signals import Signal
+from gondwana.sync.signals import Signal
+from gondwana.transfer import paths
+from gondwana.transfer.device_boxes import BoxCopy, BoxProgram
 
 _FIRST_TAG, _TAGS = 30_002, 2000
 """Tags of messages: exchanges that are under way together must not take those of each other."""

@@ -11,15 +11,15 @@ import numpy.typing as npt
 from gondwana.arrays.array import MemoryOrder
 from gondwana.arrays.base import DomainArray
 from gondwana.arrays.device_array import DeviceArray
-from gondwana.arrays.device_boxes import BoxCopy, BoxProgram
-from gondwana.arrays.exchange import free_requests
 from gondwana.arrays.ghost_cells import Move
+from gondwana.arrays.ghost_exchange import free_requests
 from gondwana.arrays.strided import contiguous
-from gondwana.cuda.device import Mark
-from gondwana.memory.copy import paths
+from gondwana.gpu.device import Mark
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pinned import pin
-from gondwana.world import Team
+from gondwana.teams import Team
+from gondwana.transfer import paths
+from gondwana.transfer.device_boxes import BoxCopy, BoxProgram
 
 _ALIGN = 16
 """Bytes on which the cells of a move start in a message, so that they are moved in the widest units."""

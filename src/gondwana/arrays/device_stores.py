@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gondwana.arrays.device_boxes import BoxProgram
-from gondwana.cuda.device import Device, Mark
-from gondwana.memory.copy import paths
-from gondwana.memory.signals import Signal
+from gondwana.gpu.device import Device, Mark
+from gondwana.sync.signals import Signal
+from gondwana.transfer import paths
+from gondwana.transfer.device_boxes import BoxProgram
 
 _READY, _ARRIVED = range(2)
 CHANNELS = 2

@@ -14,15 +14,15 @@ from gondwana.arrays.layout import Layout
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
 from gondwana.arrays.strided import moved
+from gondwana.compiler.types.arguments import Described
 from gondwana.domains import IndexSet, RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import Described
 from gondwana.memory.kinds import MemoryKind, host
 from gondwana.memory.segment import Segment
-from gondwana.world import Team, wait_all
+from gondwana.teams import Team, wait_all
 
 if TYPE_CHECKING:
-    from gondwana.arrays.exchange import Exchange
+    from gondwana.arrays.ghost_exchange import Exchange
 
 
 _GATHER_TAG = 30_001
@@ -166,7 +166,7 @@ class GlobalArray:
 
         See `gw.exchange`, which takes several arrays at once.
         """
-        from gondwana.arrays.exchange import exchange
+        from gondwana.arrays.ghost_exchange import exchange
 
         return exchange(self, corners=corners)
 

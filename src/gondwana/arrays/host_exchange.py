@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from gondwana.arrays.array import Array
 from gondwana.arrays.base import DomainArray
-from gondwana.arrays.exchange import Exchange, free_requests
 from gondwana.arrays.ghost_cells import GhostCells, Move
-from gondwana.jit.native import Native
-from gondwana.memory.copy.rows import Row, alike_together, copy_row, execute, program
+from gondwana.arrays.ghost_exchange import Exchange, free_requests
+from gondwana.compiler.native import Native
 from gondwana.memory.segment import Segment
-from gondwana.world import PersistentRequest
+from gondwana.teams import PersistentRequest
+from gondwana.transfer.rows import Row, alike_together, copy_row, execute, program
 
-_MODULE = "gondwana.arrays.native_exchange"
+_MODULE = "gondwana.arrays.host_exchange_native"
 _start = Native(_MODULE, "start", 1)
 _finish = Native(_MODULE, "finish", 2)
 

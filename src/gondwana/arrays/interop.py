@@ -12,10 +12,10 @@ from gondwana.arrays.borrowed import borrow
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.dlpack import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, Elements
 from gondwana.arrays.strided import contiguous
-from gondwana.cuda.device import device as opened
-from gondwana.cuda.driver import driver
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
+from gondwana.gpu.device import device as opened
+from gondwana.gpu.driver import driver
 
 _LEGACY = 1
 """The handle of the stream that other libraries use unless they are told otherwise."""

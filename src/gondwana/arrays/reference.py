@@ -12,10 +12,10 @@ from gondwana.arrays.remote import RemoteArray
 from gondwana.arrays.strided import Strided, contiguous
 from gondwana.domains import PointLike, RectDomain
 from gondwana.errors import UsageError
-from gondwana.memory.copy.places import strided
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.world import Team, world
+from gondwana.teams import Team, world
+from gondwana.transfer.places import strided
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from gondwana.arrays.base import DomainArray, Position
 from gondwana.arrays.strided import Strided
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.memory.copy.places import Place
-from gondwana.memory.copy.verbs import copy, get, put
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.transfer.places import Place
+from gondwana.transfer.verbs import copy, get, put
 
 
 class RemoteArray(DomainArray):

@@ -9,7 +9,6 @@ import ctypes
 import functools
 import hashlib
 import os
-import platform
 import shlex
 import shutil
 import subprocess
@@ -19,8 +18,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from gondwana.errors import UsageError
-from gondwana.world import cache_folder as world_cache
-from gondwana.world.team import Team
+from gondwana.results import loaded_mpi, processor
+from gondwana.runtime import cache_folder as user_cache
+from gondwana.teams.team import Team
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fPIC", "-shared")
 NATIVE = files("gondwana.bench.native")
@@ -89,20 +89,9 @@ def compiler_version() -> str:
     return subprocess.run([*command(), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
 
 
-@functools.cache
-def processor() -> str:
-    """Return what `-march=native` depends on: the processor's model and features. Local."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine() + platform.processor()
-    kept = {line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}
-    return "\n".join(sorted(kept))
-
-
 def cache_folder() -> Path:
-    """Return the folder of compiled libraries, creating it (see `world.cache_folder`). Local."""
-    folder = world_cache.cache_folder("native")
+    """Return the folder of compiled libraries, creating it (see `runtime.cache_folder`). Local."""
+    folder = user_cache.cache_folder("native")
     if folder is None:
         raise UsageError("no folder for compiled libraries can be written; set GONDWANA_CACHE_DIR to one that can")
     return folder
@@ -123,15 +112,6 @@ def mpi_flags() -> tuple[str, ...]:
         if (folder / "mpi.h").is_file():
             return (f"-I{folder}", str(loaded), f"-Wl,-rpath,{loaded.parent}")
     raise UsageError(f"{loaded}: the header mpi.h of this MPI was not found; install its development package")
-
-
-def loaded_mpi() -> Path | None:
-    """Return the file of the MPI library in this process, None if there is none. Local."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        path = Path(line.split(maxsplit=5)[-1])
-        if path.name.startswith("libmpi.so"):
-            return path
-    return None
 
 
 def _header_folders(loaded: Path) -> list[Path]:

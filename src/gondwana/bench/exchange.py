@@ -15,7 +15,8 @@ from gondwana.bench.native.ghosts import GhostExchange
 from gondwana.bench.report import Row, beside_c, measure_on_ranks
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.world import Team, exits
+from gondwana.runtime import exits
+from gondwana.teams import Team
 
 SIZES = (64, 128)
 FIELDS = (1, 2)

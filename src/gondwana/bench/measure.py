@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.world.team import Team
+from gondwana.teams.team import Team
 
 WARM_UP = 2
 MAX_CALLS = 1_000_000

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gondwana.bench.progress import with_progress
-from gondwana.bench.report import Row, environment, show_table, write_json
+from gondwana.bench.report import Row, environment, show_table
+from gondwana.results import write_json
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from gondwana.world import terminal
+from gondwana.runtime import terminal
 
 T = TypeVar("T")
 

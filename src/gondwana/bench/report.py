@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-import datetime
-import importlib.metadata
 import json
-import os
-import platform
 import sys
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gondwana import results
 from gondwana.bench import build
 from gondwana.bench.statistics import ratio, summarize
 from gondwana.errors import UsageError
-from gondwana.world import cores, terminal, world
-
-PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
+from gondwana.runtime import terminal
+from gondwana.teams import world
 
 Row = dict[str, Any]
 
 
 def environment() -> dict[str, Any]:
-    """Describe the machine and the software that figures depend on. Local.
-
-    Example:
-        >>> environment()["cores"] >= 1
-        True
-    """
-    mpi = build.loaded_mpi()
-    return {
-        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "cpu": _cpu(),
-        "cores": len(cores.own()),
-        "governor": _governor(),
-        "load_average": list(os.getloadavg()),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "versions": _versions(),
-        "compiler": _compiler(),
-        "compiler_flags": list(build.FLAGS),
-        "mpi_library": str(mpi) if mpi else None,
-    }
+    """Describe the machine and the software, the C compiler included, that figures depend on. Local."""
+    return {**results.environment(), "compiler": _compiler(), "compiler_flags": list(build.FLAGS)}
 
 
 @dataclass
@@ -69,7 +46,7 @@ class Report:
         Raises:
             UsageError: the file cannot be written.
         """
-        write_json(path, asdict(self))
+        results.write_json(path, asdict(self))
 
     def show(self, columns: Mapping[str, str]) -> None:
         """Print the rows as a table. Local.
@@ -156,32 +133,6 @@ def relative(theirs: Sequence[float] | None, ours: Sequence[float], key: str = "
     return {key: speed.value, f"{key}_low": speed.low, f"{key}_high": speed.high}
 
 
-def write_json(path: str | Path, content: Mapping[str, Any]) -> None:
-    """Write a result as JSON, complete or not at all. Local.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
-    target = Path(path)
-    draft = target.with_name(f".{uuid.uuid4().hex}")
-    try:
-        draft.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
-        draft.replace(target)
-    except OSError as error:
-        raise UsageError(f"--json {target}: cannot be written ({error.strerror}); name another file") from None
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def check_writable(path: str | Path) -> None:
-    """Refuse a file name before the benchmark runs for minutes and cannot write it. Local."""
-    if Path(path).is_dir():
-        raise UsageError(f"--json {path}: this is a folder; name a file")
-    folder = Path(path).absolute().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"--json {path}: the folder {folder} does not exist or cannot be written; name another")
-
-
 def _cell(row: Row, key: str) -> str:
     value = row[key]
     if value is None:
@@ -193,34 +144,9 @@ def _cell(row: Row, key: str) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _cpu() -> str:
-    names: Sequence[str] = [
-        line.split(":", 1)[1].strip() for line in build.processor().splitlines() if line.startswith("model name")
-    ]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def _compiler() -> str | None:
     """The C compiler; benchmarks of GPUs need none."""
     try:
         return build.compiler_version()
     except UsageError:
         return None
-
-
-def _governor() -> str | None:
-    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None
-
-
-def _versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            versions[package] = None
-    return versions

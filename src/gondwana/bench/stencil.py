@@ -12,9 +12,9 @@ from gondwana.arrays import GlobalArray, zeros
 from gondwana.bench.measure import interleave, timed
 from gondwana.bench.native.sweeps import Field, Sweeps
 from gondwana.bench.report import Row, beside_c
+from gondwana.compiler import set_threads, statistics, threads
 from gondwana.domains import RectDomain, X, Y, Z
 from gondwana.errors import UsageError
-from gondwana.jit import set_threads, statistics, threads
 from gondwana.kernels import Foreach, foreach
 
 SIZES = (64, 128, 256)

@@ -13,7 +13,7 @@ import gondwana as gw
 from gondwana.bench import processes
 from gondwana.bench.measure import interleave, timed
 from gondwana.errors import UsageError
-from gondwana.world import exits
+from gondwana.runtime import exits
 
 LENGTH = 1 << 24
 """Elements of each array of a rank: together 400 MB, more than caches hold."""

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gondwana.errors import LaunchError
-from gondwana.world import cores as world_cores
-from gondwana.world import launcher, mpi_probe, terminal
+from gondwana.runtime import cores as world_cores
+from gondwana.runtime import launcher, terminal
+from gondwana.teams import mpi_probe
 
 FAMILIES = {
     # what mpi4py calls the MPI: how its launchers are called, and what their --version says

@@ -51,8 +51,8 @@ def plot(
 
     Prints the name of each file. The dataset may still be growing.
     """
-    from gondwana.analysis import pictures
-    from gondwana.analysis.slices import fields_of, plane_of
+    from gondwana.io.analysis import pictures
+    from gondwana.io.analysis.slices import fields_of, plane_of
     from gondwana.io.dataset import Dataset
 
     with Dataset(dataset) as data:
@@ -109,8 +109,8 @@ def places_of(data: Dataset, chosen: str) -> list[int]:
 
 def _draw_pdfs(dataset: Path, folder: Path, names: list[str], places: list[int], bins: int, ranks: int) -> None:
     """Count on some ranks, then draw what they found."""
-    from gondwana.analysis import pdf, pictures
     from gondwana.cli import launch
+    from gondwana.io.analysis import pdf, pictures
     from gondwana.io.dataset import Dataset
 
     target = folder / "pdf.bp"

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 
 from gondwana.apps import registry
-from gondwana.jit import statistics
-from gondwana.world import exits, launcher, watchdog
+from gondwana.compiler import statistics
+from gondwana.runtime import exits, launcher, watchdog
 
 
 def main(target: str, arguments: list[str]) -> int:

@@ -19,7 +19,7 @@ from gondwana.io.background import BackgroundWriter
 from gondwana.io.layout import Arrays, block_of, cells_of, copy_cells, shape_of
 from gondwana.io.staged import ALIGNMENT, Placed, Plan, StagedWriter, Step
 from gondwana.io.staging import SharedFile, window
-from gondwana.world import Team
+from gondwana.teams import Team
 
 _TAG = 16_201
 

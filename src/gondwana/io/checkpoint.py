@@ -23,7 +23,7 @@ from gondwana.io.dataset import Dataset
 from gondwana.io.layout import Arrays, Distributed, block_of, set_cells, shape_of
 from gondwana.io.paths import DatasetError, StrPath, check_output
 from gondwana.io.writer import StepWriter
-from gondwana.world import Team, world
+from gondwana.teams import Team, world
 
 #: The last file of a checkpoint: when it was written, and the sizes of all others. Without it, or with other sizes, the
 #: checkpoint is not complete.

@@ -20,7 +20,7 @@ from gondwana.arrays.device_array import DeviceArray
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
-from gondwana.memory.copy import copy
+from gondwana.transfer import copy
 
 AXES = "xyz"
 

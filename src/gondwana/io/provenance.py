@@ -11,7 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from gondwana.io.adios import AttributeValue
-from gondwana.world import Team
+from gondwana.teams import Team
 
 
 def provenance(

@@ -16,7 +16,7 @@ from gondwana.io.aggregate import AggregatedSink, remote_ranks
 from gondwana.io.dataset import Dataset
 from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays, shape_of
 from gondwana.io.paths import StrPath, check_output, has_steps
-from gondwana.world import Team, world
+from gondwana.teams import Team, world
 
 
 class _Sink(Protocol):

@@ -4,12 +4,12 @@
 `launch`.
 """
 
-from gondwana.kernels.capture import Captured as Captured
-from gondwana.kernels.capture import capture as capture
-from gondwana.kernels.foreach import Foreach as Foreach
-from gondwana.kernels.foreach import foreach as foreach
-from gondwana.kernels.fused import fused as fused
+from gondwana.kernels.foreach_kernels import Foreach as Foreach
+from gondwana.kernels.foreach_kernels import foreach as foreach
+from gondwana.kernels.fusion import fused as fused
 from gondwana.kernels.intermediate import Intermediate as Intermediate
-from gondwana.kernels.random import random as random
-from gondwana.kernels.reduce import Reduce as Reduce
-from gondwana.kernels.reduce import reduce as reduce
+from gondwana.kernels.launch_graphs import Captured as Captured
+from gondwana.kernels.launch_graphs import capture as capture
+from gondwana.kernels.random_numbers import random as random
+from gondwana.kernels.reductions import Reduce as Reduce
+from gondwana.kernels.reductions import reduce as reduce

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gondwana.compiler.types.arguments import WORD, ArraySpec, Described, Spec, TupleSpec, array_specs
+from gondwana.compiler.types.footprint import Footprint
 from gondwana.domains import IndexSet, Point, RectDomain
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import WORD, ArraySpec, Described, Spec, TupleSpec, array_specs
-from gondwana.jit.footprint import Footprint
 from gondwana.kernels.boxes import Order
 
 
@@ -32,6 +32,10 @@ class KernelArray(Protocol):
     @property
     def device(self) -> int | None:
         """Number of the device in whose memory it lies, None for the host."""
+
+    @classmethod
+    def empty(cls, domain: RectDomain, dtype: Any, *, order: Order) -> KernelArray:
+        """A new array of this kind on the host."""
 
     def __gondwana_argument__(self) -> Described:
         """Spec and descriptor for compiled code."""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler.types.footprint import Footprint
 from gondwana.domains import IndexSet
-from gondwana.jit.footprint import Footprint
 from gondwana.kernels.cpu import launch as cpu
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.variant import Variant
@@ -74,7 +74,7 @@ def load(function: pytypes.FunctionType, variant: Variant, where: Target) -> Loa
     """Return a kernel, ready to run. Local."""
     if where.device is None or where.shape is None:
         return cpu.load(function, variant)
-    from gondwana.cuda.device import device
+    from gondwana.gpu.device import device
     from gondwana.kernels.cuda import launch as cuda
 
     return cuda.load(function, variant, where.shape, device(where.device))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler.types.arguments import Described, HandleSpec, Spec, TupleSpec, dtype_name
+from gondwana.compiler.types.handles import describe_handle
 from gondwana.errors import UsageError
-from gondwana.jit.arguments import Described, HandleSpec, Spec, TupleSpec, dtype_name
-from gondwana.jit.handles import describe_handle
 
 FAMILY = "gondwana.kernels.intermediate"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gondwana.jit.arguments import Spec
+from gondwana.compiler.types.arguments import Spec
 from gondwana.kernels.boxes import Order
 
 

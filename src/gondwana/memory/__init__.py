@@ -1,33 +1,10 @@
-"""One address space: memory kinds, segments, global pointers, and what moves data between them."""
+"""Memory that other ranks reach: kinds, segments, global pointers, heaps."""
 
-from gondwana.memory.active_message import ActiveMessage as ActiveMessage
-from gondwana.memory.atomics import AtomicDomain as AtomicDomain
 from gondwana.memory.cuda_kind import cuda as cuda
 from gondwana.memory.cuda_kind import synchronize as synchronize
-from gondwana.memory.dist_object import DistObject as DistObject
-from gondwana.memory.fake_device import fake_device as fake_device
-from gondwana.memory.futures import Future as Future
-from gondwana.memory.futures import Promise as Promise
-from gondwana.memory.futures import when_all as when_all
 from gondwana.memory.heap import Heap as Heap
 from gondwana.memory.heap import HeapFullError as HeapFullError
 from gondwana.memory.kinds import MemoryKind as MemoryKind
 from gondwana.memory.kinds import host as host
-from gondwana.memory.locks import Lock as Lock
 from gondwana.memory.pointer import GlobalPtr as GlobalPtr
-from gondwana.memory.quiesce import quiesce as quiesce
-from gondwana.memory.rpc import discharge as discharge
-from gondwana.memory.rpc import progress_thread as progress_thread
-from gondwana.memory.rpc import rpc as rpc
-from gondwana.memory.rpc import rpc_ff as rpc_ff
-from gondwana.memory.rpc import try_rpc as try_rpc
-from gondwana.memory.rpc import try_rpc_ff as try_rpc_ff
 from gondwana.memory.segment import Segment as Segment
-from gondwana.memory.signals import Signal as Signal
-from gondwana.memory.signals import signal as signal
-from gondwana.memory.signals import wait as wait
-from gondwana.memory.verbs import allreduce as allreduce
-from gondwana.memory.verbs import barrier as barrier
-from gondwana.memory.verbs import recv as recv
-from gondwana.memory.verbs import send as send
-from gondwana.memory.verbs import sendrecv as sendrecv

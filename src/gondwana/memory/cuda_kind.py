@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from gondwana.cuda import choice
-from gondwana.cuda.device import Device, Mark, device, opened
-from gondwana.cuda.driver import driver
 from gondwana.errors import UsageError
-from gondwana.memory.futures import Future
+from gondwana.futures import Future
+from gondwana.gpu import choice
+from gondwana.gpu.device import Device, Mark, device, opened
+from gondwana.gpu.driver import driver
+from gondwana.memory.events import Marked
 from gondwana.memory.ipc import Offer, OnDevice, Shared
 from gondwana.memory.kinds import Bytes, DeviceKind
-from gondwana.memory.marked import Marked
 from gondwana.memory.reclaim import later, reclaim
-from gondwana.world import progress
+from gondwana.runtime import progress
 
 
 class CudaKind(DeviceKind):

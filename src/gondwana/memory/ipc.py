@@ -12,13 +12,13 @@ import os
 import weakref
 from dataclasses import dataclass
 
-from gondwana.cuda.device import Device, device, opened
-from gondwana.cuda.driver import CudaError, driver
 from gondwana.errors import UsageError
-from gondwana.memory import troubles
+from gondwana.gpu.device import Device, device, opened
+from gondwana.gpu.driver import CudaError, driver
+from gondwana.memory import fallbacks
 from gondwana.memory.reclaim import later
-from gondwana.world import world
-from gondwana.world.shared_file import ForeignFileError, SharedFile
+from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.teams import world
 
 _attached: weakref.WeakSet[Attached] = weakref.WeakSet()
 
@@ -105,7 +105,7 @@ class Shared:
 
     def _refused(self, why: str) -> None:
         text = f"the device memory of rank {self.owner} cannot be attached ({why}); copies to and from it are staged"
-        troubles.note(troubles.ATTACH, text)
+        fallbacks.record(fallbacks.ATTACH, text)
 
 
 class Offer:
@@ -123,7 +123,7 @@ class Offer:
             handle = device.driver.export(address)
         except CudaError as error:
             text = f"device memory cannot be offered to the other ranks of the node ({error}); copies are staged"
-            troubles.note(troubles.EXPORT, text)
+            fallbacks.record(fallbacks.EXPORT, text)
             return
         lock = SharedFile.create("gondwana-lock", 0)
         self._lock = lock.descriptor

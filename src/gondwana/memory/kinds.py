@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.memory.futures import Future
+from gondwana.futures import Future
 
 if TYPE_CHECKING:
     from gondwana.memory.ipc import Attached, OnDevice

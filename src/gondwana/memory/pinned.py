@@ -8,11 +8,11 @@ from collections import deque
 
 import numpy as np
 
-from gondwana.cuda.device import Device
-from gondwana.cuda.driver import CudaError
-from gondwana.memory import troubles
+from gondwana.gpu.device import Device
+from gondwana.gpu.driver import CudaError
+from gondwana.memory import fallbacks
+from gondwana.memory.events import Marked
 from gondwana.memory.kinds import Bytes
-from gondwana.memory.marked import Marked
 
 SMALL = 1 << 16
 """Bytes up to which a copy goes through the ring rather than have the memory registered that it starts or ends in."""
@@ -54,7 +54,7 @@ def _register(mapping: Bytes, device: Device) -> bool:
         device.driver.register(start, mapping.ctypes.data + mapping.size - start)
     except (CudaError, MemoryError) as error:
         text = f"{mapping.size} bytes of host memory cannot be pinned ({error}); copies from and to them are slower"
-        troubles.note(troubles.PIN, text)
+        fallbacks.record(fallbacks.PIN, text)
         return False
     return True
 

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler.types.arguments import Described, dtype_name
+from gondwana.compiler.types.handles import describe_handle, extend
 from gondwana.errors import KernelError, UsageError
-from gondwana.jit.arguments import Described, dtype_name
-from gondwana.jit.handles import describe_handle
 from gondwana.memory.kinds import MemoryKind
 
 if TYPE_CHECKING:
     from gondwana.memory.segment import Segment
-    from gondwana.world import Team
+    from gondwana.teams import Team
+
+extend("gondwana.memory.pointer_overloads")
 
 
 @total_ordering

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from gondwana.world import progress
+from gondwana.runtime import progress
 
 _PAUSE = 1e-3
 """Time between two looks from progress [s]: each asks the driver or the system."""

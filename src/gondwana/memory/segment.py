@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.cuda.driver import CudaError
 from gondwana.errors import LaunchError, UsageError
+from gondwana.gpu.driver import CudaError
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.world import Team, exits
-from gondwana.world.shared_file import ForeignFileError, SharedFile
-from gondwana.world.windows import Window
+from gondwana.runtime import exits
+from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.teams import Team
+from gondwana.teams.windows import Window
 
 if TYPE_CHECKING:
     from gondwana.memory.ipc import Attached, OnDevice

@@ -7,7 +7,7 @@ from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import KernelError, UsageError
-from gondwana.world import world
+from gondwana.teams import world
 
 RANKS = range(world.size)
 NEXT = (world.rank + 1) % world.size

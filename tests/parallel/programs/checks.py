@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from gondwana.world import world
+from gondwana.teams import world
 
 E = TypeVar("E", bound=Exception)
 

@@ -15,8 +15,8 @@ from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.memory.copy import paths
-from gondwana.memory.copy.staging import SLOT
+from gondwana.transfer import paths
+from gondwana.transfer.staging import SLOT
 
 world = gw.world
 ME, RANKS = world.rank, world.size

@@ -14,15 +14,15 @@ import numpy as np
 from checks import raised, raises, run_checks
 
 import gondwana as gw
-from gondwana.cuda.device import device, opened
-from gondwana.cuda.driver import CudaError, driver
 from gondwana.errors import LaunchError, UsageError
-from gondwana.memory import cuda_kind, ipc, pinned, reclaim, troubles
-from gondwana.memory.copy import paths
-from gondwana.memory.copy.boxes import box_of
-from gondwana.memory.copy.pack import BoxKernels
-from gondwana.memory.copy.staging import SLOT
-from gondwana.memory.futures import DONE
+from gondwana.futures import DONE
+from gondwana.gpu.device import device, opened
+from gondwana.gpu.driver import CudaError, driver
+from gondwana.memory import cuda_kind, fallbacks, ipc, pinned, reclaim
+from gondwana.transfer import paths
+from gondwana.transfer.boxes import box_of
+from gondwana.transfer.pack import BoxKernels
+from gondwana.transfer.staging import SLOT
 
 world = gw.world
 ME, RANKS = world.rank, world.size
@@ -290,7 +290,7 @@ def check_a_signal_means_that_the_data_are_there():
 def check_nothing_changes_when_memory_cannot_be_attached():
     if world.node_count > 1 or RANKS == 1:
         return
-    before = troubles.counters()["attach"]
+    before = fallbacks.counters()["attach"]
     with refusing("attach"):
         far = gw.Segment(world, 8 * BIG, gw.cuda(0))
         data = numbers(BIG)
@@ -300,7 +300,7 @@ def check_nothing_changes_when_memory_cannot_be_attached():
         gw.put(2.5, far.pointer(RIGHT, float)).wait()
         assert gw.get(far.pointer(RIGHT, float)).result() == 2.5
         assert moved(counts) == {"staged": 3, "message": 1}, moved(counts)
-    assert troubles.counters()["attach"] == before + 1  # tried once a rank and segment
+    assert fallbacks.counters()["attach"] == before + 1  # tried once a rank and segment
     world.barrier()
     far.close()
 
@@ -315,14 +315,14 @@ def check_nothing_changes_when_memory_cannot_be_offered():
     gw.copy(data, far.pointer(RIGHT, float)).wait()
     assert (gw.get(far.pointer(RIGHT, float), BIG).result() == data).all()
     assert moved(counts) == {"staged": 2}
-    assert troubles.counters()["export"] >= 1
+    assert fallbacks.counters()["export"] >= 1
     world.barrier()
 
 
 def check_nothing_changes_when_memory_cannot_be_pinned():
     host, far = gw.Segment(world, 8 * BIG), gw.Segment(world, 8 * BIG, gw.cuda(0))
     mine = host.pointer(dtype=float).local(BIG)
-    before = troubles.counters()["pin"]
+    before = fallbacks.counters()["pin"]
     with refusing("register"):
         for step in range(3):
             mine[:] = data = numbers(BIG, step)
@@ -335,8 +335,8 @@ def check_nothing_changes_when_memory_cannot_be_pinned():
             world.barrier()
     if near(RIGHT):
         assert not pinned.is_pinned(host.view(ME))
-        assert troubles.counters()["pin"] == before + 1
-    assert "pin" in troubles.counters()
+        assert fallbacks.counters()["pin"] == before + 1
+    assert "pin" in fallbacks.counters()
     world.barrier()
 
 

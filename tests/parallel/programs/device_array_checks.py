@@ -19,12 +19,12 @@ from exchange_checks import STALE, expected, grids, whole_data, window
 import gondwana as gw
 from gondwana.arrays.copied_exchange import CopiedExchange
 from gondwana.arrays.device_exchange import DeviceExchange
-from gondwana.cuda.driver import driver
 from gondwana.errors import UsageError
+from gondwana.gpu.driver import driver
 from gondwana.io import checkpoint
-from gondwana.memory.copy import paths
 from gondwana.memory.segment import Segment
-from gondwana.world import world
+from gondwana.teams import world
+from gondwana.transfer import paths
 
 DTYPES = ("float64", "float32", "int16", "bool", "complex128", "uint8")
 

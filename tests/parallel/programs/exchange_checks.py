@@ -17,7 +17,7 @@ from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.world import world
+from gondwana.teams import world
 
 DTYPES = ("float64", "float32", "int16", "bool", "complex128", "uint8")
 STALE = 77

@@ -18,7 +18,7 @@ from gondwana.apps.hpcg.grid import choose_grid, geometry
 from gondwana.apps.hpcg.parameters import Parameters
 from gondwana.apps.hpcg.reference import Reference
 from gondwana.apps.hpcg.solver import Optimised
-from gondwana.world import world
+from gondwana.teams import world
 from support import hpcg_oracle
 
 GRID = choose_grid(world.size)

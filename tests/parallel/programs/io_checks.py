@@ -11,14 +11,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import gondwana as gw
-from gondwana.analysis.histograms import histogram, joint_histogram
-from gondwana.analysis.pdf import write_pdfs
 from gondwana.domains import RectDomain
 from gondwana.io import checkpoint
+from gondwana.io.analysis.histograms import histogram, joint_histogram
+from gondwana.io.analysis.pdf import write_pdfs
 from gondwana.io.dataset import Dataset
 from gondwana.io.stop import StopRequest
 from gondwana.io.writer import StepWriter
-from gondwana.world import world
+from gondwana.teams import world
 from support.divided_array import DividedArray
 
 FOLDER = Path(world.bcast(tempfile.mkdtemp() if world.rank == 0 else None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gondwana.world import IN_PLACE, world
+from gondwana.teams import IN_PLACE, world
 
 N = 2**31 + 8
 PLACES = [0, 2**30 - 1, 2**30, 2**31, -1]

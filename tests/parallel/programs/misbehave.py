@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from gondwana.errors import UsageError
-from gondwana.world import world
+from gondwana.teams import world
 
 
 def solve() -> None:

@@ -11,8 +11,8 @@ from gondwana.apps.npb.ft import app, blocks, solver, transform
 from gondwana.apps.npb.ft.kernels import Factors
 from gondwana.apps.npb.ft.layout import Layout, choose
 from gondwana.apps.npb.ft.problem import PROBLEMS, Problem
-from gondwana.jit.fftw import BACKWARD, FORWARD
-from gondwana.world import world
+from gondwana.compiler.fftw import BACKWARD, FORWARD
+from gondwana.teams import world
 
 UNEVEN = Problem("uneven", 20, 9, 7, 3)
 

@@ -15,7 +15,7 @@ from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.world import world
+from gondwana.teams import world
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "ghosts.py"
 DTYPES = ("float64", "float32", "int16", "complex128", "uint8")

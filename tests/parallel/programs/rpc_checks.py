@@ -14,7 +14,7 @@ from checks import raised, raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.world import RemoteError, world
+from gondwana.teams import RemoteError, world
 
 RANKS = range(world.size)
 NEXT = (world.rank + 1) % world.size

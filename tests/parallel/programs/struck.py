@@ -13,7 +13,7 @@ import weakref
 from types import FrameType
 
 import gondwana as gw
-from gondwana.memory.later import after
+from gondwana.futures import deferred_by
 
 world = gw.world
 
@@ -75,7 +75,7 @@ def in_place(where: str) -> None:
     elif where == "continuation":
         gw.rpc(1, abs, -1).then(be_struck).wait()
     elif where == "device":
-        after(2, lambda: be_struck() and None).wait()
+        deferred_by(2, lambda: be_struck() and None).wait()
     elif where == "row":
         signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)  # once more while the first error waits for its turn
 

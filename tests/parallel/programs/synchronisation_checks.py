@@ -11,8 +11,9 @@ from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.memory.atomic_paths import DTYPES
-from gondwana.world import SUM, progress, world
+from gondwana.runtime import progress
+from gondwana.sync.atomic_paths import DTYPES
+from gondwana.teams import SUM, world
 
 ONE_NODE = world.node.size == world.size
 FEW = "--few" in sys.argv

@@ -12,7 +12,7 @@ import numpy as np
 from checks import raises, run_checks
 
 from gondwana.errors import UsageError
-from gondwana.world import (
+from gondwana.teams import (
     BAND,
     BOR,
     IN_PLACE,

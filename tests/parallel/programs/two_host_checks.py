@@ -7,7 +7,7 @@ import socket
 import window_checks
 from checks import run_checks
 
-from gondwana.world import world
+from gondwana.teams import world
 
 SHARED = (
     "check_a_sleeping_target_delays_but_corrupts_nothing",

@@ -9,10 +9,11 @@ import time
 import numpy as np
 from checks import raises, run_checks
 
+from gondwana.calls.parcels import MOST_BYTES, MOST_PARCELS, REPLIES, REQUESTS, Parcels
 from gondwana.errors import UsageError
-from gondwana.world import BOR, MAX, MIN, SUM, progress, windows, world
-from gondwana.world.parcels import MOST_BYTES, MOST_PARCELS, REPLIES, REQUESTS, Parcels
-from gondwana.world.windows import Window
+from gondwana.runtime import progress
+from gondwana.teams import BOR, MAX, MIN, SUM, windows, world
+from gondwana.teams.windows import Window
 
 SIZE = 4096
 PARCELS = Parcels(world)

@@ -14,8 +14,8 @@ from gondwana.apps.grayscott.pace import Pace
 from gondwana.apps.grayscott.settings import Settings, load, notices
 from gondwana.apps.grayscott.simulation import Simulation, Summary
 from gondwana.apps.grayscott.verify import Verdict, verify
-from gondwana.bench.report import check_writable, environment, write_json
 from gondwana.errors import GondwanaError, UsageError
+from gondwana.results import check_writable, environment, write_json
 
 ARRAYS_MOVED = 4
 """U and V are read and written once a step: what T_eff counts (S. Omlin, L. Raess, arXiv:2211.15634)."""

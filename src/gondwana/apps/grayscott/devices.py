@@ -14,12 +14,12 @@ from gondwana.apps.grayscott.resources import ARRAYS, fitting
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.sweeps import between_size
 from gondwana.arrays.layout import Layout, best_grid
-from gondwana.cuda.device import Device, device
-from gondwana.cuda.driver import CudaError, driver
 from gondwana.errors import UsageError
+from gondwana.gpu.device import Device, device
+from gondwana.gpu.driver import CudaError, driver
 from gondwana.memory.cuda_kind import CudaKind
-from gondwana.world import launcher
-from gondwana.world.rollcall import name_ranks
+from gondwana.runtime import launcher
+from gondwana.runtime.rollcall import name_ranks
 
 RESERVE = 64 << 20
 """Bytes of a device that are left to each rank for kernels, graphs and copies."""

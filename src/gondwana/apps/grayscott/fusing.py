@@ -8,7 +8,7 @@ from gondwana.apps.grayscott.fields import make_fields
 from gondwana.apps.grayscott.kernels import Rates, react_and_diffuse
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.sweeps import TwoSteps, noises_of
-from gondwana.cuda.device import Device
+from gondwana.gpu.device import Device
 
 _WORTH = 64**3
 """Cells of a block from which on memory is what a sweep waits for, so that it may pay to go there less often."""

@@ -11,7 +11,7 @@ from gondwana.apps.grayscott.fields import make_fields
 from gondwana.apps.grayscott.kernels import Rates, largest, smallest, total
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.stepper import Stepper
-from gondwana.cuda.device import Mark
+from gondwana.gpu.device import Mark
 from gondwana.io import checkpoint
 
 BACKGROUND_U, BACKGROUND_V = 1.0, 0.0

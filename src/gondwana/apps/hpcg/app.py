@@ -10,8 +10,8 @@ from gondwana.apps.hpcg import report, verdict
 from gondwana.apps.hpcg.parameters import Parameters, parse
 from gondwana.apps.hpcg.phases import Outcome, run
 from gondwana.apps.hpcg.rates import Rates, rates
-from gondwana.bench.report import check_writable, write_json
 from gondwana.errors import UsageError
+from gondwana.results import check_writable, write_json
 
 _BYTES_A_ROW = 1300
 """Of both paths, and of what the set-up needs for a moment, upper bound."""

@@ -7,9 +7,9 @@ from typing import Any
 from numba.extending import overload
 
 from gondwana.apps.hpcg import native
-from gondwana.jit.handle_types import with_word
-from gondwana.jit.memory_order import fetch_add, load_acquire, pause, sched_yield, store_release
-from gondwana.jit.parts import CALLED, INLINED, inlined
+from gondwana.compiler.inlining import CALLED, INLINED, inlined
+from gondwana.compiler.memory_order import fetch_add, load_acquire, pause, sched_yield, store_release
+from gondwana.compiler.types.handle_types import with_word
 
 _TURNS = 64
 """Bytes from the arrivals of a gate to its meetings."""

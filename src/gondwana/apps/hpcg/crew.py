@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import gondwana as gw
 from gondwana.apps.hpcg.native import follow, meet, publish
 from gondwana.apps.hpcg.schedule import Schedule
-from gondwana.jit.clock import nanoseconds
+from gondwana.compiler.clock import nanoseconds
 
 _LINE = 8
 """Words between what different threads write."""

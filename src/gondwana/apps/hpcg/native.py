@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana.jit.handles import extend
+from gondwana.compiler.types.handles import extend
 
 extend("gondwana.apps.hpcg.compiled_native")
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana.apps.hpcg.split import ENTRIES, Split
-from gondwana.jit.lanes import WIDTH
+from gondwana.simd.vectors import WIDTH
 
 Integers = NDArray[np.int64]
 

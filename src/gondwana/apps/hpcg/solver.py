@@ -15,7 +15,7 @@ from gondwana.apps.hpcg.native import meet
 from gondwana.apps.hpcg.solution import Solution, Times
 from gondwana.apps.hpcg.sweeps import cycle, multiply
 from gondwana.apps.vectors import dot
-from gondwana.jit.clock import nanoseconds
+from gondwana.compiler.clock import nanoseconds
 
 Vector = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from gondwana.apps.hpcg.exchange import Links
 from gondwana.apps.hpcg.levels import LEVELS, Level, System
 from gondwana.apps.hpcg.waves import Order
 from gondwana.errors import GondwanaError
-from gondwana.jit.lanes import WIDTH
+from gondwana.simd.vectors import WIDTH
 
 PLACES = 13
 """Places of a row in L and in U: a constant, so that compiled loops over them have no branch."""

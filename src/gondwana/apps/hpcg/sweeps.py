@@ -17,7 +17,7 @@ from gondwana.apps.hpcg.crew import await_needed, restart, share, tell
 from gondwana.apps.hpcg.exchange import begin, finish
 from gondwana.apps.hpcg.native import meet
 from gondwana.apps.hpcg.split import ENTRIES, PLACES
-from gondwana.jit.lanes import WIDTH, add_up, fill, gather, load, prefetch, store
+from gondwana.simd.vectors import WIDTH, add_up, fill, gather, load, prefetch, store
 
 COARSEST = 3
 AHEAD = 8 * ENTRIES

@@ -10,7 +10,7 @@ from gondwana.apps.hpcg import model
 from gondwana.apps.hpcg.parameters import Parameters
 from gondwana.apps.hpcg.phases import Outcome
 from gondwana.apps.hpcg.rates import Rates, over
-from gondwana.bench.report import environment
+from gondwana.results import environment
 
 OFFICIAL_SECONDS = 1800
 

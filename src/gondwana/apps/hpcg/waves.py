@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana.jit.lanes import WIDTH
+from gondwana.simd.vectors import WIDTH
 
 Integers = NDArray[np.int64]
 

@@ -6,9 +6,9 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gondwana.bench import nvrtc
-from gondwana.cuda.device import Device
-from gondwana.cuda.driver import EntryFacts, Grid
+from gondwana.bench.gpu import nvrtc
+from gondwana.gpu.device import Device
+from gondwana.gpu.driver import EntryFacts, Grid
 
 REALS = {"float64": "double", "float32": "float"}
 MOST_BLOCKS = 65535

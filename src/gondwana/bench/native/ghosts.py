@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gondwana.bench import build
 from gondwana.bench.closing import ClosedTogether
 from gondwana.errors import UsageError
-from gondwana.world.team import Team
+from gondwana.teams.team import Team
 
 
 class GhostExchange(ClosedTogether):

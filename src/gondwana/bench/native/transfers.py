@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gondwana.bench import build
 from gondwana.bench.closing import ClosedTogether
 from gondwana.errors import UsageError
-from gondwana.world.team import Team
+from gondwana.teams.team import Team
 
 WINDOW = 64
 """Operations of a flood that are started before any is waited for, as in `rma.c`."""

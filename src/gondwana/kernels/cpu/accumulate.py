@@ -14,8 +14,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.jit.memory_order import load_word
-from gondwana.jit.parts import called, inlined
+from gondwana.compiler.inlining import called, inlined
+from gondwana.compiler.memory_order import load_word
 from gondwana.kernels.exact import SPECIAL, STRIDE
 from gondwana.kernels.folding import COMBINE, check_value, kind_of, neutral
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from numba.core.errors import NumbaError
 
-from gondwana.jit.arguments import WORD, array_specs, working_precision
-from gondwana.jit.cache import ObjectCode
-from gondwana.jit.compiler import compile_entry, device_function, guarded
-from gondwana.jit.errors import readable
-from gondwana.jit.footprint import recorder
-from gondwana.jit.parts import called, inlined
-from gondwana.jit.points import PointType
-from gondwana.jit.unpack import Typing, loader
-from gondwana.jit.views import ViewType
+from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.codegen import compile_entry, device_function, guarded
+from gondwana.compiler.errors import readable
+from gondwana.compiler.inlining import called, inlined
+from gondwana.compiler.types.arguments import WORD, array_specs, working_precision
+from gondwana.compiler.types.footprint import recorder
+from gondwana.compiler.types.points import PointType
+from gondwana.compiler.types.unpack import Typing, loader
+from gondwana.compiler.types.views import ViewType
 from gondwana.kernels.cpu.accumulate import Folding, fold, no_start, no_store
 from gondwana.kernels.cpu.launch import HEADER_WORDS
 from gondwana.kernels.cpu.sweeps import sweep

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.jit import machine
-from gondwana.jit.arguments import WORD
-from gondwana.jit.errors import raise_from_block
-from gondwana.jit.fingerprint import fingerprint
-from gondwana.jit.footprint import Footprint
-from gondwana.jit.function import obtain
-from gondwana.jit.threads import run, threads
+from gondwana.compiler import linker
+from gondwana.compiler.errors import raise_from_block
+from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.function import obtain
+from gondwana.compiler.thread_pool import run, threads
+from gondwana.compiler.types.arguments import WORD
+from gondwana.compiler.types.footprint import Footprint
 from gondwana.kernels import exact
 from gondwana.kernels.variant import Variant
 
@@ -77,8 +77,8 @@ def load(function: pytypes.FunctionType, variant: Variant) -> Loaded:
     footprints = {
         int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"]) for slot, f in found.items()
     }
-    address = machine.link(code)
-    return Loaded(machine.callable_at(address, 3), address, footprints, str(code.about["result"]))
+    address = linker.link(code)
+    return Loaded(linker.callable_at(address, 3), address, footprints, str(code.about["result"]))
 
 
 class Boxes:

@@ -12,8 +12,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.jit.memory_order import load_word
-from gondwana.jit.points import PointType, make
+from gondwana.compiler.memory_order import load_word
+from gondwana.compiler.types.points import PointType, make
 from gondwana.kernels.boxes import Order
 
 NBOXES, BOXES = 24, 32
@@ -73,7 +73,7 @@ def sweep(ndim: int, order: Order, dense: bool, step: Any, load: Any, start: Any
 
 
 def _dense_row(ndim: int, point: Any, step: Any) -> Any:
-    from gondwana.jit.parts import inlined
+    from gondwana.compiler.inlining import inlined
 
     @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
@@ -85,7 +85,7 @@ def _dense_row(ndim: int, point: Any, step: Any) -> Any:
 
 
 def _strided_row(ndim: int, point: Any, step: Any) -> Any:
-    from gondwana.jit.parts import inlined
+    from gondwana.compiler.inlining import inlined
 
     @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:

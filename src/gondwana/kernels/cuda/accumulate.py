@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.cuda.extending import intrinsic
 
-from gondwana.jit.points import INT
+from gondwana.compiler.types.points import INT
 from gondwana.kernels.cuda.compiler import cuda, device_function
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.cuda.sweeps import RESULTS

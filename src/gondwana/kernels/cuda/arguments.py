@@ -8,9 +8,9 @@ from llvmlite import ir
 from numba.core import types
 from numba.cuda.extending import intrinsic
 
-from gondwana.jit.arguments import WORD, ScalarSpec, Spec
-from gondwana.jit.points import INT
-from gondwana.jit.unpack import Reader
+from gondwana.compiler.types.arguments import WORD, ScalarSpec, Spec
+from gondwana.compiler.types.points import INT
+from gondwana.compiler.types.unpack import Reader
 from gondwana.kernels.cuda.middle import MiddleType
 
 

@@ -10,13 +10,13 @@ from typing import Any
 from numba.core.errors import NumbaError
 from numba.cuda.core.errors import NumbaError as NumbaCudaError
 
-from gondwana.jit.arguments import array_specs, spec_words, working_precision
-from gondwana.jit.cache import ObjectCode
-from gondwana.jit.errors import readable
-from gondwana.jit.footprint import Footprint, recorder
-from gondwana.jit.points import PointType
-from gondwana.jit.unpack import Typing
-from gondwana.jit.views import ViewType
+from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.errors import readable
+from gondwana.compiler.types.arguments import array_specs, spec_words, working_precision
+from gondwana.compiler.types.footprint import Footprint, recorder
+from gondwana.compiler.types.points import PointType
+from gondwana.compiler.types.unpack import Typing
+from gondwana.compiler.types.views import ViewType
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.arguments import loader

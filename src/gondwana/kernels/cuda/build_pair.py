@@ -5,10 +5,10 @@ from __future__ import annotations
 import types as pytypes
 from typing import Any
 
-from gondwana.jit.arguments import array_specs, spec_words, working_precision
-from gondwana.jit.cache import ObjectCode
-from gondwana.jit.footprint import Footprint, recorder
-from gondwana.jit.unpack import Typing
+from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.types.arguments import array_specs, spec_words, working_precision
+from gondwana.compiler.types.footprint import Footprint, recorder
+from gondwana.compiler.types.unpack import Typing
 from gondwana.kernels.cuda import pairs, shapes
 from gondwana.kernels.cuda.accumulate import folding
 from gondwana.kernels.cuda.arguments import loader

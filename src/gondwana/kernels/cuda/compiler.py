@@ -20,10 +20,10 @@ from numba.cuda.flags import CUDAFlags
 from numba.cuda.typing.typeof import typeof_impl
 from numba.cuda.utils import numba_target_override
 
-from gondwana.jit import points, views  # noqa: F401  (their types must be registered before anything compiles)
-from gondwana.jit.function import Compilable, JitFunction
-from gondwana.jit.handles import import_extensions
-from gondwana.jit.literals import weaken, widest_float
+from gondwana.compiler.function import Compilable, JitFunction
+from gondwana.compiler.types import points, views  # noqa: F401  (their types must be registered before anything compiles)
+from gondwana.compiler.types.handles import import_extensions
+from gondwana.compiler.types.literals import weaken, widest_float
 from gondwana.kernels.cuda import ufuncs  # noqa: F401  (kernels may call them)
 from gondwana.kernels.cuda.mends import StoppingConvention, own_errors, users_code, with_exact_remainders
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.cuda.device import Device
-from gondwana.errors import KernelError
-from gondwana.jit.arguments import (
+from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.function import obtain
+from gondwana.compiler.types.arguments import (
     WORD,
     HandleSpec,
     NdarraySpec,
@@ -25,10 +26,9 @@ from gondwana.jit.arguments import (
     spec_words,
     working_precision,
 )
-from gondwana.jit.cache import ObjectCode
-from gondwana.jit.fingerprint import fingerprint
-from gondwana.jit.footprint import Footprint
-from gondwana.jit.function import obtain
+from gondwana.compiler.types.footprint import Footprint
+from gondwana.errors import KernelError
+from gondwana.gpu.device import Device
 from gondwana.kernels.cuda import pairs
 from gondwana.kernels.cuda.scratch import scratch as scratch_of
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Geometry, Shape, geometry

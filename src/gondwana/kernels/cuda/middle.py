@@ -17,10 +17,10 @@ from numba.cuda import cgutils
 from numba.cuda.extending import intrinsic
 from numba.extending import lower_builtin, lower_getattr, models, register_model
 
-from gondwana.jit.arguments import HandleSpec, Spec, TupleSpec
-from gondwana.jit.points import INT, PointType
-from gondwana.jit.unpack import scalar_type
-from gondwana.jit.views import DtypeType
+from gondwana.compiler.types.arguments import HandleSpec, Spec, TupleSpec
+from gondwana.compiler.types.points import INT, PointType
+from gondwana.compiler.types.unpack import scalar_type
+from gondwana.compiler.types.views import DtypeType
 from gondwana.kernels.boxes import Order
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.shapes import Offset, Shape

@@ -9,9 +9,9 @@ from llvmlite import ir
 from numba.core import types
 from numba.cuda.extending import intrinsic
 
-from gondwana.jit.points import INT, PointType, make
-from gondwana.jit.points import coordinates as values_of
-from gondwana.jit.views import ViewType
+from gondwana.compiler.types.points import INT, PointType, make
+from gondwana.compiler.types.points import coordinates as values_of
+from gondwana.compiler.types.views import ViewType
 from gondwana.kernels.boxes import Order
 from gondwana.kernels.cuda import shapes, views
 from gondwana.kernels.cuda.compiler import device_function

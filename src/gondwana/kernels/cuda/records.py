@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gondwana.world.cache_folder import cache_folder, keep, locked
+from gondwana.runtime.cache_folder import cache_folder, keep, locked
 
 _known: dict[str, dict[str, Any]] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gondwana.cuda.device import Device
+from gondwana.gpu.device import Device
 
 _LEAST = 1 << 16
 _held: dict[int, tuple[int, int]] = {}

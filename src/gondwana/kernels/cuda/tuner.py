@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from gondwana.cuda.device import Device
 from gondwana.errors import UsageError
-from gondwana.kernels.capture import is_capturing
+from gondwana.gpu.device import Device
 from gondwana.kernels.cuda.launch import Loaded, toolchain
 from gondwana.kernels.cuda.records import recorded
 from gondwana.kernels.cuda.shapes import Shape
+from gondwana.kernels.launch_graphs import is_capturing
 from gondwana.kernels.variant import Variant
 
 VARIABLE = "GONDWANA_TUNE"

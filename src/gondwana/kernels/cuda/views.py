@@ -16,9 +16,9 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import lower_builtin, models, register_model
 
-from gondwana.jit.footprint import recorder
-from gondwana.jit.points import INT, PointType
-from gondwana.jit.views import ElementsType, ViewType, address, field, mark
+from gondwana.compiler.types.footprint import recorder
+from gondwana.compiler.types.points import INT, PointType
+from gondwana.compiler.types.views import ElementsType, ViewType, address, field, mark
 
 Offset = tuple[int, ...]
 _GLOBAL = 1

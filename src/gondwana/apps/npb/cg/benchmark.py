@@ -18,8 +18,8 @@ from gondwana.apps.npb.cg.solver import solver
 from gondwana.apps.npb.common.benchmark import Outcome, Say
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.apps.npb.common.sections import Sections
+from gondwana.compiler import statistics
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.jit import statistics
 
 TOLERANCE = 1e-10
 

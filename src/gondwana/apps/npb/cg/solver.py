@@ -13,7 +13,7 @@ from gondwana.apps.npb.cg.problem import STEPS
 from gondwana.apps.npb.cg.sums import WAYS
 from gondwana.apps.npb.cg.vectors import advance, begin, descend, scale
 from gondwana.apps.vectors import dot
-from gondwana.jit.clock import nanoseconds
+from gondwana.compiler.clock import nanoseconds
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from gondwana.apps.npb.common.benchmark import Benchmark, Outcome
 from gondwana.apps.npb.common.command_line import check as check
 from gondwana.apps.npb.common.command_line import parse
 from gondwana.apps.npb.common.problem import Problem
-from gondwana.bench.report import environment, write_json
+from gondwana.results import environment, write_json
 
 P = TypeVar("P", bound=Problem)
 

@@ -8,8 +8,8 @@ from typing import NoReturn, TypeVar
 from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.npb.common.benchmark import Benchmark
 from gondwana.apps.npb.common.problem import Problem
-from gondwana.bench.report import check_writable
 from gondwana.errors import UsageError
+from gondwana.results import check_writable
 
 P = TypeVar("P", bound=Problem)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import gondwana as gw
 from gondwana.apps.npb.common.stream import MASK, fill
-from gondwana.jit import fftw
+from gondwana.compiler import fftw
 
 _MASK = np.uint64(MASK)
 

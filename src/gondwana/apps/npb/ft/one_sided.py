@@ -11,7 +11,7 @@ import gondwana as gw
 from gondwana.apps.npb.ft.blocks import Blocks
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Part, transform_and_put
 from gondwana.apps.npb.ft.transposes import Stacked, Transpose
-from gondwana.jit.fftw import aligned
+from gondwana.compiler.fftw import aligned
 
 
 class Arrivals:

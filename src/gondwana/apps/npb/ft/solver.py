@@ -18,7 +18,7 @@ from gondwana.apps.npb.ft.blocks import Blocks
 from gondwana.apps.npb.ft.kernels import Factors, fill_planes
 from gondwana.apps.npb.ft.problem import ALPHA, Problem
 from gondwana.apps.npb.ft.transform import Transform
-from gondwana.jit.fftw import BACKWARD, FORWARD
+from gondwana.compiler.fftw import BACKWARD, FORWARD
 
 CHECKED = 1024
 """Points that a checksum adds."""

@@ -13,7 +13,7 @@ from gondwana.apps.npb.ft.blocks import Blocks
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
 from gondwana.apps.npb.ft.one_sided import BlockingSlabs, Pencils, Slabs
 from gondwana.apps.npb.ft.transposes import Transpose
-from gondwana.jit.fftw import FORWARD, Plan, aligned
+from gondwana.compiler.fftw import FORWARD, Plan, aligned
 
 BATCH = 32
 """Columns that are transformed together, at most: of 256 points they take 128 KiB. Blocks are multiples of it wide."""

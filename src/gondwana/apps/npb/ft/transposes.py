@@ -12,7 +12,7 @@ import gondwana as gw
 from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.ft.blocks import Blocks
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
-from gondwana.jit.fftw import aligned
+from gondwana.compiler.fftw import aligned
 
 STACK_BYTES = 2**22
 """Of the planes that are transformed before they are sent together: they stay in the cache until then."""

@@ -14,8 +14,8 @@ from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.mg import blocks, kernels, multigrid, pipelined, sweeps
 from gondwana.apps.npb.mg.division import Plan
 from gondwana.apps.npb.mg.problem import PROBLEMS, MGProblem
+from gondwana.compiler import linker
 from gondwana.errors import UsageError
-from gondwana.jit import machine
 
 SIDE = 4
 """Cells along each side of a block below which a level is solved by one rank."""
@@ -72,7 +72,7 @@ class MG:
         self, problem: MGProblem, options: argparse.Namespace, team: gw.Team, sections: Sections, say: Say
     ) -> Outcome:
         """Warm up, compute inside the clock, compare. Collective over team; `say` prints on rank 0 only."""
-        compiling, start = machine.statistics.seconds_compiling, time.perf_counter()
+        compiling, start = linker.statistics.seconds_compiling, time.perf_counter()
         plan = Plan.of(problem.levels, team.size, options.side)
         pipelines = plan.grid[1:] == (1, 1) and not sections.enabled
         solver = (pipelined.Pipelined if pipelines else multigrid.Multigrid)(
@@ -82,7 +82,7 @@ class MG:
         _solve(solver, 2, lambda _: None)
         solver.start()
         sections.clear()
-        compiled, setup = machine.statistics.seconds_compiling - compiling, time.perf_counter() - start
+        compiled, setup = linker.statistics.seconds_compiling - compiling, time.perf_counter() - start
         say(f" Initialization time: {setup:15.3f} seconds")
         with Clock(team) as clock:
             norm = _solve(solver, problem.iterations, say)

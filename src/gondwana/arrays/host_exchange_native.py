@@ -1,0 +1,68 @@
+"""The handshakes of an exchange around its copies: Python source that is compiled once. Imports Numba."""
+
+from __future__ import annotations
+
+from gondwana.compiler.inlining import inlined
+from gondwana.compiler.memory_order import load_acquire, pause, sched_yield, store_release
+from gondwana.transfer.rows_native import execute_rows, word_at
+
+_WORD = 8
+
+# The words of a link (one neighbour in shared memory), see `exchange`.
+ENTER_OUT, ENTER_IN, READY_OUT, READY_IN, FIRST, LAST, PUSHED = range(7)
+LINK = 7
+# The words at the head of a plan: rounds so far, neighbours, address of the links, of the rows, number of rows of own
+# copies.
+ROUND, LINKS, LINKS_AT, ROWS_AT, OWN = range(5)
+_SPINS_BEFORE_YIELD = 500
+
+
+@inlined
+def _push(plan: int, current: int) -> int:
+    """Write to the neighbours that are ready for this round; return how many are not yet."""
+    waiting = 0
+    rows = word_at(plan, ROWS_AT)
+    for n in range(word_at(plan, LINKS)):
+        link = word_at(plan, LINKS_AT) + n * LINK * _WORD
+        if word_at(link, PUSHED) == current:
+            continue
+        if load_acquire(word_at(link, ENTER_IN)) < current:
+            waiting += 1
+            continue
+        execute_rows(rows, word_at(link, FIRST), word_at(link, LAST))
+        store_release(word_at(link, READY_OUT), current)
+        store_release(link + PUSHED * _WORD, current)
+    return waiting
+
+
+def start(plan: int) -> int:
+    """Begin a round: say so to the neighbours, copy what stays here, write to those who are ready."""
+    current = word_at(plan, ROUND) + 1
+    store_release(plan + ROUND * _WORD, current)
+    for n in range(word_at(plan, LINKS)):
+        link = word_at(plan, LINKS_AT) + n * LINK * _WORD
+        store_release(word_at(link, ENTER_OUT), current)
+    execute_rows(word_at(plan, ROWS_AT), 0, word_at(plan, OWN))
+    return _push(plan, current)  # type: ignore[no-any-return]
+
+
+@inlined
+def _arrived(plan: int, current: int) -> bool:
+    for n in range(word_at(plan, LINKS)):
+        link = word_at(plan, LINKS_AT) + n * LINK * _WORD
+        if load_acquire(word_at(link, READY_IN)) < current:
+            return False
+    return True
+
+
+def finish(plan: int, spins: int) -> int:
+    """Go on with a round until all is written and all has arrived: 1, or until `spins` looks were in vain: 0."""
+    current = word_at(plan, ROUND)
+    for look in range(spins):
+        if _push(plan, current) == 0 and _arrived(plan, current):
+            return 1
+        if look < _SPINS_BEFORE_YIELD:
+            pause()
+        else:
+            sched_yield()
+    return 0

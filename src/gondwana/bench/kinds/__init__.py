@@ -1,0 +1,1 @@
+"""`gondwana bench kinds`: how fast memories of the host and of devices are reached."""

@@ -1,0 +1,1 @@
+"""`gondwana bench npb`: the NAS benchmarks beside the official programs."""

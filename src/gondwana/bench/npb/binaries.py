@@ -1,0 +1,104 @@
+"""The official programs that a user brings: which there are, and what they print."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gondwana.bench.npb.jobs import Finished
+from gondwana.errors import UsageError
+
+BENCHMARKS = ("mg", "ft", "cg")
+_NAME = re.compile(r"(mg|ft|cg)\.([SWA-F])(?:\.x)?")
+_TOTCOMM = re.compile(r"timer\s+\d+\(\s*totcomm\s*\)\s*:\s+\S+\s+\S+\s+(\S+)")
+_LAST_LINES = 3
+_OTHER_MPI = (
+    "if it was built with another MPI than that of the launcher, give its own, such as --mpirun /usr/bin/mpirun"
+)
+
+
+@dataclass(frozen=True)
+class Official:
+    """What an official program printed.
+
+    Attributes:
+        mops: millions of operations a second, the exact way in which it tells its time.
+        verified: what it says of its result.
+        communication: seconds, the average over the ranks; None if it ran without its timers.
+        peak_rss: as of the job.
+        peak_memory: as of the job.
+    """
+
+    mops: float
+    verified: bool
+    communication: float | None
+    peak_rss: int | None
+    peak_memory: int | None
+
+
+def find(folder: Path, benchmarks: Sequence[str], classes: Sequence[str], *, all_: bool) -> dict[tuple[str, str], Path]:
+    """Find the programs of these benchmarks and classes in a folder. Local.
+
+    Args:
+        folder: with files such as `mg.A.x` or `mg.A`.
+        benchmarks: of `BENCHMARKS`.
+        classes: their letters.
+        all_: whether all must be there, else one must.
+
+    Raises:
+        UsageError: there is no such folder, nothing in it, or not what was asked for.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"--against {folder}: there is no such folder")
+    there = _programs(folder)
+    if not there:
+        raise UsageError(f"--against {folder}: no program of NPB is there; build some, whose names are such as mg.A.x")
+    wanted = [(name, letter) for name in benchmarks for letter in classes]
+    found = {key: there[key] for key in wanted if key in there}
+    missing = [f"{name}.{letter}.x" for name, letter in wanted if (name, letter) not in there]
+    if not found or (all_ and missing):
+        listed = ", ".join(path.name for path in there.values())
+        raise UsageError(f"--against {folder}: {', '.join(missing)} is not there; there are {listed}")
+    return found
+
+
+def read(finished: Finished, program: str, ranks: int) -> Official:
+    """Read the output of a program. Local.
+
+    Raises:
+        UsageError: it failed, ran on another number of processes or did not print what it should.
+    """
+    if finished.status:
+        hint = f"; {_OTHER_MPI}" if ranks > 1 else ""
+        raise UsageError(f"{program} ended with status {finished.status}: {last_lines(finished)}{hint}")
+    pairs = dict(line.split("=", 1) for line in finished.output.splitlines() if line.count("=") == 1)
+    values = {key.strip(): value.strip() for key, value in pairs.items()}
+    try:
+        processes, mops = int(values["Total processes"]), float(values["Mop/s total"])
+        verified = values["Verification"] == "SUCCESSFUL"
+    except (KeyError, ValueError):
+        raise UsageError(f"{program} is no program of NPB, or failed: {last_lines(finished)}") from None
+    if processes != ranks:
+        raise UsageError(f"{program} ran on {processes} processes instead of {ranks}: {_OTHER_MPI}")
+    if not mops > 0:
+        raise UsageError(f"{program} took no time that its clock could measure; take a larger class")
+    match = _TOTCOMM.search(finished.output)
+    return Official(mops, verified, float(match[1]) if match else None, finished.peak_rss, finished.peak_memory)
+
+
+def last_lines(finished: Finished) -> str:
+    """Return the last that a job printed, in one line. Local."""
+    lines = [line.strip() for line in (finished.errors or finished.output).splitlines()]
+    return " | ".join([line for line in lines if line.strip("-= ")][-_LAST_LINES:]) or "it printed nothing"
+
+
+def _programs(folder: Path) -> dict[tuple[str, str], Path]:
+    there = {}
+    for path in sorted(folder.iterdir()):
+        match = _NAME.fullmatch(path.name)
+        if match and path.is_file() and os.access(path, os.X_OK):
+            there[match[1], match[2]] = path.resolve()
+    return there

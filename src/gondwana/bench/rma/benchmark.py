@@ -1,0 +1,251 @@
+"""How fast ranks of a node reach each other's memory, beside MPI in C, mpi4py and memcpy, on the same ranks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gondwana.bench.measure import interleave
+from gondwana.bench.native.transfers import Transfers
+from gondwana.bench.report import Row, measure_on_ranks, relative
+from gondwana.bench.rma import calls, rivals
+from gondwana.bench.rma.candidates import WAYS, Candidate
+from gondwana.bench.rma.ours import Ours
+from gondwana.bench.statistics import summarize
+from gondwana.compiler import linker
+from gondwana.errors import UsageError
+from gondwana.runtime import cores, exits
+from gondwana.teams import Team
+
+WORD = 8
+SIZES = (8, 64, 512, 4096, 65536, 524288, 4194304)
+LARGE = 65536
+"""Size from which floods are to be nearly as fast as memcpy [bytes]."""
+
+COLUMNS = {
+    "operation": "operation",
+    "size": "bytes",
+    "unit": "unit",
+    "ours": "ours",
+    "rival": "rival",
+    "theirs": "theirs",
+    "ratio": "theirs/ours (95 %)",
+    "goal": "goal",
+    "met": "met",
+    "verified": "right",
+}
+
+SECONDS = {"ns": 1e-9, "us": 1e-6}
+"""The units of time; in the others, rates, more is better."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One of ours beside one of theirs.
+
+    Attributes:
+        ours: the candidate to judge.
+        rival: the candidate to judge it by.
+        unit: ns or us for an operation, M/s for operations, GB/s for bytes (10^9) that arrive at all ranks.
+        goal: ours must be at most this time or at least this rate.
+        goal_ratio: ours must be at least this fast, relative to the rival.
+        ways: 2 if data move both ways at once.
+    """
+
+    ours: str
+    rival: str
+    unit: str
+    goal: float | None = None
+    goal_ratio: float | None = None
+    ways: int = 1
+
+
+PUT_AND_RPC = (
+    Case("Python put", "mpi4py Put", "us", goal=1.0),
+    Case("Python rpc round trip", "mpi4py pickle round trip", "us", goal=12.0),
+)
+"""What must not depend on the number of ranks."""
+
+OPERATIONS = (
+    Case("compiled put of a word", "C MPI_Put", "ns", goal=10.0),
+    Case("compiled get of a word", "C MPI_Get", "ns", goal=10.0),
+    Case("compiled signal", "C flag", "us"),
+    Case("compiled put + signal", "C send/recv", "us", goal=0.25),
+    Case("compiled send/recv", "C send/recv", "us", goal_ratio=1 / 1.15),
+    Case("compiled fetch_add", "C MPI_Fetch_and_op", "ns"),
+    Case("compiled AM round trip", "C send/recv round trip", "us", goal=1.0),
+    Case("compiled AM flood", "C Isend flood", "M/s", goal=2.0),
+    *PUT_AND_RPC,
+    Case("Python get", "mpi4py Get", "us"),
+    Case("Python put + signal", "mpi4py Send/Recv", "us"),
+    Case("Python copy + notify", "mpi4py Send/Recv", "us"),
+    Case("Python fetch_add", "mpi4py Fetch_and_op", "us"),
+    Case("Python rpc_ff flood", "mpi4py pickle flood", "M/s"),
+)
+
+TRANSFERS = (
+    Case("compiled put", "C MPI_Put", "us"),
+    Case("compiled get", "C MPI_Get", "us"),
+    Case("compiled put + signal", "C send/recv", "us"),
+)
+
+
+def floods(size: int) -> tuple[Case, ...]:
+    """Return what is compared of floods with transfers of a size [bytes]. Local."""
+    limit = 0.9 if size >= LARGE else None
+    pairs = (
+        ("compiled put flood", "C memcpy flood", limit),
+        ("Python copy flood", "C memcpy flood", limit),
+        ("compiled put flood", "C MPI_Put flood", None),
+        ("compiled put flood", "C Isend flood", None),
+        ("Python copy flood", "mpi4py Put flood", None),
+    )
+    return tuple(
+        Case(ours + suffix, rival + suffix, "GB/s", goal_ratio=goal, ways=ways)
+        for ways, suffix in WAYS.items()
+        for ours, rival, goal in pairs
+    )
+
+
+def check(ranks: int, sizes: Sequence[int]) -> None:
+    """Refuse what cannot be measured. Local.
+
+    Raises:
+        UsageError: names the option, what was given and what is legal.
+    """
+    if ranks < 2:
+        raise UsageError(f"--ranks {ranks}: data move between at least 2 ranks")
+    if not sizes or any(size < WORD or size % WORD for size in sizes):
+        raise UsageError(f"--sizes {','.join(map(str, sizes))}: give multiples of {WORD} bytes, such as 8,65536")
+
+
+def measure(
+    team: Team, sizes: Sequence[int] = SIZES, *, repeat: int = 20, batch_seconds: float = 0.02
+) -> Iterator[Row]:
+    """Measure what moves between ranks 0 and 1. Collective over team.
+
+    With more than two ranks only a put and a call from Python are measured, which must take the same time then; the
+    other ranks wait at a barrier, and so serve progress.
+
+    Args:
+        team: at least two MPI ranks of one node.
+        sizes: bytes of a transfer in the panels of transfers and floods.
+        repeat: rounds; each times every variant once.
+        batch_seconds: length of one sample [s].
+
+    Returns:
+        The same rows on every rank: ours and the rival's in `unit`, the speed relative to the rival with its interval
+        (above 1: ours is faster), the goal and whether it is met, and whether all data were right.
+
+    Raises:
+        UsageError: fewer than two ranks, ranks on several nodes, or no C compiler or MPI header.
+    """
+    check(team.size, sizes)
+    if team.node.size < team.size:
+        raise UsageError(f"{team.size} ranks on several nodes: this measures ranks of one node")
+    largest = max(sizes) if team.size == 2 else WORD
+    with ExitStack() as stack:
+        mpi4py = stack.enter_context(rivals.Mpi4py(team, largest))
+        ours = Ours(team, largest)
+        operations = ours.operations() | calls.calls(team) | mpi4py.operations()
+        if team.size > 2:
+            yield from _rows(team, PUT_AND_RPC, operations, WORD, repeat, batch_seconds)
+            return
+        c = stack.enter_context(Transfers(team, largest))
+        operations |= calls.active_messages(team) | ours.transfers(WORD)
+        operations |= rivals.c_operations(team, c) | rivals.c_transfers(team, c, WORD)
+        operations |= rivals.c_floods(team, c, *ours.ends(WORD))
+        yield from _rows(team, OPERATIONS, operations, WORD, repeat, batch_seconds)
+        for size in sizes:
+            found = ours.transfers(size) | rivals.c_transfers(team, c, size)
+            yield from _rows(team, TRANSFERS, found, size, repeat, batch_seconds)
+            found = ours.floods(size) | mpi4py.floods(size, ours.places(size))
+            found |= rivals.c_floods(team, c, *ours.ends(size))
+            yield from _rows(team, floods(size), found, size, repeat, batch_seconds)
+
+
+def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
+    _pin(team)
+    return measure(team, **options)
+
+
+def _pin(team: Team) -> None:
+    """Keep every rank on a core of its own, if there are as many: two ranks that meet on one wait for each other."""
+    mine = sorted(cores.own())
+    if len(mine) >= team.size:
+        os.sched_setaffinity(0, {mine[team.rank]})
+
+
+def _rows(
+    team: Team,
+    cases: Sequence[Case],
+    found: Mapping[str, Candidate],
+    size: int,
+    repeat: int,
+    batch_seconds: float,
+) -> Iterator[Row]:
+    """Time all candidates that the cases name in turns, check them, and compare."""
+    used = {name: found[name] for case in cases for name in (case.ours, case.rival)}
+    samples = interleave(
+        {name: candidate.run for name, candidate in used.items()},
+        repeat=repeat,
+        batch_seconds=batch_seconds,
+        team=team,
+        compilations=lambda: linker.statistics.compiled,
+    )
+    seconds = {name: [s / used[name].operations for s in samples[name]] for name in used}
+    right = {name: candidate.is_right() for name, candidate in used.items()}
+    for case in cases:
+        verified = right[case.ours] and right[case.rival]
+        yield _row(team.size, case, size, seconds[case.ours], seconds[case.rival], verified)
+
+
+def _row(ranks: int, case: Case, size: int, ours: Sequence[float], theirs: Sequence[float], verified: bool) -> Row:
+    mine, rival = summarize(ours), summarize(theirs)
+    speed = relative(theirs, ours)
+    value = _in_unit(case, size, mine.median)
+    return {
+        "operation": case.ours,
+        "rival": case.rival,
+        "size": size,
+        "ranks": ranks,
+        "unit": case.unit,
+        "ours": value,
+        "theirs": _in_unit(case, size, rival.median),
+        **speed,
+        "goal": _goal(case),
+        "met": _met(case, value, speed["ratio"]),
+        "verified": verified,
+        "seconds": asdict(mine),
+        "rival_seconds": asdict(rival),
+    }
+
+
+def _in_unit(case: Case, size: int, seconds: float) -> float:
+    """What an operation of so many seconds is in the unit of its case."""
+    if case.unit in SECONDS:
+        return seconds / SECONDS[case.unit]
+    return 1e-6 / seconds if case.unit == "M/s" else 1e-9 * size * case.ways / seconds
+
+
+def _goal(case: Case) -> str | None:
+    if case.goal_ratio is not None:
+        return f">= {case.goal_ratio:.2g} x"
+    return None if case.goal is None else f"{'<=' if case.unit in SECONDS else '>='} {case.goal:g}"
+
+
+def _met(case: Case, value: float, speed: float) -> bool | None:
+    if case.goal_ratio is not None:
+        return speed >= case.goal_ratio
+    if case.goal is None:
+        return None
+    return value <= case.goal if case.unit in SECONDS else value >= case.goal
+
+
+if __name__ == "__main__":
+    exits.install()
+    sys.exit(measure_on_ranks("rma", COLUMNS, _measure_pinned, sys.argv[1:]))

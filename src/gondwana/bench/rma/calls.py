@@ -1,0 +1,86 @@
+"""What runs functions on another rank in `gondwana bench rma`: remote procedure calls and active messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+import gondwana as gw
+from gondwana.bench.measure import Variant
+from gondwana.bench.rma import loops as loops
+from gondwana.bench.rma.candidates import Candidate, by_role, counting
+from gondwana.runtime import progress
+from gondwana.teams import Team
+
+
+class _Arrivals:
+    """How many calls have run on this rank."""
+
+    answered = 0
+    forgotten = 0
+
+
+def calls(team: Team) -> dict[str, Candidate]:
+    """Remote procedure calls from rank 0 to rank 1, by name. Local."""
+    here = int(team.rank == 1)
+    flood = _arriving(team, _send_calls, _run_calls, _Arrivals.forgotten)
+    return {
+        "Python rpc round trip": counting(team, by_role(team, _call), lambda: _Arrivals.answered, here),
+        "Python rpc_ff flood": counting(team, flood, lambda: _Arrivals.forgotten, here),
+    }
+
+
+def active_messages(team: Team) -> dict[str, Candidate]:
+    """Active messages from rank 0 to rank 1, sent and handled by compiled code, by name. Collective over team."""
+    peer, here = 1 - min(team.rank, 1), int(team.rank == 1)
+    asked, answered, told = (np.zeros(1, np.int64) for _ in range(3))
+    answer = gw.ActiveMessage(loops.on_message, context=(answered,), team=team)
+    question = gw.ActiveMessage(loops.on_question, context=(asked, answer), team=team)
+    message = gw.ActiveMessage(loops.on_message, context=(told,), team=team)
+    ask = _arriving(team, partial(loops.ask, question, answered, peer), partial(loops.serve, asked))
+    tell = _arriving(team, partial(loops.send_messages, message, peer), partial(loops.serve, told))
+    return {
+        "compiled AM round trip": counting(team, ask, lambda: int(asked[0] + answered[0]), int(team.rank < 2)),
+        "compiled AM flood": counting(team, tell, lambda: int(told[0]), here),
+    }
+
+
+def _arriving(team: Team, send: Callable[[int], object], serve: Callable[[int], object], before: int = 0) -> Variant:
+    """Rank 0 sends; rank 1 serves until all that was ever sent has arrived, some of it at the barrier before."""
+    due = before
+
+    def variant(calls: int) -> float:
+        nonlocal due
+        due += calls
+        start = time.perf_counter()
+        if team.rank == 0:
+            send(calls)
+        elif team.rank == 1:
+            serve(due)
+        return time.perf_counter() - start
+
+    return variant
+
+
+def _answer() -> None:
+    _Arrivals.answered += 1
+
+
+def _forget() -> None:
+    _Arrivals.forgotten += 1
+
+
+def _call() -> None:
+    gw.rpc(1, _answer).result()
+
+
+def _send_calls(calls: int) -> None:
+    for _ in range(calls):
+        gw.rpc_ff(1, _forget)
+
+
+def _run_calls(due: int) -> None:
+    progress.wait_until(lambda: _Arrivals.forgotten >= due, "the calls of a flood")

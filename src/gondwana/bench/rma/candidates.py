@@ -1,0 +1,98 @@
+"""What a benchmark of transfers times: an operation between ranks 0 and 1 together with a check of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gondwana.bench.measure import Variant, timed
+from gondwana.teams import Team
+
+Bytes = NDArray[np.uint8]
+Ends = tuple[Bytes | None, Bytes | None]
+"""What this rank sends and where it receives; None: it does not."""
+
+WAYS = {1: "", 2: ", both"}
+"""What the name of a flood ends with, by the number of ranks that send at once."""
+
+CALLS = 3
+"""How often a check runs the operation."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something to time.
+
+    Attributes:
+        run: does the operation as often as it is told and returns the seconds. All ranks call it; ranks other than 0
+            and 1 return at once.
+        is_right: collective; runs the operation and tells on every rank whether the data were right.
+        operations: how many of the operations that the table counts are in a call.
+    """
+
+    run: Variant
+    is_right: Callable[[], bool]
+    operations: int = 1
+
+
+def moving(team: Team, run: Variant, ends: Ends, operations: int = 1) -> Candidate:
+    """Make a candidate that is right if it fills what is received with what is sent. Local."""
+    return Candidate(run, lambda: _moves(team, run, *ends), operations)
+
+
+def counting(team: Team, run: Variant, count: Callable[[], int], each: int, operations: int = 1) -> Candidate:
+    """Make a candidate that is right if every call adds `each` to the `count` of this rank. Local."""
+    return Candidate(run, lambda: _counts(team, run, count, each * CALLS), operations)
+
+
+def by_role(team: Team, first: Callable[[], object], second: Callable[[], object] | None = None) -> Variant:
+    """Make a variant of what rank 0 does and what rank 1 does, if anything, in one operation. Local."""
+    role = {0: first, 1: second}.get(team.rank)
+    return timed(role) if role is not None else absent
+
+
+def there_and_back(team: Team, here: Bytes, back: Bytes) -> Ends:
+    """Return the ends if rank 0 sends `here` to `here` of rank 1, which sends it on to `back` of rank 0. Local."""
+    return (here, back) if team.rank == 0 else (None, here if team.rank == 1 else None)
+
+
+def one_way(team: Team, here: Bytes, there: Bytes) -> Ends:
+    """Return the ends if rank 0 sends `here` to `there` of rank 1. Local."""
+    return (here if team.rank == 0 else None), (there if team.rank == 1 else None)
+
+
+def both_ways(team: Team, here: Bytes, there: Bytes) -> Ends:
+    """Return the ends if ranks 0 and 1 send `here` to `there` of the other. Local."""
+    return (here, there) if team.rank < 2 else (None, None)
+
+
+def absent(calls: int) -> float:
+    """Take no part: what a rank other than those that are active does. Local."""
+    return 0.0
+
+
+def _moves(team: Team, run: Variant, sent: Bytes | None, received: Bytes | None) -> bool:
+    if received is not None:
+        received[:] = 0
+    if sent is not None:
+        sent[:] = pattern(sent.size)
+    team.barrier()
+    run(CALLS)
+    team.barrier()
+    return all(team.allgather(received is None or np.array_equal(received, pattern(received.size))))
+
+
+def _counts(team: Team, run: Variant, count: Callable[[], int], expected: int) -> bool:
+    before = count()
+    team.barrier()
+    run(CALLS)
+    team.barrier()
+    return all(team.allgather(count() - before == expected))
+
+
+def pattern(size: int) -> Bytes:
+    """Return what is sent: bytes without zeros, the same on all ranks. Local."""
+    return np.random.default_rng(size).integers(1, 256, size, dtype=np.uint8)

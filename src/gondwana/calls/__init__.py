@@ -1,0 +1,11 @@
+"""Calls on other ranks: remote procedure calls, active messages, distributed objects, and what carries them."""
+
+from gondwana.calls.active_messages import ActiveMessage as ActiveMessage
+from gondwana.calls.dist_object import DistObject as DistObject
+from gondwana.calls.quiescence import quiesce as quiesce
+from gondwana.calls.remote_calls import discharge as discharge
+from gondwana.calls.remote_calls import progress_thread as progress_thread
+from gondwana.calls.remote_calls import rpc as rpc
+from gondwana.calls.remote_calls import rpc_ff as rpc_ff
+from gondwana.calls.remote_calls import try_rpc as try_rpc
+from gondwana.calls.remote_calls import try_rpc_ff as try_rpc_ff

@@ -1,0 +1,83 @@
+"""Objects that have one value on every rank of a team and one identity in the job."""
+
+from __future__ import annotations
+
+import weakref
+from collections import defaultdict
+from typing import Any, Generic, TypeVar
+
+from gondwana.calls import endpoints
+from gondwana.errors import UsageError
+from gondwana.futures import Future
+from gondwana.teams import Team, world
+
+T = TypeVar("T")
+
+_objects: weakref.WeakValueDictionary[endpoints.Key, DistObject[Any]] = weakref.WeakValueDictionary()
+_made: defaultdict[int, int] = defaultdict(int)
+
+
+class DistObject(Generic[T]):
+    """One value on every rank of a team, which other ranks of the team can ask for.
+
+    Collective over team to make, in the same order on all ranks, but the ranks do not wait for each other (except at
+    the first use of a new team): sent as an argument of a remote call it arrives as the receiver's own object, and the
+    call waits there until that exists. It lives as long as the program refers to it: keep it until no rank asks any
+    longer, for instance up to a barrier.
+
+    Args:
+        value: of this rank; anything.
+        team: the ranks that have one.
+
+    Attributes:
+        value: of this rank; may be changed.
+        team: the ranks that have one.
+
+    Example:
+        >>> import gondwana as gw
+        >>> count = gw.DistObject(10 * gw.world.rank, gw.world)
+        >>> count.fetch(0).result()
+        0
+    """
+
+    def __init__(self, value: T, team: Team = world) -> None:
+        self.value = value
+        self.team = team
+        self.key = (team.key, _made[team.key])
+        _made[team.key] += 1
+        _objects[self.key] = self
+        endpoints.release(self.key)
+
+    def fetch(self, rank: int) -> Future[T]:
+        """Return the future of the value that a rank has. Local; that rank must make progress.
+
+        Args:
+            rank: of the team.
+
+        Raises:
+            UsageError: there is no such rank.
+        """
+        return endpoints.request(rank, self.team, _value, (self,), {})
+
+    def __repr__(self) -> str:
+        return f"DistObject({self.value!r}, {self.team.name})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrive, self.key
+
+
+def _value(here: DistObject[T]) -> T:
+    return here.value
+
+
+def _arrive(team: int, number: int) -> DistObject[Any]:
+    """Return this rank's object."""
+    found = _objects.get((team, number))
+    if found is not None:
+        return found
+    if number >= _made[team]:
+        raise endpoints.AwaitedError((team, number))
+    raise UsageError(
+        f"a DistObject has arrived on rank {world.rank} that this rank has let go: keep it until no rank asks for it "
+        "any longer, for instance up to a barrier"
+    )

@@ -1,0 +1,357 @@
+"""Both ends of a remote call: requests leave and are served, replies leave and settle futures."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import traceback
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from gondwana.calls import handlers, mailbox, names, rings, wire
+from gondwana.calls.mailbox import Mailbox, Message
+from gondwana.errors import UsageError
+from gondwana.futures import Future
+from gondwana.runtime import exits, interruptions, progress
+from gondwana.teams import RemoteError, Team, world
+
+T = TypeVar("T")
+Key = tuple[int, int]
+
+ERROR = 2
+"""Bit of the tag of a reply that holds an error."""
+FORGET = 0
+"""Number of requests that want no reply."""
+_AT_ONCE = 64
+"""Messages that one poll serves: then those who wait see whether they need to any longer."""
+
+_numbers = itertools.count(1)
+_answers: dict[int, Answer[Any]] = {}
+
+
+class AwaitedError(LookupError):
+    """Raised while a message is read that names an object which is not here yet.
+
+    Args:
+        key: of the object.
+    """
+
+    def __init__(self, key: Key) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class Answer(Future[T]):
+    """The future of a remote call."""
+
+    __slots__ = ("_function", "_rank")
+
+    def __init__(self, rank: int, function: Any) -> None:
+        super().__init__()
+        self._rank, self._function = rank, function
+
+    def _what(self) -> str:
+        return f"the result of {_name(self._function)} on rank {self._rank}"
+
+
+@dataclass(slots=True)
+class _Parked:
+    """A message that names an object which is not here yet."""
+
+    lane: int
+    source: int
+    tag: int
+    number: int
+    data: bytearray
+
+
+_parked: dict[Key, list[_Parked]] = {}
+_released: deque[_Parked] = deque()
+
+
+# -- sending ------------------------------------------------------------------------------------------------------
+
+
+def world_rank(team: Team, rank: int) -> int:
+    """Return the rank in the world of a rank of a team. Local.
+
+    Raises:
+        UsageError: there is no such rank.
+    """
+    if not 0 <= rank < team.size:
+        raise UsageError(f"rank {rank}: the ranks of {team.name} are 0 to {team.size - 1}")
+    return rank if team is world else team.world_ranks[rank]
+
+
+def request(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> Answer[Any]:
+    """Send a call and return the future of its result; wait for room. Local."""
+    target = world_rank(team, rank)
+    tag, parts = wire.encode((names.reference(function), args, kwargs))
+    answer: Answer[Any] = Answer(rank, function)
+    number = next(_numbers)
+    _answers[number] = answer
+    _send(target, tag, number, parts)
+    return answer
+
+
+def request_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Send a call that wants no reply; wait for room. Local."""
+    target = world_rank(team, rank)
+    tag, parts = wire.encode((names.reference(function), args, kwargs))
+    _send(target, tag, FORGET, parts)
+
+
+def offer(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> Answer[Any] | None:
+    """Send a call if there is room now, and return the future of its result. Local."""
+    target = world_rank(team, rank)
+    tag, parts = wire.encode((names.reference(function), args, kwargs))
+    number = next(_numbers)
+    answer = _answers[number] = Answer(rank, function)
+    if _offer(target, Message(tag, number, parts)):
+        return answer
+    del _answers[number]
+    return None
+
+
+def offer_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+    """Send a call that wants no reply if there is room now; tell whether. Local."""
+    target = world_rank(team, rank)
+    tag, parts = wire.encode((names.reference(function), args, kwargs))
+    return _offer(target, Message(tag, FORGET, parts))
+
+
+def _send(target: int, tag: int, number: int, parts: list[Any]) -> None:
+    """Send a request; where it must wait for room, make progress if that is allowed here."""
+    box = mailbox.own()
+    box.sent[target] += 1
+    if tag == wire.PLAIN and box.post(target, rings.CALL, tag, number, parts[0]):
+        return
+    message = Message(tag, number, parts)
+    box.submit(target, rings.CALL, message)
+    try:
+        if not message.finished() and not progress.in_callback():
+            progress.wait_until(message.finished, f"room for a message to rank {target}")
+    finally:
+        box.keep(message)
+
+
+def _offer(target: int, message: Message) -> bool:
+    box = mailbox.own()
+    if not box.offer(target, rings.CALL, message):
+        return False
+    box.sent[target] += 1
+    return True
+
+
+def _reply(box: Mailbox, target: int, tag: int, number: int, parts: list[Any]) -> None:
+    """Send a reply; where there is no room it waits, and so do then the requests of that rank."""
+    box.sent[target] += 1
+    if tag & wire.PARTS == 0 and box.post(target, rings.CALL_REPLY, tag, number, parts[0]):
+        return
+    message = Message(tag, number, parts)
+    box.submit(target, rings.CALL_REPLY, message)
+    box.keep(message)
+
+
+# -- replies arrive -----------------------------------------------------------------------------------------------
+
+
+def _move() -> bool:
+    """Internal progress: queued messages leave, replies settle their futures."""
+    box = mailbox.opened()
+    if box is None:
+        return False
+    seen = box.look()
+    done = seen & mailbox.WRITTEN != 0
+    return _read_replies(box) or done if seen & mailbox.REPLIES else done
+
+
+def _read_replies(box: Mailbox) -> bool:
+    for served in range(_AT_ONCE):
+        if not box.reading.acquire(False):
+            return served > 0
+        try:
+            found = box.take(rings.CALL_REPLY)
+            if found is None:
+                return served > 0
+            _settle(box, *found)
+            more = box.more()
+        finally:
+            box.reading.release()
+        if not more:
+            break
+    return True
+
+
+def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None:
+    """Give a reply to the future that waits for it."""
+    if tag & handlers.ACTIVE:
+        handlers.own().keep_reply(source, number, data)
+        return
+    value: Any = None
+    error: BaseException | None = None
+    try:
+        value = wire.decode(tag & wire.PARTS, data)
+    except AwaitedError as awaited:
+        _park(awaited.key, rings.CALL_REPLY, source, tag, number, data)
+        return
+    except Exception as problem:
+        interruptions.let_pass(problem)
+        error = problem
+    else:
+        if tag & ERROR:
+            error, value = _remote_error(source, *value), None
+    _answers.pop(number)._settle(value, error)
+    box.finished[source] += 1
+
+
+def _remote_error(source: int, pickled: bytes, text: str) -> BaseException:
+    """Rebuild an exception of another rank, or stand in for it where that is not possible."""
+    error: BaseException | None = None
+    try:
+        error = pickle.loads(pickled) if pickled else None
+    except Exception as problem:
+        interruptions.let_pass(problem)
+    if not isinstance(error, BaseException):
+        error = RemoteError(f"a call on rank {source} failed: {text.strip().splitlines()[-1]}")
+    error.add_note(f"\nRaised by a call on rank {source}:\n{text}")
+    return error
+
+
+# -- requests are served ------------------------------------------------------------------------------------------
+
+
+def _serve() -> bool:
+    """User-level progress: handlers and requests run."""
+    box, active = mailbox.opened(), handlers.opened()
+    done = active is not None and active.serve()
+    if box is not None and (box.seen & mailbox.REQUESTS or _released):
+        return _serve_calls(box) or done
+    return done
+
+
+def _serve_calls(box: Mailbox) -> bool:
+    with progress.callback():
+        for served in range(_AT_ONCE):
+            if not box.reading.acquire(False):
+                return served > 0
+            try:
+                call = _next_call(box)
+                more = box.more()
+            finally:
+                box.reading.release()
+            if call is None:
+                return served > 0
+            _run(box, *call)
+            if not more and not _released:
+                break
+    return True
+
+
+def _next_call(box: Mailbox) -> tuple[int, int, Any, Exception | None] | None:
+    """Return the sender, the number and the content of the next request, or the error of reading it."""
+    while _released:
+        parked = _released.popleft()
+        if parked.lane == rings.CALL_REPLY:
+            _settle(box, parked.source, parked.tag, parked.number, parked.data)
+        elif (call := _read_call(parked.source, parked.tag, parked.number, parked.data)) is not None:
+            return call
+    while (found := box.take(rings.CALL)) is not None:
+        if (call := _read_call(*found)) is not None:
+            return call
+    return None
+
+
+def _read_call(source: int, tag: int, number: int, data: Any) -> tuple[int, int, Any, Exception | None] | None:
+    if tag & handlers.ACTIVE:
+        handlers.own().handle(source, number, data)
+        return None
+    try:
+        return source, number, wire.decode(tag, data), None
+    except AwaitedError as awaited:
+        _park(awaited.key, rings.CALL, source, tag, number, data)
+        return None
+    except Exception as error:
+        interruptions.let_pass(error)
+        return source, number, None, error
+
+
+def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | None) -> None:
+    """Run a request and answer it, now or when the future that it returns is ready.
+
+    An exit of this rank while it serves another is its own: the exception does not travel.
+    """
+    try:
+        if error is not None:
+            raise error
+        reference, args, kwargs = call
+        value = names.referent(reference)(*args, **kwargs)
+    except SystemExit as leaving:
+        if number != FORGET and exits.status_of(leaving) == 0:
+            # This rank will wait for the others at its end, so nobody may wait for this answer.
+            lost = RemoteError(f"rank {world.rank} has left the program, with status 0, in a call of rank {source}")
+            _answer(box, source, number, None, lost)
+        raise
+    except Exception as problem:
+        interruptions.let_pass(problem)
+        if number == FORGET:
+            problem.add_note(f"Raised by a call that rank {source} sent to rank {world.rank} by rpc_ff.")
+            raise
+        _answer(box, source, number, None, problem)
+    else:
+        if isinstance(value, Future):
+            value.add_done_callback(lambda future: _answer(box, source, number, future._value, future._error))
+        else:
+            _answer(box, source, number, value, None)
+
+
+def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseException | None) -> None:
+    """Send what a request has come to, unless nobody wants to know."""
+    box.finished[source] += 1
+    if number == FORGET:
+        if error is not None:
+            raise error
+        return
+    if error is None:
+        try:
+            tag, parts = wire.encode(value)
+        except Exception as problem:
+            interruptions.let_pass(problem)
+            error = problem
+        else:
+            _reply(box, source, tag, number, parts)
+            return
+    _reply(box, source, ERROR, number, [_pickled_error(error)])
+
+
+def _pickled_error(error: BaseException) -> bytes:
+    text = "".join(traceback.format_exception(error))
+    try:
+        pickled = wire.encode(error)[1]
+        return pickle.dumps((pickled[0] if len(pickled) == 1 else b"", text))
+    except Exception as problem:
+        interruptions.let_pass(problem)
+        return pickle.dumps((b"", text))
+
+
+def _park(key: Key, lane: int, source: int, tag: int, number: int, data: Any) -> None:
+    _parked.setdefault(key, []).append(_Parked(lane, source, tag, number, bytearray(data)))
+
+
+def release(key: Key) -> None:
+    """Let the messages be served that wait for an object, which is here now. Local."""
+    _released.extend(_parked.pop(key, ()))
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+def _unfinished() -> str | None:
+    return f"{len(_answers)} remote calls without an answer" if _answers else None
+
+
+progress.register(_move, _serve)
+progress.account_for(_unfinished)

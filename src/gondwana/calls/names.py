@@ -1,0 +1,70 @@
+"""Names of functions and classes, by which they travel to other ranks of the same program."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from gondwana.errors import UsageError
+from gondwana.teams import world
+
+_main: list[ModuleType] = []
+_namespaces: dict[str, dict[str, Any]] = {}
+
+
+def remember_main() -> None:
+    """Keep the module of the program: calls of its functions may arrive when it has ended. Local."""
+    _main[:] = [sys.modules["__main__"]]
+    _namespaces.clear()
+
+
+def module(name: str) -> ModuleType | None:
+    """Return a module that is loaded, None if it is not. Local."""
+    return _main[0] if name == "__main__" and _main else sys.modules.get(name)
+
+
+def reference(value: Any) -> Any:
+    """Return the name of a function or class if that leads to it, else the object itself. Local."""
+    home, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if isinstance(home, str) and isinstance(name, str) and _look_up(home, name) is value:
+        return f"{home}:{name}"
+    return value
+
+
+def referent(reference: Any) -> Any:
+    """Return what `reference` stands for: the bearer of a name, or the object itself. Local.
+
+    Raises:
+        UsageError: this rank has none of this name.
+    """
+    if not isinstance(reference, str):
+        return reference
+    home, _, name = reference.partition(":")
+    found = _look_up(home, name)
+    if found is None and module(home) is None:
+        __import__(home)
+        found = _look_up(home, name)
+    if found is None:
+        raise UsageError(
+            f"rank {world.rank} has no {name!r} in module {home!r}: define it on every rank before it is sent there, "
+            "or send it by value, as a lambda"
+        )
+    return found
+
+
+def _look_up(home: str, name: str) -> Any:
+    """Return what a dotted name in a loaded module stands for, None if nothing."""
+    namespace = _namespaces.get(home)
+    if namespace is None:
+        found = module(home)
+        if found is None:
+            return None
+        namespace = _namespaces[home] = vars(found)
+    if "." not in name:
+        return namespace.get(name)
+    outer, *inner = name.split(".")
+    value = namespace.get(outer)
+    for part in inner:
+        value = getattr(value, part, None)
+    return value

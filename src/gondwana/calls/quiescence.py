@@ -1,0 +1,51 @@
+"""Quiescence: the end of everything that remote calls have set going."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gondwana.calls import handlers, mailbox
+from gondwana.runtime import progress
+from gondwana.teams import Team, world
+
+
+def quiesce(team: Team = world) -> None:
+    """Return when every call that members sent to members has run, and those that these sent. Collective over team.
+
+    Blocks; user-level progress. It counts calls, replies and messages with compiled handlers; what callbacks and
+    `Future.then` send counts as well, and a call that returns a future has run when that future is ready. The ranks add
+    up what they have sent and finished until both sums agree twice in a row.
+
+    Args:
+        team: whose calls among each other are to end. Calls to and from others are not waited for.
+
+    Raises:
+        ProgressError: called inside a callback.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.rpc_ff(0, print, "hello")
+        >>> gw.quiesce(gw.world)
+        hello
+    """
+    progress.refuse_in_callback("quiescence")
+    before: list[int] = []
+    while True:
+        while progress.progress():
+            pass
+        totals = np.zeros(2, np.int64)
+        mine = np.array(_counts(team.world_ranks), np.int64)
+        progress.wait_until(team.Iallreduce(mine, totals).test, "quiescence")
+        now = totals.tolist()
+        if now == before and now[0] == now[1]:
+            return
+        before = now
+
+
+def _counts(ranks: Sequence[int]) -> tuple[int, int]:
+    """How many messages this rank has sent to these ranks, and how many of theirs it has finished."""
+    box, active = mailbox.own(), handlers.opened()
+    sent, finished = active.totals(ranks) if active is not None else (0, 0)
+    return sent + sum(box.sent[rank] for rank in ranks), finished + sum(box.finished[rank] for rank in ranks)

@@ -1,0 +1,178 @@
+"""Remote procedure calls: functions that run on other ranks, when those make progress."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from gondwana.calls import endpoints, mailbox
+from gondwana.futures import Future
+from gondwana.runtime import interruptions, progress
+from gondwana.teams import Team, world
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
+
+
+def rpc(rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any) -> Future[Any]:
+    """Call `function(*args, **kwargs)` on another rank and return the future of its result. Local; internal progress.
+
+    The call runs on that rank inside its next user-level progress: never at once, not even on the own rank. Calls are
+    not ordered. Arguments are copied before this returns. If the function returns a future, the answer waits for its
+    result. An exception travels back and is raised by `result()`, with the traceback of that rank as a note.
+
+    If there is no room for the message, this makes user-level progress until there is. In a callback, where that is
+    not possible, the message is queued on this rank: memory grows with what callbacks send.
+
+    Args:
+        rank: where to run it, a rank of `team`.
+        function: travels by its name if that leads to it (so do functions of the program, which all ranks run),
+            otherwise by value: lambdas, closures. Those work with the globals of the rank where they run.
+        args: what can be pickled: values, arrays, global pointers, DistObjects (which arrive as that rank's own).
+        team: whose rank `rank` is.
+        kwargs: likewise.
+
+    Raises:
+        UsageError: there is no such rank.
+        TypeError: an argument cannot be pickled.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.rpc(0, divmod, 7, 2).result()
+        (3, 1)
+    """
+    return endpoints.request(rank, team, function, args, kwargs)
+
+
+def rpc_ff(rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any) -> None:
+    """Call a function on another rank and forget it: no result, no future. Local; internal progress.
+
+    As `rpc`, but cheaper. An exception in the function is raised there, out of whatever makes progress, and so ends the
+    job. `quiesce` tells when all such calls have run; calls that have not run when the program ends may be lost.
+
+    Args:
+        rank: where to run it, a rank of `team`.
+        function: as for `rpc`.
+        args: as for `rpc`.
+        team: whose rank `rank` is.
+        kwargs: likewise.
+
+    Raises:
+        UsageError: there is no such rank.
+        TypeError: an argument cannot be pickled.
+
+    Example:
+        >>> import gondwana as gw
+        >>> arrived = gw.DistObject([], gw.world)
+        >>> gw.rpc_ff(0, lambda here: here.value.append("hello"), arrived)
+        >>> gw.quiesce(gw.world)
+        >>> arrived.value
+        ['hello']
+    """
+    endpoints.request_nothing(rank, team, function, args, kwargs)
+
+
+def try_rpc(
+    rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any
+) -> Future[Any] | None:
+    """Call a function on another rank, unless there is no room for the message now. Local; no progress.
+
+    Args:
+        rank: where to run it, a rank of `team`.
+        function: as for `rpc`.
+        args: as for `rpc`.
+        team: whose rank `rank` is.
+        kwargs: likewise.
+
+    Returns:
+        The future of the result; None: nothing was sent. Make progress before the next attempt.
+
+    Raises:
+        UsageError: there is no such rank.
+        TypeError: an argument cannot be pickled.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.try_rpc(0, abs, -3).result()
+        3
+    """
+    return endpoints.offer(rank, team, function, args, kwargs)
+
+
+def try_rpc_ff(rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any) -> bool:
+    """Call a function on another rank and forget it, unless there is no room now. Local; no progress.
+
+    Args:
+        rank: where to run it, a rank of `team`.
+        function: as for `rpc`.
+        args: as for `rpc`.
+        team: whose rank `rank` is.
+        kwargs: likewise.
+
+    Returns:
+        Whether the call was sent. If not, make progress before the next attempt.
+
+    Raises:
+        UsageError: there is no such rank.
+        TypeError: an argument cannot be pickled.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.try_rpc_ff(0, abs, -3)
+        True
+    """
+    return endpoints.offer_nothing(rank, team, function, args, kwargs)
+
+
+def discharge() -> None:
+    """Return when no message of this rank waits here for room elsewhere. Local; blocks; user-level progress.
+
+    Call it before a long computation when callbacks may have sent much. It says nothing about arrival.
+
+    Raises:
+        ProgressError: called inside a callback while something waits.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.discharge()
+    """
+    box = mailbox.opened()
+    if box is not None:
+        progress.wait_until(lambda: box.queued == 0, "room for the queued messages of this rank")
+
+
+@contextmanager
+def progress_thread() -> Iterator[None]:
+    """Have a thread make user-level progress meanwhile, so that other ranks need not wait for this one. Local.
+
+    Callbacks, and calls from other ranks, run on that thread while the program goes on: protect what both touch by a
+    lock. The thread looks every 10 us while something comes and every 1 ms when nothing does, which costs about one per
+    cent of a core, and while a call runs in Python it and the program take turns at the interpreter. Compiled code
+    leaves it room; other libraries do if they release the GIL.
+
+    Example:
+        >>> import gondwana as gw
+        >>> with gw.progress_thread():
+        ...     total = sum(range(100))
+    """
+    ended = threading.Event()
+
+    def run() -> None:
+        pause = _FIRST_PAUSE
+        try:
+            while not ended.is_set():
+                pause = _FIRST_PAUSE if progress.progress() else min(2 * pause, _LONGEST_PAUSE)
+                time.sleep(pause)
+        except (SystemExit, KeyboardInterrupt) as error:
+            interruptions.raise_in_main(error)  # a call ends the rank, not this thread alone
+
+    interruptions.prepare()
+    thread = threading.Thread(target=run, name="gondwana-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

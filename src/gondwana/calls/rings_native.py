@@ -1,0 +1,424 @@
+"""Writing and reading rings (see `rings`): Python source that is compiled once. Imports Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from gondwana.calls.rings import (
+    ARGUMENTS,
+    ASSEMBLED,
+    BLOCK,
+    BLOCKS,
+    BUFFER,
+    CAPACITY,
+    CONTEXT,
+    COUNT,
+    ENTRY,
+    EXPECTED,
+    FAILED,
+    FIRST,
+    HANDLER,
+    HANDLERS,
+    HEAD,
+    HEADER,
+    HELD,
+    INTO,
+    KIND_SHIFT,
+    LANES,
+    LENGTH,
+    LINE,
+    MESSAGE,
+    MESSAGE_REPLY,
+    MISSING,
+    MORE,
+    MORE_CAME,
+    NEXT,
+    NOTHING,
+    NUMBER,
+    PAUSED,
+    PEER,
+    PEERS,
+    POLLING,
+    RANKS,
+    RING,
+    SEEN,
+    SENDING,
+    SIZE,
+    SKIP,
+    SMALL,
+    SMALL_BYTES,
+    SOURCE,
+    TAG,
+    TAG_SHIFT,
+    TAIL,
+    WANTED,
+    WHOLE,
+    WORD,
+)
+from gondwana.compiler.inlining import inlined
+from gondwana.compiler.memory_order import call_at, load_acquire, load_word, move_bytes, sched_yield, store_release
+
+_LENGTH_BITS = (1 << KIND_SHIFT) - 1
+_KIND_BITS = (1 << (TAG_SHIFT - KIND_SHIFT)) - 1
+_STATUS = 0
+
+
+@intrinsic
+def exchange_acquire(typingctx: Any, address: Any, value: Any) -> Any:
+    """Write a 64-bit integer and return what it was; later accesses stay behind it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("xchg", pointer, args[1], "acquire")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@inlined
+def at(block: int, word: int) -> int:
+    """Read a word of a block."""
+    return load_word(block + WORD * word)  # type: ignore[no-any-return]
+
+
+@inlined
+def put_at(block: int, word: int, value: int) -> None:
+    """Write a word of a block."""
+    store_release(block + WORD * word, value)
+
+
+@inlined
+def _padded(size: int) -> int:
+    return (size + HEADER - 1) & ~(HEADER - 1)
+
+
+# -- the writer ---------------------------------------------------------------------------------------------------
+
+
+@inlined
+def reserve(out: int, size: int) -> int:
+    """Return where a record with a payload of `size` bytes may be written, 0 if there is no room now.
+
+    It must fit half of the ring: then there is room for it in an empty ring wherever it begins.
+    """
+    capacity = at(out, CAPACITY)
+    tail = at(out, TAIL)
+    need = HEADER + _padded(size)
+    offset = tail & (capacity - 1)
+    skipped = capacity - offset if offset + need > capacity else 0
+    end = tail + skipped + need + HEADER  # the header behind it, which is to be cleared, included
+    ring = at(out, RING)
+    if end - at(out, SEEN) > capacity:
+        put_at(out, SEEN, load_acquire(ring))
+        if end - at(out, SEEN) > capacity:
+            return 0
+    return ring + LINE + (0 if skipped else offset)  # type: ignore[no-any-return]
+
+
+@inlined
+def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) -> None:
+    """Let the reader see a record whose payload has been written."""
+    capacity = at(out, CAPACITY)
+    tail = at(out, TAIL)
+    data = at(out, RING) + LINE
+    offset = tail & (capacity - 1)
+    need = HEADER + _padded(size)
+    store_release(data + ((record - data + need) & (capacity - 1)), 0)
+    store_release(record + WORD, number)
+    store_release(record, size | kind << KIND_SHIFT | tag << TAG_SHIFT)
+    skipped = 0
+    if record != data + offset:
+        skipped = capacity - offset
+        store_release(data + offset, skipped | SKIP << KIND_SHIFT)
+    put_at(out, TAIL, tail + skipped + need)
+
+
+def push_one(out: int, tag: int, number: int, data: int, size: int) -> int:
+    """Write a message of one piece, if it fits half the ring: 1, or 0 if there is no room now."""
+    if size > at(out, CAPACITY) // 2 - 2 * HEADER or at(out, HELD) != 0:
+        return 0
+    record = reserve(out, size)
+    if record == 0:
+        return 0
+    move_bytes(record + HEADER, data, size)
+    publish(out, record, size, WHOLE, tag, number)
+    put_at(out, COUNT, at(out, COUNT) + 1)
+    return 1
+
+
+@inlined
+def _gather(target: int, parts: int, count: int, done: int, size: int) -> None:
+    """Copy bytes [done, done + size) of the concatenated parts, which are pairs (address, length)."""
+    part = 0
+    while size > 0 and part < count:
+        length = at(parts, 2 * part + 1)
+        if done < length:
+            step = min(size, length - done)
+            move_bytes(target, at(parts, 2 * part) + done, step)
+            target += step
+            size -= step
+            done = 0
+        else:
+            done -= length
+        part += 1
+
+
+def push_parts(out: int, tag: int, number: int, parts: int, count: int, total: int, done: int) -> int:
+    """Go on writing a message of several parts, of which `done` bytes are written; return how many are now.
+
+    What does not fit half of the ring goes in fragments of a quarter. The number travels in the header; in the first
+    fragment the total length has that place.
+    """
+    whole = at(out, CAPACITY) // 2 - 2 * HEADER
+    largest = whole if total <= whole else at(out, CAPACITY) // 4 - HEADER
+    while done < total:
+        size = min(largest, total - done)
+        record = reserve(out, size)
+        if record == 0:
+            return done
+        _gather(record + HEADER, parts, count, done, size)
+        if total <= whole:
+            publish(out, record, size, WHOLE, tag, number)
+        elif done == 0:
+            publish(out, record, size, FIRST, tag, total)
+        else:
+            publish(out, record, size, MORE, tag, number)
+        done += size
+    put_at(out, COUNT, at(out, COUNT) + 1)
+    return done
+
+
+# -- the reader ---------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _blocks(state: int, index: int) -> int:
+    """The address of the blocks of a lane to (lane) or from (LANES + lane) all peers."""
+    return state + WORD * (BLOCKS + index * at(state, PEERS) * BLOCK)  # type: ignore[no-any-return]
+
+
+@inlined
+def _record(block: int) -> int:
+    """Where the next record of a ring is, or will be."""
+    return at(block, RING) + LINE + (at(block, HEAD) & (at(block, CAPACITY) - 1))  # type: ignore[no-any-return]
+
+
+@inlined
+def _consume(block: int, nbytes: int) -> None:
+    """Give the space of a record back to the writer."""
+    head = at(block, HEAD) + nbytes
+    put_at(block, HEAD, head)
+    store_release(at(block, RING), head)
+
+
+@inlined
+def next_header(block: int) -> int:
+    """Return the first word of the next record, 0 if there is none."""
+    word = load_acquire(_record(block))
+    if (word >> KIND_SHIFT) & _KIND_BITS == SKIP:
+        _consume(block, word & _LENGTH_BITS)
+        word = load_acquire(_record(block))
+    return word  # type: ignore[no-any-return]
+
+
+@inlined
+def _something(state: int, lane: int) -> bool:
+    """Whether a lane has something to read."""
+    blocks = _blocks(state, LANES + lane)
+    for peer in range(at(state, PEERS)):
+        block = blocks + peer * BLOCK * WORD
+        if load_acquire(_record(block)) != 0 and at(block, PAUSED) == 0:
+            return True
+    return False
+
+
+def look(state: int) -> int:
+    """Return which lanes have something to read, one bit a lane."""
+    found = 0
+    for lane in range(LANES):
+        if _something(state, lane):
+            found |= 1 << lane
+    return found
+
+
+@inlined
+def _assemble(block: int) -> bool:
+    """Move what has arrived of a long message to its memory; say whether it is complete."""
+    while at(block, MISSING) > 0:
+        word = next_header(block)
+        if word == 0:
+            return False
+        size = word & _LENGTH_BITS
+        record = _record(block)
+        move_bytes(at(block, INTO), record + HEADER, size)
+        put_at(block, INTO, at(block, INTO) + size)
+        put_at(block, MISSING, at(block, MISSING) - size)
+        if (word >> KIND_SHIFT) & _KIND_BITS != FIRST:
+            put_at(block, EXPECTED, at(record, 1))
+        _consume(block, HEADER + _padded(size))
+    return True
+
+
+@inlined
+def _event(state: int, block: int, word: int) -> int:
+    """Take the next message of a ring, of which there is a record with this header."""
+    size = word & _LENGTH_BITS
+    kind = (word >> KIND_SHIFT) & _KIND_BITS
+    record = _record(block)
+    put_at(state, TAG, word >> TAG_SHIFT)
+    if at(block, INTO) != 0:
+        if not _assemble(block):
+            return NOTHING
+        put_at(block, INTO, 0)
+        put_at(state, NUMBER, at(block, EXPECTED))
+        put_at(state, LENGTH, at(block, SIZE))
+        return ASSEMBLED
+    if kind == WHOLE and size <= SMALL_BYTES:
+        move_bytes(at(state, BUFFER), record + HEADER, size)
+        put_at(state, NUMBER, at(record, 1))
+        put_at(state, LENGTH, size)
+        _consume(block, HEADER + _padded(size))
+        return SMALL
+    put_at(state, LENGTH, size if kind == WHOLE else at(record, 1))
+    return WANTED
+
+
+def take(state: int, lane: int) -> int:
+    """Take a message from a lane, the peers in turn: say which event and leave what there is to know in the state."""
+    peers = at(state, PEERS)
+    peer = at(state, NEXT + lane)
+    blocks = _blocks(state, LANES + lane)
+    for _ in range(peers):
+        if peer >= peers:
+            peer = 0
+        block = blocks + peer * BLOCK * WORD
+        if at(block, PAUSED) == 0:
+            word = next_header(block)
+            if word != 0:
+                event = _event(state, block, word)
+                if event != NOTHING:
+                    put_at(state, PEER, peer)
+                    put_at(state, NEXT + lane, peer if event == WANTED else peer + 1)
+                    put_at(state, MORE_CAME, 1 if _something(state, lane) else 0)
+                    return event  # type: ignore[no-any-return]
+        peer += 1
+    return NOTHING
+
+
+def provide(state: int, lane: int, peer: int, memory: int, size: int) -> int:
+    """Give the memory for a long message that `take` has announced."""
+    block = _blocks(state, LANES + lane) + peer * BLOCK * WORD
+    put_at(block, MISSING, size)
+    put_at(block, SIZE, size)
+    put_at(block, INTO, memory)
+    return 0
+
+
+# -- messages with compiled handlers --------------------------------------------------------------------------------
+
+
+@inlined
+def lock(word: int) -> None:
+    """Take a lock: other threads of this process may send as well."""
+    while exchange_acquire(word, 1) != 0:
+        sched_yield()
+
+
+@inlined
+def out_of(state: int, lane: int, peer: int) -> int:
+    """The OUT block of a lane to a peer."""
+    return _blocks(state, lane) + peer * BLOCK * WORD  # type: ignore[no-any-return]
+
+
+@inlined
+def post_reserved(out: int, record: int, nbytes: int, handler: int) -> None:
+    """Let the reader see a message for a compiled handler."""
+    publish(out, record, nbytes, WHOLE, handler, 0)
+    put_at(out, COUNT, at(out, COUNT) + 1)
+
+
+def post(state: int, peer: int, handler: int, arguments: int, nbytes: int) -> int:
+    """Write a message for a compiled handler: 1, or 0 if there is no room now."""
+    out = out_of(state, MESSAGE, peer)
+    lock(state + WORD * SENDING)
+    record = reserve(out, nbytes)
+    if record != 0:
+        move_bytes(record + HEADER, arguments, nbytes)
+        post_reserved(out, record, nbytes, handler)
+    store_release(state + WORD * SENDING, 0)
+    return 1 if record != 0 else 0
+
+
+@inlined
+def _handle(state: int, handler: int, source: int, arguments: int) -> bool:
+    """Run a handler; say whether all is well."""
+    entry = at(state, HANDLERS) + handler * HANDLER * WORD
+    context = at(entry, CONTEXT)
+    call_at(at(entry, ENTRY), context, source, arguments)
+    if at(context, _STATUS) == 0:
+        return True
+    put_at(state, FAILED, handler + 1)
+    return False
+
+
+@inlined
+def _handle_ring(state: int, lane: int, peer: int, limit: int) -> int:
+    """Run the handlers of the messages in one ring; return how many."""
+    block = _blocks(state, LANES + lane) + peer * BLOCK * WORD
+    reply = out_of(state, MESSAGE_REPLY, peer)
+    done = 0
+    while done < limit and at(state, FAILED) == 0:
+        word = next_header(block)
+        if word == 0 or (lane == MESSAGE and reserve(reply, ARGUMENTS * WORD) == 0):
+            break
+        handler = word >> TAG_SHIFT
+        record = _record(block)
+        ranks = at(at(state, HANDLERS) + handler * HANDLER * WORD, RANKS)
+        put_at(state, SOURCE, peer + 1 if lane == MESSAGE else 0)
+        _handle(state, handler, at(ranks, peer), record + HEADER)
+        put_at(state, SOURCE, 0)
+        _consume(block, HEADER + _padded(word & _LENGTH_BITS))
+        put_at(block, COUNT, at(block, COUNT) + 1)
+        done += 1
+    return done
+
+
+@inlined
+def serve(state: int, limit: int) -> int:
+    """Run the compiled handlers of messages that have arrived, up to so many of each peer; return how many."""
+    lock = state + WORD * POLLING
+    if exchange_acquire(lock, 1) != 0:
+        return 0  # inside a handler, or another thread is at it
+    done = 0
+    for peer in range(at(state, PEERS)):
+        done += _handle_ring(state, MESSAGE_REPLY, peer, limit)
+        done += _handle_ring(state, MESSAGE, peer, limit)
+    store_release(lock, 0)
+    return done
+
+
+def serve_messages(state: int, limit: int) -> int:
+    """Run the compiled handlers of messages that have arrived, up to so many of each peer; return how many."""
+    return serve(state, limit)  # type: ignore[no-any-return]
+
+
+def handle_far(state: int, handler: int, place: int, source: int, arguments: int) -> int:
+    """Run the handler of a message from another node: 1, or 0 if another one runs.
+
+    Args:
+        state: of the inbox.
+        handler: its number.
+        place: what stands for the rank that sent it, negative; 0 for a reply, which may not be answered.
+        source: that rank in the team of the message.
+        arguments: address of the numbers.
+    """
+    if exchange_acquire(state + WORD * POLLING, 1) != 0:
+        return 0
+    put_at(state, SOURCE, place)
+    _handle(state, handler, source, arguments)
+    put_at(state, SOURCE, 0)
+    store_release(state + WORD * POLLING, 0)
+    return 1

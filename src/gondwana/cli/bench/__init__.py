@@ -1,0 +1,1 @@
+"""``gondwana bench``: one module for each family of benchmarks."""

@@ -1,0 +1,110 @@
+"""``gondwana bench``: what we are fast at, beside native programs that do the same, measured in turns in one run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gondwana.cli import launch
+from gondwana.cli.bench import gpu, hpcg, npb
+from gondwana.cli.bench.options import (
+    Batch,
+    Dtypes,
+    File,
+    Nbytes,
+    Ranks,
+    Repeat,
+    Sizes,
+    check_common,
+    names,
+    numbers,
+    on_ranks,
+)
+
+bench = typer.Typer(
+    help="Measure how fast we are, as a ratio to native programs in the same run.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@bench.command()
+def stencil(
+    sizes: Sizes = None,
+    kernels: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Of sweep7, sweep27, gray_scott, copy, triad [all].")
+    ] = None,
+    dtypes: Dtypes = None,
+    threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1 and all cores].")] = None,
+    repeat: Repeat = 20,
+    batch: Batch = 0.02,
+    file: File = None,
+) -> None:
+    """Sweep cubes of 64, 128 and 256 cells a side in one process, beside C.
+
+    The results are compared; the exit status is 0 only if all were equal. Above 1 the ratio says that ours is faster.
+    """
+    from gondwana.bench import build, stencil
+    from gondwana.bench.progress import with_progress
+    from gondwana.bench.report import Report
+
+    check_common(batch, file)
+    build.command()
+    counts = numbers("--threads", threads) or sorted({1, launch.cores()})
+    kept, types = names(kernels) or list(stencil.CASES), names(dtypes) or list(stencil.DTYPES)
+    cells = numbers("--sizes", sizes) or list(stencil.SIZES)
+    stencil.check(kept, cells, types, counts)
+    report = Report("stencil")
+    rows = stencil.measure(kept, cells, types, counts, repeat=repeat, batch_seconds=batch)
+    report.rows.extend(with_progress(rows, len(kept) * len(cells) * len(types) * len(counts)))
+    report.show(stencil.COLUMNS)
+    if file is not None:
+        report.write(file)
+    if not all(row["verified"] for row in report.rows):
+        raise typer.Exit(1)
+
+
+@bench.command()
+def exchange(
+    sizes: Sizes = None,
+    fields: Annotated[str | None, typer.Option(metavar="N,N,...", help="Arrays exchanged in one call [1,2].")] = None,
+    ranks: Ranks = 2,
+    repeat: Repeat = 20,
+    batch: Batch = 0.02,
+    file: File = None,
+) -> None:
+    """Exchange ghosts of blocks of 64 and 128 cells a side between ranks, beside MPI in C on the same ranks."""
+    from gondwana.bench import build, exchange
+
+    check_common(batch, file)
+    build.command()
+    cells = numbers("--sizes", sizes) or list(exchange.SIZES)
+    counts = numbers("--fields", fields) or list(exchange.FIELDS)
+    exchange.check(ranks, cells, counts)
+    on_ranks(ranks, "exchange", sizes=cells, fields=counts, repeat=repeat, batch_seconds=batch, file=file)
+
+
+@bench.command()
+def rma(
+    sizes: Nbytes = None,
+    ranks: Ranks = 2,
+    repeat: Repeat = 20,
+    batch: Batch = 0.02,
+    file: File = None,
+) -> None:
+    """Reach the memory of another rank, in transfers of 8 bytes to 4 MiB, beside MPI in C, mpi4py and memcpy."""
+    from gondwana.bench import build
+    from gondwana.bench.rma import benchmark as rma
+
+    check_common(batch, file)
+    build.command()
+    nbytes = numbers("--sizes", sizes) or list(rma.SIZES)
+    rma.check(ranks, nbytes)
+    on_ranks(ranks, "rma.benchmark", sizes=nbytes, repeat=repeat, batch_seconds=batch, file=file)
+
+
+bench.command()(gpu.kinds)
+bench.command()(gpu.gpu)
+bench.command()(npb.npb)
+bench.command()(hpcg.hpcg)

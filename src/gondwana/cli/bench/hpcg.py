@@ -1,0 +1,56 @@
+"""``gondwana bench hpcg``: our HPCG beside an official program that the user brings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gondwana.cli.bench.options import File, Mpirun, Sizes, check_common, counts, numbers, official
+from gondwana.errors import UsageError
+
+if TYPE_CHECKING:
+    from gondwana.bench.hpcg import Command
+
+
+def hpcg(
+    against: Annotated[Path, typer.Option(metavar="FILE", help="The official program, xhpcg of HPCG 3.1.")],
+    sizes: Sizes = None,
+    ranks: Annotated[str | None, typer.Option("-n", "--ranks", metavar="N,...", help="Ranks [1,2,4].")] = None,
+    seconds: Annotated[int, typer.Option("--rt", min=0, help="Seconds of a timed phase; 0: one set.")] = 10,
+    repeat: Annotated[int, typer.Option(min=1, help="Rounds; each runs both programs once.")] = 3,
+    mpirun: Mpirun = None,
+    file: File = None,
+) -> None:
+    """Run an official HPCG 3.1 and ours in turns: cubes of 16, 32 and 64 points a side on each of 1, 2 and 4 ranks.
+
+    Above 1 the ratios say that ours is faster; those of kernels are of seconds an iteration. The exit status is 0 only
+    if all runs were valid.
+    """
+    from gondwana.apps.hpcg import app
+    from gondwana.bench import hpcg as bench
+    from gondwana.bench.panels import Panels
+
+    check_common(0.02, file)
+    program = against.resolve()
+    if not program.is_file() or not os.access(program, os.X_OK):
+        raise UsageError(f"--against {against}: there is no such program; build HPCG 3.1 and name its xhpcg")
+    sides = numbers("--sizes", sizes) or list(bench.SIZES)
+    on = list(bench.RANKS) if ranks is None else counts(ranks)
+    cases = [(side, count) for side in sides for count in on]
+    for side, count in cases:
+        app.check([f"--n{axis}={side}" for axis in "xyz"], count)
+    report = Panels("hpcg", file)
+
+    def start(count: int, words: Sequence[str]) -> Command:
+        return official(mpirun, count, [str(program), *words], {})
+
+    report.add("rating", bench.RATING, bench.measure(cases, start, seconds=seconds, repeat=repeat), len(cases))
+    report.show("time of an iteration", bench.ITERATION, report.panels["rating"])
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)

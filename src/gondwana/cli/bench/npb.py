@@ -1,0 +1,95 @@
+"""``gondwana bench npb``: our NAS benchmarks beside official programs that the user brings."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gondwana.apps import registry
+from gondwana.cli.bench.options import File, Mpirun, Repeat, check_common, counts, names, official
+from gondwana.errors import UsageError
+
+if TYPE_CHECKING:
+    from gondwana.bench.npb.benchmark import Case
+    from gondwana.bench.npb.jobs import Job
+    from gondwana.bench.panels import Panels
+
+DEFAULT_CLASSES = "SWA"
+"""Larger ones are run only if they are named."""
+
+
+def npb(
+    against: Annotated[Path, typer.Option(metavar="DIR", help="Official programs: mg.A.x, ft.A.x, cg.A.x, ...")],
+    benchmarks: Annotated[str | None, typer.Option(metavar="NAME,...", help="Of mg, ft, cg [all].")] = None,
+    classes: Annotated[
+        str | None, typer.Option(metavar="K,...", help="Such as A,B [those of S, W, A that are there].")
+    ] = None,
+    ranks: Annotated[str, typer.Option("-n", "--ranks", metavar="N,...", help="Numbers of ranks.")] = "1,2",
+    variants: Annotated[bool, typer.Option("--variants", help="All of them, not the default only.")] = False,
+    repeat: Repeat = 5,
+    mpirun: Mpirun = None,
+    file: File = None,
+) -> None:
+    """Run the official NAS benchmarks and ours in turns, on the same ranks, one thread a rank.
+
+    The ratio is our time to theirs, so below 1 ours is faster; the exit status is 0 only if all results were verified.
+    """
+    from gondwana.bench.npb import benchmark as bench
+    from gondwana.bench.npb.binaries import BENCHMARKS, find
+    from gondwana.bench.panels import Panels
+
+    check_common(0.02, file)
+    wanted = names(benchmarks) or list(BENCHMARKS)
+    for name in wanted:
+        if name not in BENCHMARKS:
+            raise UsageError(f"--benchmarks {name}: legal are {', '.join(BENCHMARKS)}")
+    on = sorted(set(counts(ranks)))
+    programs = find(against, wanted, names(classes) or list(DEFAULT_CLASSES), all_=classes is not None)
+    report = Panels("npb", file)
+    cases = [
+        _case(report, name, letter, count, path, every=variants)
+        for (name, letter), path in programs.items()
+        for count in on
+    ]
+    rows = bench.measure(cases, lambda *what: _official(mpirun, *what), repeat)
+    report.add("time", bench.TIME, rows, sum(len(case.variants) for case in cases))
+    measured = report.panels["time"]
+    for panel, columns, shown in (
+        ("communication", bench.COMMUNICATION, bench.communication(measured)),
+        ("scaling", bench.SCALING, bench.scaling(measured)),
+    ):
+        if shown:
+            report.panels[panel] = shown
+            report.show(panel, columns, shown)
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)
+
+
+def _case(report: Panels, name: str, letter: str, ranks: int, program: Path, *, every: bool) -> Case:
+    """What runs on so many ranks; a variant other than the default that cannot is left out."""
+    from gondwana.bench.npb.benchmark import Case
+
+    app = importlib.import_module(registry[f"npb-{name}"])
+    kept = []
+    for variant in app.BENCHMARK.variants if every else app.BENCHMARK.variants[:1]:
+        try:
+            app.check(["--class", letter, "--variant", variant], ranks)
+            kept.append(variant)
+        except UsageError as error:
+            if variant == app.BENCHMARK.variants[0]:
+                raise
+            report.note(f"left out {name} {letter} {variant} on {ranks} ranks: {error}")
+    return Case(name, letter, ranks, tuple(kept), program)
+
+
+def _official(mpirun: str | None, ranks: int, program: Path, variables: Mapping[str, str]) -> Job:
+    from gondwana.bench.npb.jobs import Job
+
+    argv, environment = official(mpirun, ranks, [str(program)], variables)
+    return Job(argv, environment, lambda words: str(program) in words[:2])

@@ -1,0 +1,104 @@
+"""The options that commands of ``gondwana bench`` share, and how ranks of a benchmark are started."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, NoReturn, TypeAlias
+
+import typer
+
+from gondwana.cli import launch
+from gondwana.errors import UsageError
+
+Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
+Nbytes: TypeAlias = Annotated[str | None, typer.Option("--sizes", metavar="N,N,...", help="Bytes of a transfer.")]
+Dtypes: TypeAlias = Annotated[str | None, typer.Option(metavar="TYPE,...", help="Of float64, float32 [both].")]
+Ranks: TypeAlias = Annotated[int, typer.Option("-n", "--ranks", help="How many ranks.")]
+Repeat: TypeAlias = Annotated[int, typer.Option(min=1, help="Rounds; each times every variant once.")]
+Batch: TypeAlias = Annotated[float, typer.Option(metavar="SECONDS", help="Length of one sample.")]
+Mpirun: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="CMD", help="Starts the programs: -n N is added, or N put for {ranks} [our launcher]."),
+]
+File: TypeAlias = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures.")]
+
+
+def check_common(batch: float, file: Path | None) -> None:
+    """Refuse what no benchmark can do. Local.
+
+    Raises:
+        UsageError: names the option, what was given and what is legal.
+    """
+    from gondwana.results import check_writable
+
+    if not 0.0 < batch <= 10.0:
+        raise UsageError(f"--batch {batch:g}: legal is a number of seconds above 0, at most 10")
+    if file is not None:
+        check_writable(file)
+
+
+def on_ranks(ranks: int, module: str, *, file: Path | None, **options: object) -> NoReturn:
+    """Start the ranks of a benchmark: this process becomes their launcher. Local.
+
+    Args:
+        ranks: how many.
+        module: of `gondwana.bench`, with a part that runs as a program.
+        file: where the report goes.
+        options: for the benchmark.
+    """
+    options |= {"file": None if file is None else str(file), "command": sys.argv}
+    command = launch.command(ranks, ["-m", f"gondwana.bench.{module}", json.dumps(options)], threads=1)
+    sys.stdout.flush()
+    os.execve(command.argv[0], command.argv, command.environment())
+
+
+def official(
+    mpirun: str | None, ranks: int, words: Sequence[str], variables: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the words and the environment that start a user's program, one thread a rank. Local.
+
+    Args:
+        mpirun: as the option gives it.
+        ranks: how many.
+        words: of the program.
+        variables: for the program, besides.
+    """
+    if mpirun is None:
+        command = launch.native(ranks, words, variables)
+        return list(command.argv), command.environment()
+    counted = mpirun if "{ranks}" in mpirun else f"{mpirun} -n {{ranks}}"
+    argv = [*shlex.split(counted.replace("{ranks}", str(ranks))), *words]
+    return argv, {**os.environ, **launch.as_root(), "OMP_NUM_THREADS": "1", **variables}
+
+
+def counts(text: str) -> list[int]:
+    """Return the numbers of ranks that `--ranks` lists. Local.
+
+    Raises:
+        UsageError: there is something else among them, or none.
+    """
+    found = numbers("--ranks", text)
+    if not found or 0 in found:
+        raise UsageError(f"--ranks {text}: legal are whole numbers from 1, such as 1,2,4")
+    return found
+
+
+def names(text: str | None) -> list[str]:
+    """Return what an option lists. Local."""
+    return [] if text is None else text.split(",")
+
+
+def numbers(option: str, text: str | None) -> list[int]:
+    """Return the whole numbers that an option lists. Local.
+
+    Raises:
+        UsageError: there is something else among them.
+    """
+    if text is not None and not all(part.strip().isdecimal() for part in text.split(",")):
+        raise UsageError(f"{option} {text}: legal are whole numbers with commas between, such as 64,128")
+    return [int(part) for part in names(text)]

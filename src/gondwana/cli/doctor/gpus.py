@@ -1,0 +1,130 @@
+"""What ``gondwana doctor`` says about GPUs. What may crash or hang is tried in processes of their own."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+
+from gondwana.cli import launch
+from gondwana.cli.doctor.findings import Finding, Verdict
+from gondwana.errors import LaunchError, UsageError
+from gondwana.gpu.driver import CudaError, Driver, driver
+
+_ERROR = re.compile(r"^(?:\[rank [^]]*\] )?((?:[\w.]+Error|gondwana: error): .*)$", re.MULTILINE)
+"""The last line of a traceback, or the line of an error of use."""
+
+
+def gpus() -> Iterator[Finding]:
+    """Report the GPUs, which rank uses which, and what processes can do with their memory. Local: starts processes."""
+    try:
+        one = driver()
+    except UsageError as error:
+        yield Finding("GPUs", Verdict.OK, f"none: {error}")
+        return
+    yield Finding("CUDA driver", Verdict.OK, f"{one.name}{_packages()}")
+    yield from _devices(one)
+    yield from _memory()
+    yield from _mpi()
+
+
+def _packages() -> str:
+    found = []
+    for package in ("cuda-bindings", "numba-cuda"):
+        try:
+            found.append(f", {package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return "".join(found)
+
+
+def _devices(one: Driver) -> Iterator[Finding]:
+    count = one.count()
+    for number in range(count):
+        subject = f"GPU {number}"
+        try:
+            facts = one.facts(number)
+        except CudaError as error:
+            yield Finding(subject, Verdict.FAIL, str(error), "nvidia-smi may tell more")
+            continue
+        capability = ".".join(map(str, facts.capability))
+        memory = f"{facts.memory / 2**30:.1f} GiB"
+        parts = (facts.name, f"capability {capability}", memory, facts.uuid, f"at {facts.bus}")
+        yield Finding(subject, Verdict.OK, ", ".join(parts))
+    turns = ", ".join(f"rank {rank}: GPU {rank % count}" for rank in range(count + 1))
+    yield Finding("GPUs of ranks", Verdict.OK, f"{turns} and so on, by their place on the node")
+
+
+def _memory() -> Iterator[Finding]:
+    """Report what a process and a child of it found out about device memory."""
+    found = _try([sys.executable, "-m", "gondwana.cli.doctor.gpu_trial"], "GPU ")
+    if isinstance(found, str):
+        yield Finding(
+            "memory of GPUs", Verdict.FAIL, found, "run `python -m gondwana.cli.doctor.gpu_trial` to see all of it"
+        )
+        return
+    yield _outcome(
+        "GPU memory of another rank",
+        found["attach"],
+        "maps (CUDA IPC)",
+        "ranks of a node go through host memory; containers: share the IPC and PID spaces (--ipc=host --pid=host)",
+    )
+    yield _outcome(
+        "pinned host memory",
+        found["register"],
+        "shared memory can be registered",
+        "copies to and from GPUs take longer; raise the limit of locked memory (ulimit -l unlimited)",
+    )
+
+
+def _outcome(subject: str, problem: str, found: str, remedy: str) -> Finding:
+    return Finding(subject, Verdict.WARN, problem, remedy) if problem else Finding(subject, Verdict.OK, found)
+
+
+def _mpi() -> Iterator[Finding]:
+    """Report whether MPI takes device memory."""
+    subject = "MPI and GPU memory"
+    try:
+        command = launch.command(2, ["-m", "gondwana.cli.doctor.aware_trial"], threads=1, time_limit=60)
+    except LaunchError:
+        yield Finding(subject, Verdict.OK, "not tried: more than one rank needs MPI and its launcher")
+        return
+    found = _try(command.argv, "AWARE ", command.environment())
+    if isinstance(found, dict) and not found["problem"]:
+        yield Finding(
+            subject, Verdict.OK, "MPI takes GPU memory; copies between nodes go through pinned host memory all the same"
+        )
+        return
+    why = found if isinstance(found, str) else found["problem"]
+    yield Finding(subject, Verdict.OK, f"MPI takes no GPU memory ({why}): copies between nodes go through host memory")
+
+
+def _try(argv: Sequence[str], mark: str, environment: Mapping[str, str] | None = None) -> dict[str, str] | str:
+    """Run a command; return what it prints as JSON behind `mark`, or in words what became of it."""
+    try:
+        done = subprocess.run(argv, env=environment, capture_output=True, text=True, errors="replace", timeout=120)
+    except subprocess.TimeoutExpired:
+        return "still running after 120 s"
+    for line in done.stdout.splitlines():
+        if line.startswith(mark):
+            found: dict[str, str] = json.loads(line.removeprefix(mark))
+            return found
+    return ending(done.returncode, done.stderr)
+
+
+def ending(status: int, stderr: str) -> str:
+    """Return in words how a process ended that has not said what it should. Local.
+
+    Args:
+        status: its exit status; a negative one is a signal.
+        stderr: what it wrote.
+    """
+    number = -status if status < 0 else status - 128  # launchers add 128
+    if number > 0:
+        return f"it crashed: {signal.strsignal(number) or f'status {status}'}"
+    errors = _ERROR.findall(stderr)
+    return str(errors[-1]) if errors else f"it ended with status {status}"

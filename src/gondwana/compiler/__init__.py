@@ -1,0 +1,11 @@
+"""Compilation to machine code: types that compiled code knows, the compiler, its cache, threads and atomics.
+
+Importing this package loads neither Numba nor LLVM: code that was compiled before is found and run without Numba.
+"""
+
+from gondwana.compiler.function import jit as jit
+from gondwana.compiler.linker import Statistics as Statistics
+from gondwana.compiler.linker import statistics as statistics
+from gondwana.compiler.mpi import team as _team  # noqa: F401  (teams become arguments of compiled code)
+from gondwana.compiler.thread_pool import set_threads as set_threads
+from gondwana.compiler.thread_pool import threads as threads

@@ -1,0 +1,97 @@
+"""From Python functions to relocatable machine code: the one file that drives Numba's compiler.
+
+An entry is a C function of 64-bit integers. Inside it, errors of compiled code do not unwind: `guarded` turns them into
+a status word in the argument block, which the caller turns back into the Python exception.
+"""
+
+from __future__ import annotations
+
+import types as pytypes
+from collections.abc import Callable
+from typing import Any
+
+import numba
+from llvmlite import binding, ir
+from numba.core import cgutils, types
+from numba.core.errors import NumbaError
+from numba.extending import intrinsic, typeof_impl
+
+from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.function import Compilable, JitFunction
+from gondwana.compiler.inlining import INLINED
+from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
+from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
+from gondwana.compiler.types.handles import import_extensions
+from gondwana.compiler.types.points import INT
+from gondwana.errors import KernelError
+
+binding.initialize_native_asmparser()  # for the inline assembly of `memory_order.pause`
+
+STATUS = 0
+EXCEPTION = 8
+
+_NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
+
+
+def device_function(function: pytypes.FunctionType, *, contract: bool = False) -> Any:
+    """A function for use inside compiled code: inlined into its caller, with NumPy's arithmetic (1/0 is inf)."""
+    import_extensions()
+    fastmath = {"contract"} if contract else False
+    return numba.njit(**{**INLINED, "pipeline_class": literals.Compiler, "fastmath": fastmath})(function)
+
+
+@typeof_impl.register(Compilable)
+def _typeof_jit_function(value: JitFunction[..., Any], context: Any) -> Any:
+    """Let compiled code call what `@gw.jit` decorates."""
+    return types.Dispatcher(_device_twin(value))
+
+
+def _device_twin(value: JitFunction[..., Any]) -> Any:
+    if value.device_twin is None:
+        value.device_twin = device_function(value.py_func)
+    return value.device_twin
+
+
+def compile_entry(entry: Callable[..., int], arguments: int, about: dict[str, object] | None = None) -> ObjectCode:
+    """Compile a function of `arguments` 64-bit integers that returns one. Local.
+
+    Raises:
+        KernelError: a function does not type; the message says where.
+    """
+    signature = types.int64(*[types.int64] * arguments)
+    try:
+        compiled = numba.cfunc(signature, error_model="numpy")(entry)
+    except NumbaError as error:
+        raise KernelError(str(error)) from error
+    library = compiled._library
+    if library.has_dynamic_globals:
+        raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
+    _, _, (code, _) = library.serialize_using_object_code()
+    outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside)
+    needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
+    return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, about or {})
+
+
+@intrinsic
+def guarded(typingctx: Any, function: Any, block: Any, args: Any) -> Any:
+    """Call `function(block, *args)`, which returns an integer; an exception becomes a status word in the block."""
+    kinds = (block, *args.types)
+    function.dispatcher.compile(kinds)
+    compiled = function.dispatcher.overloads[kinds]
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        context.active_code_library.add_linking_library(compiled.library)
+        unpacked = [builder.extract_value(values[2], index) for index in range(len(args.types))]
+        status, result = context.call_internal_no_propagate(
+            builder, compiled.fndesc, compiled.signature, [values[1], *unpacked]
+        )
+        with cgutils.if_unlikely(builder, status.is_error):
+            for offset, word in ((STATUS, status.code), (EXCEPTION, status.excinfoptr)):
+                is_pointer = isinstance(word.type, ir.PointerType)
+                number = builder.ptrtoint(word, INT) if is_pointer else builder.sext(word, INT)
+                where = builder.add(values[1], ir.Constant(INT, offset))
+                builder.store(number, builder.inttoptr(where, INT.as_pointer()))
+        return result
+
+    return types.int64(function, block, args), codegen

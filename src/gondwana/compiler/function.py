@@ -1,0 +1,161 @@
+"""`@gw.jit`: functions compiled to machine code, callable from Python, from kernels and from each other."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import types as pytypes
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from gondwana.compiler import cache, linker
+from gondwana.compiler.errors import raise_from_block
+from gondwana.compiler.fingerprint import fingerprint, toolchain
+from gondwana.compiler.types.arguments import Spec, array_specs, describe, working_precision
+from gondwana.errors import KernelError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+HEADER_WORDS = 3
+"""Words of the argument block before the arguments: status, exception, address of the result."""
+RESULT_WORDS = 16
+
+
+class Compilable:
+    """What compiled code may call: base of the decorated functions."""
+
+
+class JitFunction(Compilable, Generic[P, R]):
+    """A function that runs as machine code, compiled at the first call with arguments of these types.
+
+    Local: a call runs on the calling thread without the GIL and returns when it is done. Several threads may call.
+    Arguments may be numbers, NumPy arrays (zero-copy), Gondwana arrays, points, offsets and (named) tuples of those;
+    the result is a number, a tuple of numbers or None. Exceptions raised inside arrive as Python exceptions. The
+    machine code is kept on disk.
+    """
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        if not isinstance(function, pytypes.FunctionType):
+            raise TypeError(f"@gw.jit decorates plain Python functions, not {function!r}")
+        parameters(function)
+        self.py_func = function
+        self.device_twin: Any = None
+        self._name = function.__qualname__
+        self._entries: dict[tuple[Spec, ...], tuple[Any, tuple[str, ...] | str]] = {}
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the compiled function."""
+        positional = bind(self.py_func, args, kwargs)
+        described = [describe(value) for value in positional]
+        specs = tuple(spec for spec, _ in described)
+        entry, results = self._entries.get(specs) or self._compile(specs)
+        out = (ctypes.c_int64 * RESULT_WORDS)()
+        head = (ctypes.c_int64 * HEADER_WORDS)(0, 0, ctypes.addressof(out))
+        block = ctypes.create_string_buffer(bytes(head) + b"".join(data for _, data in described))
+        entry(ctypes.addressof(block))
+        raise_from_block(block, self._name)
+        return cast(R, _unpack_result(bytes(out), results))
+
+    def _compile(self, specs: tuple[Spec, ...]) -> tuple[Any, tuple[str, ...] | str]:
+        if any(spec.place != "host" for spec in array_specs(specs)):
+            raise KernelError(
+                f"{self._name} runs on the processor and cannot reach an array in the memory of a GPU: call it from a "
+                "kernel (gw.foreach), or pass a.copy()"
+            )
+
+        def build() -> cache.ObjectCode:
+            from gondwana.compiler.call import compile_call
+
+            return compile_call(self.py_func, specs, working_precision(specs))
+
+        code = obtain(("call", fingerprint(self.py_func), repr(specs)), build)
+        results = cast("str | list[str]", code.about["results"])
+        names = results if isinstance(results, str) else tuple(results)
+        self._entries[specs] = linker.callable_at(linker.link(code), 1), names
+        return self._entries[specs]
+
+
+def jit(function: Callable[P, R]) -> JitFunction[P, R]:
+    """Compile a function to machine code at its first call. Local.
+
+    Use it for helpers that kernels call, and for whole loops that should run without the interpreter.
+
+    Args:
+        function: a plain Python function in the subset of Python that Numba compiles.
+
+    Returns:
+        A callable with the same arguments.
+
+    Example:
+        >>> import gondwana as gw
+        >>> @gw.jit
+        ... def hypotenuse(a, b):
+        ...     return (a * a + b * b) ** 0.5
+        >>> hypotenuse(3.0, 4.0)
+        5.0
+    """
+    return JitFunction(function)
+
+
+def parameters(function: pytypes.FunctionType) -> tuple[str, ...]:
+    """Return the names of the parameters of a function to be compiled. Local.
+
+    Raises:
+        TypeError: it has parameters other than positional ones.
+    """
+    import inspect
+
+    code = function.__code__
+    if code.co_kwonlyargcount or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        raise TypeError(
+            f"{function.__qualname__} has keyword-only parameters, *args or **kwargs, which cannot be compiled: "
+            "name its parameters, and pass many values as a tuple"
+        )
+    return code.co_varnames[: code.co_argcount]
+
+
+def bind(function: pytypes.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Arguments in the order of the parameters, defaults filled in."""
+    missing = function.__code__.co_argcount - len(args)
+    defaults = function.__defaults__ or ()
+    if not kwargs and 0 <= missing <= len(defaults):
+        return args + defaults[len(defaults) - missing :]
+    import inspect
+
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
+
+
+def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache.ObjectCode:
+    """Machine code from the cache, or built now, by one thread at a time; counted in `linker.statistics`."""
+    import time
+
+    start = time.perf_counter()
+    name = hashlib.sha256("\0".join((toolchain(), *key)).encode()).hexdigest()
+    with linker.preparing:
+        code, built = cache.get(name, build)
+    seconds = time.perf_counter() - start
+    if built:
+        linker.statistics.compiled += 1
+        linker.statistics.seconds_compiling += seconds
+    else:
+        linker.statistics.loaded += 1
+        linker.statistics.seconds_loading += seconds
+    return code
+
+
+def _unpack_result(words: bytes, results: tuple[str, ...] | str) -> Any:
+    if results == "none":
+        return None
+    values, offset = [], 0
+    for name in (results,) if isinstance(results, str) else results:
+        dtype = np.dtype(name)
+        values.append(np.frombuffer(words, dtype, 1, offset)[0].item())
+        offset += max(8, dtype.itemsize)
+    return values[0] if isinstance(results, str) else tuple(values)

@@ -1,0 +1,91 @@
+"""Machine code in this process: objects are linked and become callable. The one file that drives LLVM's linker."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.mpi import table
+
+
+@dataclass
+class Statistics:
+    """What compilation cost this process so far.
+
+    Attributes:
+        compiled: functions compiled here.
+        loaded: functions that came from the cache.
+        seconds_compiling: time spent compiling, or waiting for another process that compiled the same.
+        seconds_loading: time spent reading and linking.
+    """
+
+    compiled: int = 0
+    loaded: int = 0
+    seconds_compiling: float = 0.0
+    seconds_loading: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.compiled} functions compiled in {self.seconds_compiling:.2f} s, "
+            f"{self.loaded} loaded in {self.seconds_loading:.2f} s"
+        )
+
+
+statistics = Statistics()
+"""The figures of this process."""
+preparing = threading.RLock()
+"""Held while something is compiled, loaded or linked: parts of Numba serve one thread at a time."""
+
+
+@functools.cache
+def _target() -> Any:
+    """LLVM's back end for this processor."""
+    from llvmlite import binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple()
+
+
+def _new_engine() -> Any:
+    """A linker of its own for each object: objects from different processes may have symbols of one name."""
+    from llvmlite import binding as llvm
+
+    target = _target().create_target_machine(jit=True)
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+
+
+def link(entry: ObjectCode) -> int:
+    """Link an object into this process and return the address of its entry. Local; one thread at a time."""
+    with preparing:
+        return _link(entry)
+
+
+def _link(entry: ObjectCode) -> int:
+    from llvmlite import binding as llvm
+
+    start = time.perf_counter()
+    if entry.needs_numba:
+        # The object calls Numba's run-time library: loading Numba makes its functions known to LLVM.
+        from numba.core.registry import cpu_target
+
+        cpu_target.target_context.refresh()
+    if entry.needs_mpi:
+        table.register()
+    engine = _new_engine()
+    engine.add_object_file(llvm.ObjectFileRef.from_data(entry.code))
+    engine.finalize_object()
+    address: int = engine.get_function_address(entry.symbol)
+    engine.detach()  # the code is there as long as the process; disposing at exit, after llvmlite is gone, would fail
+    statistics.seconds_loading += time.perf_counter() - start
+    return address
+
+
+def callable_at(address: int, arguments: int) -> Any:
+    """Return a Python callable for the C function at `address`: 64-bit integers in and out, without the GIL."""
+    return ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)(address)

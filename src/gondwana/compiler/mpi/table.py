@@ -1,0 +1,93 @@
+"""The table through which compiled code finds MPI: addresses of its functions, handles and constants.
+
+Machine code names the table by one external symbol and knows the places in it, so an object in the cache is valid in
+every process and with every MPI library. Importing this module loads neither Numba nor MPI.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gondwana.compiler.types.arguments import DTYPES
+from gondwana.teams import addresses, mpi
+
+SYMBOL = "gondwana_mpi"
+"""The name by which machine code refers to the table."""
+
+FUNCTIONS = {
+    "Accumulate": 9,
+    "Allreduce": 6,
+    "Barrier": 1,
+    "Compare_and_swap": 7,
+    "Fetch_and_op": 7,
+    "Get": 8,
+    "Get_accumulate": 12,
+    "Ibarrier": 2,
+    "Iprobe": 5,
+    "Irecv": 7,
+    "Isend": 7,
+    "Put": 8,
+    "Recv": 7,
+    "Send": 6,
+    "Sendrecv": 12,
+    "Test": 3,
+    "Wait": 2,
+    "Win_flush": 2,
+    "Win_flush_local": 2,
+    "Win_sync": 1,
+}
+"""The functions in the table, without MPI_, and how many arguments each takes."""
+
+OPERATIONS = ("SUM", "PROD", "MAX", "MIN", "LAND", "LOR", "LXOR", "BAND", "BOR", "BXOR", "REPLACE", "NO_OP")
+CONSTANTS = ("IN_PLACE", "ANY_SOURCE")
+
+UNUSED_TAG = "UNUSED_TAG"
+"""Place of a tag that no message has: MPI makes progress in a probe for it, and never finds anything."""
+
+STATUS = "STATUS"
+"""Place of the address of a block that calls may give as their MPI_Status. It is never read: MPI_STATUS_IGNORE would
+do, but its value differs between libraries and mpi4py does not know it."""
+
+MAILBOX = "MAILBOX"
+"""Place of the address of this rank's mailbox, for compiled code that makes progress; 0 until there is one."""
+
+_STATUS_BYTES = 256
+
+_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, UNUSED_TAG, STATUS, MAILBOX]
+SLOTS = {name: place for place, name in enumerate(_NAMES)}
+"""Place of every entry in the table, by its name."""
+
+_table = np.zeros(len(_NAMES), np.int64)
+_status = np.zeros(_STATUS_BYTES, np.uint8)
+_registered = False
+
+
+def register() -> None:
+    """Tell the linker where the table is, and fill it if MPI runs. Local.
+
+    Without MPI the entries are 0: machine code for one rank refers to the table and never calls through it.
+    """
+    global _registered
+    if not _registered:
+        from llvmlite import binding
+
+        binding.add_symbol(SYMBOL, _table.ctypes.data)
+        _registered = True
+    if _table[0] == 0 and mpi.is_running():
+        _table[: SLOTS[MAILBOX]] = _entries()
+
+
+def set_mailbox(address: int) -> None:
+    """Tell compiled code where the mailbox of this rank is. Local."""
+    _table[SLOTS[MAILBOX]] = address
+
+
+def _entries() -> list[int]:
+    return [
+        *[addresses.function(f"MPI_{name}") for name in FUNCTIONS],
+        *[addresses.operation(name) for name in OPERATIONS],
+        *[addresses.datatype(dtype) for dtype in sorted(DTYPES)],
+        *[addresses.constant(name) for name in CONSTANTS],
+        mpi.largest_tag(),
+        _status.ctypes.data,
+    ]

@@ -1,0 +1,275 @@
+"""How Python values become arguments of compiled code: a hashable description and the bytes that carry the value.
+
+The description (a spec) selects the compiled version, the bytes are copied into the argument block of the call. Objects
+of upper layers take part by a method `__gondwana_argument__()` that returns the pair. Nothing here needs Numba, so a
+call whose machine code is in the cache never loads it.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gondwana.domains.point import Offset, Point
+from gondwana.errors import KernelError
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSpec:
+    """A number; `weak` ones (Python floats and complex numbers) take the precision of the arrays, as in NumPy 2."""
+
+    dtype: str
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """An array on a domain.
+
+    `unit` is the axis contiguous in memory (-1: none), `scaled` as in `views.ViewType`; `place` is "host" or "cuda".
+    """
+
+    dtype: str
+    ndim: int
+    unit: int
+    scaled: bool
+    readonly: bool
+    place: str = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class NdarraySpec:
+    """A NumPy array, indexed from zero; `layout` is C, F or A."""
+
+    dtype: str
+    ndim: int
+    layout: str
+    readonly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PointSpec:
+    """A point known at run time."""
+
+    ndim: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantSpec:
+    """A value that is part of the compiled code: an offset, None or a string."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class TupleSpec:
+    """A tuple; `cls` is the class of a named tuple, else None; `arrays`: there are arrays in it."""
+
+    items: tuple[Spec, ...]
+    cls: type | None = None
+    fields: tuple[str, ...] = ()
+    arrays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HandleSpec:
+    """An object of an upper layer: see `gondwana.compiler.types.handles`."""
+
+    family: str
+    parameters: tuple[Hashable, ...]
+    words: int
+
+
+Spec: TypeAlias = ScalarSpec | ArraySpec | NdarraySpec | PointSpec | ConstantSpec | TupleSpec | HandleSpec
+Described: TypeAlias = tuple[Spec, bytes]
+
+WORD = 8
+_interned: dict[Spec, Spec] = {}
+_tuples: dict[tuple[Any, ...], Spec] = {}
+
+
+def intern(spec: Spec) -> Spec:
+    """Return the one object that stands for all specs equal to this: it can be compared by identity. Local."""
+    return _interned.setdefault(spec, spec)
+
+
+_INT64 = intern(ScalarSpec("int64"))
+_BOOL = intern(ScalarSpec("bool"))
+_WEAK = intern(ScalarSpec("float64", weak=True))
+_COMPLEX = intern(ScalarSpec("complex128", weak=True))
+_pack_int = struct.Struct("q").pack
+_pack_float = struct.Struct("d").pack
+_pack_complex = struct.Struct("dd").pack
+DTYPES = frozenset(
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
+)
+"""Names of the dtypes whose elements compiled code can work on."""
+
+_ACCEPTED = "numbers, NumPy scalars and arrays, Gondwana arrays, points, offsets, tuples and named tuples of those"
+
+
+def describe(value: Any) -> Described:
+    """Return the spec of `value`, interned, and the bytes that carry it. Local.
+
+    Raises:
+        KernelError: compiled code cannot take a value of this type.
+    """
+    describer = _DESCRIBERS.get(type(value))
+    if describer is not None:
+        return describer(value)
+    if hasattr(value, "__gondwana_argument__"):
+        described: Described = value.__gondwana_argument__()
+        return described
+    if isinstance(value, np.ndarray):
+        return _describe_ndarray(value)
+    if isinstance(value, np.generic):
+        return _describe_numpy_scalar(value)
+    if isinstance(value, tuple):
+        return _describe_tuple(value)
+    if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+        return _describe_constant(np.dtype(value))
+    raise KernelError(f"compiled code cannot take {value!r} of type {type(value).__name__}: pass {_ACCEPTED}")
+
+
+def register_describer(kind: type, describer: Callable[[Any], Described]) -> None:
+    """Let compiled code take values of a type that cannot describe itself. Local."""
+    _DESCRIBERS[kind] = describer
+
+
+@functools.cache
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return the name of a dtype that compiled code can work on. Local.
+
+    Raises:
+        KernelError: it cannot.
+    """
+    if dtype.name not in DTYPES or not dtype.isnative:
+        raise KernelError(
+            f"compiled code cannot take elements of dtype {dtype}: use a bool, an integer of 8 to 64 bits, float32, "
+            "float64, complex64 or complex128 in the machine's byte order"
+        )
+    return dtype.name
+
+
+def holds_array(spec: Spec) -> bool:
+    """Return whether an argument is a Gondwana array or has one in it. Local."""
+    kind = type(spec)
+    return kind is ArraySpec or (kind is TupleSpec and spec.arrays)  # type: ignore[union-attr]
+
+
+def array_specs(specs: tuple[Spec, ...]) -> list[ArraySpec]:
+    """Return the specs of the Gondwana arrays among arguments, inside tuples too, in order of their slots. Local."""
+    found: list[ArraySpec] = []
+    for spec in specs:
+        if isinstance(spec, ArraySpec):
+            found.append(spec)
+        elif isinstance(spec, TupleSpec):
+            found += array_specs(spec.items)
+    return found
+
+
+def _describe_int(value: int) -> Described:
+    if not -(2**63) <= value < 2**63:
+        raise KernelError(f"compiled code cannot take {value}: an integer argument must fit 64 bits")
+    return _INT64, _pack_int(value)
+
+
+def _describe_numpy_scalar(value: Any) -> Described:
+    raw = value.tobytes()
+    return intern(ScalarSpec(dtype_name(value.dtype))), raw.ljust(-(-len(raw) // WORD) * WORD, b"\0")
+
+
+def _describe_ndarray(value: np.ndarray[Any, Any]) -> Described:
+    layout = "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else "A"
+    spec = intern(NdarraySpec(dtype_name(value.dtype), value.ndim, layout, not value.flags.writeable))
+    words = (value.ctypes.data, *value.shape, *value.strides)
+    return spec, struct.pack(f"{len(words)}q", *words)
+
+
+def _describe_tuple(value: tuple[Any, ...]) -> Described:
+    described = [describe(item) for item in value]
+    key = (type(value), *[id(spec) for spec, _ in described])
+    spec = _tuples.get(key)
+    if spec is None:
+        items = tuple(spec for spec, _ in described)
+        fields: tuple[str, ...] | None = getattr(value, "_fields", None)
+        cls = None if fields is None else type(value)
+        spec = _tuples[key] = intern(TupleSpec(items, cls, fields or (), bool(array_specs(items))))
+    return spec, b"".join([data for _, data in described])
+
+
+def _describe_point(value: Point) -> Described:
+    return intern(PointSpec(len(value))), struct.pack(f"{len(value)}q", *value)
+
+
+def _describe_constant(value: Any) -> Described:
+    return intern(ConstantSpec(value)), b""
+
+
+_DESCRIBERS: dict[type, Callable[[Any], Described]] = {
+    int: _describe_int,
+    bool: lambda value: (_BOOL, _pack_int(value)),
+    float: lambda value: (_WEAK, _pack_float(value)),
+    complex: lambda value: (_COMPLEX, _pack_complex(value.real, value.imag)),
+    Point: _describe_point,
+    Offset: _describe_constant,
+    type(None): _describe_constant,
+    str: _describe_constant,
+}
+
+
+def working_precision(specs: tuple[Spec, ...]) -> str:
+    """Return "float32" if arrays or NumPy scalars are there and none is wider than that, else "float64". Local.
+
+    It is the type that Python's own floats take: literals of a kernel and `float` arguments. So a kernel on float32
+    arrays calculates in float32 only, as NumPy 2 does.
+    """
+    strong = {dtype for spec in specs for dtype in _strong_dtypes(spec)}
+    floats = {np.dtype(dtype) for dtype in strong if np.dtype(dtype).kind in "fc"}
+    return "float32" if floats and floats <= {np.dtype("float32"), np.dtype("complex64")} else "float64"
+
+
+def _strong_dtypes(spec: Spec) -> list[str]:
+    if isinstance(spec, TupleSpec):
+        return [dtype for item in spec.items for dtype in _strong_dtypes(item)]
+    if isinstance(spec, ScalarSpec):
+        return [] if spec.weak else [spec.dtype]
+    return [spec.dtype] if isinstance(spec, ArraySpec | NdarraySpec) else []
+
+
+def spec_words(spec: Spec) -> int:
+    """Return how many words of an argument block carry a value of this spec. Local."""
+    match spec:
+        case ScalarSpec(dtype):
+            return 2 if dtype == "complex128" else 1
+        case ArraySpec(ndim=ndim):
+            return 1 + 4 * ndim
+        case NdarraySpec(ndim=ndim):
+            return 1 + 2 * ndim
+        case PointSpec(ndim):
+            return ndim
+        case ConstantSpec():
+            return 0
+        case HandleSpec(words=words):
+            return words
+        case TupleSpec(items):
+            return sum(map(spec_words, items))

@@ -1,0 +1,136 @@
+"""Buffers in compiled code: where the memory of an array is, how many elements it has, and small ones on the stack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic
+from numba.np import arrayobj, numpy_support
+
+from gondwana.compiler.inlining import inlined
+from gondwana.compiler.types.points import INT
+from gondwana.compiler.types.views import ViewType, field
+
+BITS = ir.IntType(1)
+
+
+def is_array(kind: Any) -> bool:
+    """Tell whether a Numba type is an array: one of NumPy or one of ours. Local."""
+    return isinstance(kind, types.Array | ViewType)
+
+
+def check_array(kind: Any, what: str, *, writable: bool = False) -> None:
+    """Refuse, when a function is compiled, what cannot be a buffer. Local.
+
+    Raises:
+        TypingError: `kind` is no array, or read-only and to be written, or known to have gaps.
+    """
+    if not is_array(kind):
+        raise TypingError(f"{what} is {kind}: give an array, of NumPy or of Gondwana")
+    if writable and (kind.readonly if isinstance(kind, ViewType) else not kind.mutable):
+        raise TypingError(f"{what} is a read-only array, but the operation writes into it")
+    if isinstance(kind, types.Array) and kind.layout not in "CF":
+        raise TypingError(f"{what} is not contiguous: copy it into a contiguous array first")
+
+
+@inlined
+def contiguous_count(array: Any) -> int:
+    """The number of elements of an array without gaps, in either order of its axes."""
+    count = _extent(array)
+    if count < 0:
+        raise ValueError("the array is not contiguous: copy it into a contiguous one first")
+    return count  # type: ignore[no-any-return]
+
+
+@intrinsic
+def address_of(typingctx: Any, array: Any) -> Any:
+    """Where the first element of an array is."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if isinstance(array, types.Array):
+            return builder.ptrtoint(arrayobj.make_array(array)(context, builder, args[0]).data, INT)
+        first = builder.extract_value(args[0], 0)
+        if not array.scaled:
+            for axis in range(array.ndim):
+                lo, stride = (field(builder, array, args[0], name, axis) for name in ("lo", "stride"))
+                first = builder.gep(first, [builder.mul(lo, stride)])
+        return builder.ptrtoint(first, INT)
+
+    return types.int64(array), codegen
+
+
+@intrinsic
+def item_size(typingctx: Any, array: Any) -> Any:
+    """Bytes of an element of an array."""
+    nbytes = numpy_support.as_dtype(array.dtype).itemsize
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return ir.Constant(INT, nbytes)
+
+    return types.int64(array), codegen
+
+
+@intrinsic
+def _extent(typingctx: Any, array: Any) -> Any:
+    """The number of elements of an array, or -1 if there are gaps between them."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if isinstance(array, types.Array):
+            return arrayobj.make_array(array)(context, builder, args[0]).nitems
+        axes = [_axis(builder, array, args[0], axis) for axis in range(array.ndim)]
+        row_major, count = _gapless(builder, reversed(axes))
+        column_major, _ = _gapless(builder, axes)
+        dense = builder.or_(row_major, column_major)
+        dense = builder.or_(dense, builder.icmp_signed("==", count, ir.Constant(INT, 0)))
+        return builder.select(dense, count, ir.Constant(INT, -1))
+
+    return types.int64(array), codegen
+
+
+def _axis(builder: Any, view: ViewType, value: Any, axis: int) -> tuple[Any, Any]:
+    """How many elements an axis has, and how far they are apart in memory, in elements."""
+    lo, hi, step, stride = (field(builder, view, value, name, axis) for name in ("lo", "hi", "step", "stride"))
+    length = builder.add(builder.sub(hi, lo), builder.sub(step, ir.Constant(INT, 1)))
+    count = builder.sdiv(length, step)
+    empty = builder.icmp_signed("<", length, step)
+    distance = stride if view.scaled else builder.mul(stride, step)
+    return builder.select(empty, ir.Constant(INT, 0), count), distance
+
+
+def _gapless(builder: Any, axes: Any) -> tuple[Any, Any]:
+    """Whether axes, the fastest first, leave no gaps; and the product of their lengths."""
+    dense, product = ir.Constant(BITS, 1), ir.Constant(INT, 1)
+    for length, distance in axes:
+        single = builder.icmp_signed("==", length, ir.Constant(INT, 1))
+        fits = builder.or_(single, builder.icmp_signed("==", distance, product))
+        dense, product = builder.and_(dense, fits), builder.mul(product, length)
+    return dense, product
+
+
+@intrinsic
+def on_stack(typingctx: Any, value: Any) -> Any:
+    """Store a number on the stack of the calling function and return its address."""
+    kind = types.unliteral(value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.data_model_manager[kind].as_data(builder, context.cast(builder, args[0], value, kind))
+        slot = cgutils.alloca_once(builder, data.type)
+        builder.store(data, slot)
+        return builder.ptrtoint(slot, INT)
+
+    return types.int64(value), codegen
+
+
+@intrinsic
+def load_like(typingctx: Any, address: Any, value: Any) -> Any:
+    """Read the number at an address, which is of the type of `value`."""
+    kind = types.unliteral(value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], context.get_data_type(kind).as_pointer())
+        return context.data_model_manager[kind].from_data(builder, builder.load(pointer))
+
+    return kind(types.int64, value), codegen

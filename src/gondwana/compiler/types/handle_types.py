@@ -1,0 +1,78 @@
+"""How compiled code sees handles: structures of 64-bit words, with a type for each family and its parameters."""
+
+from __future__ import annotations
+
+import functools
+import types as pytypes
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.extending import intrinsic, models, register_model
+
+from gondwana.compiler.types.arguments import HandleSpec
+
+
+class HandleType(types.Type):  # type: ignore[misc]
+    """A handle of a family; its instances are those of `family_type(family)`.
+
+    Args:
+        spec: its family, parameters and number of words.
+    """
+
+    def __init__(self, spec: HandleSpec) -> None:
+        self.family = spec.family
+        self.parameters = spec.parameters
+        self.words = spec.words
+        super().__init__(f"{spec.family}{spec.parameters}[{spec.words}]")
+
+
+class _HandleModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: HandleType) -> None:
+        super().__init__(manager, kind, [(f"word{index}", types.int64) for index in range(kind.words)])
+
+
+@functools.cache
+def family_type(family: str) -> type[HandleType]:
+    """Return the class of the types of one family. Local.
+
+    `overload_attribute` and `overload_method` take it, so that handles of other families may have attributes and
+    methods of the same name.
+    """
+    created = pytypes.new_class(f"{family}_handle", (HandleType,))
+    register_model(created)(_HandleModel)
+    return created
+
+
+def is_handle(kind: Any, family: str) -> bool:
+    """Tell whether a Numba type is a handle of a family. Local."""
+    return isinstance(kind, HandleType) and kind.family == family
+
+
+def build(context: Any, builder: Any, kind: HandleType, words: list[Any]) -> Any:
+    """The LLVM value of a handle with these words."""
+    value = cgutils.get_null_value(context.get_value_type(kind))
+    for index, word in enumerate(words):
+        value = builder.insert_value(value, word, index)
+    return value
+
+
+@intrinsic(prefer_literal=True)
+def handle_word(typingctx: Any, handle: Any, index: Any) -> Any:
+    """Return one word of a handle; `index` is a literal."""
+    place = index.literal_value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.extract_value(args[0], place)
+
+    return types.int64(handle, index), codegen
+
+
+@intrinsic(prefer_literal=True)
+def with_word(typingctx: Any, handle: Any, index: Any, word: Any) -> Any:
+    """Return a handle with another value of one word; `index` is a literal."""
+    place = index.literal_value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.insert_value(args[0], context.cast(builder, args[2], word, types.int64), place)
+
+    return handle(handle, index, word), codegen

@@ -1,0 +1,46 @@
+"""Handles: how objects of the upper layers (pointers, signals, teams) become arguments of compiled code.
+
+A handle is a few 64-bit words and the name of its family. An object hands out its words by `__gondwana_argument__`, or
+through a describer registered for its type. What compiled code can do with a family is said by Numba overloads in the
+modules listed in `extensions`, which are imported only when something is compiled.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from collections.abc import Hashable
+from functools import cache
+
+from gondwana.compiler.types.arguments import Described, HandleSpec, intern
+
+_extensions: list[str] = []
+
+
+def describe_handle(family: str, parameters: tuple[Hashable, ...], words: tuple[int, ...]) -> Described:
+    """Return the spec and the bytes of a handle. Local.
+
+    Args:
+        family: which functions work on it.
+        parameters: what the compiled code may depend on, such as the name of a dtype.
+        words: its value, signed 64-bit integers.
+    """
+    return _spec(family, parameters, len(words)), struct.pack(f"{len(words)}q", *words)
+
+
+@cache
+def _spec(family: str, parameters: tuple[Hashable, ...], words: int) -> HandleSpec:
+    spec = intern(HandleSpec(family, parameters, words))
+    assert isinstance(spec, HandleSpec)
+    return spec
+
+
+def extend(module: str) -> None:
+    """Have a module imported before anything is compiled: it registers overloads with Numba. Local."""
+    _extensions.append(module)
+
+
+def import_extensions() -> None:
+    """Import the modules that extend what compiled code knows. Local."""
+    while _extensions:
+        importlib.import_module(_extensions.pop())

@@ -1,0 +1,201 @@
+"""How compiled code sees arrays: indexed by points in the coordinates of the array's own domain.
+
+The element at point p lies at `origin + sum(p[i] * stride[i])`: `origin` is where the point zero is or would be, so
+negative coordinates need no special treatment and no wrap. Each array of a kernel has its own slot; its loads and
+stores are marked as not touching the other slots (LLVM's scoped no-alias), which is what `restrict` gives a C compiler.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba.core import errors, types
+from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
+from numba.extending import lower_builtin, lower_cast, lower_getattr, models, register_model
+
+from gondwana.compiler.types.footprint import recorder
+from gondwana.compiler.types.points import INT, PointType, coordinates
+
+
+class ElementsType(types.Type):  # type: ignore[misc]
+    """What has elements and is indexed by points: an array, however compiled code reaches its memory.
+
+    Attributes:
+        dtype: Numba type of an element.
+        view: which array it is.
+    """
+
+    dtype: Any
+    view: ViewType
+
+
+class ViewType(ElementsType):
+    """An array on a rectangular domain.
+
+    Args:
+        dtype: Numba type of an element.
+        ndim: number of axes.
+        unit: the axis whose neighbours are adjacent in memory, -1 if there is none.
+        scaled: the domain has a stride that is not contained in the memory strides.
+        readonly: whether its memory must not be written.
+        slot: position among the arguments of a kernel, -1 outside of kernels.
+        scopes: how many slots are known not to overlap; 0 when overlap is possible.
+        kernel: number of the compilation, so that accesses are recorded by the kernel that they belong to.
+    """
+
+    def __init__(
+        self, dtype: Any, ndim: int, unit: int, scaled: bool, readonly: bool, slot: int, scopes: int, kernel: int
+    ) -> None:
+        self.dtype = dtype
+        self.ndim = ndim
+        self.unit = unit
+        self.scaled = scaled
+        self.readonly = readonly
+        self.slot = slot
+        self.scopes = scopes
+        self.kernel = kernel
+        self.view = self
+        access = "read-only " if readonly else ""
+        super().__init__(f"{access}Array({dtype}, {ndim}d, {unit}, {scaled}, slot {slot} of {scopes}, kernel {kernel})")
+
+
+class DtypeType(types.Type):  # type: ignore[misc]
+    """The `dtype` of an array: exists at compile time only."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(f"dtype({dtype})")
+
+
+register_model(DtypeType)(models.OpaqueModel)
+
+FIELDS = ("stride", "lo", "hi", "step")
+
+
+@register_model(ViewType)
+class _ViewModel(models.StructModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, view: ViewType) -> None:
+        members = [("origin", types.CPointer(view.dtype))]
+        members += [(f"{field}{axis}", types.int64) for field in FIELDS for axis in range(view.ndim)]
+        super().__init__(manager, view, members)
+
+
+def field(builder: Any, view: ViewType, value: Any, name: str, axis: int) -> Any:
+    """One integer of the descriptor of an array (see `FIELDS`)."""
+    return builder.extract_value(value, 1 + FIELDS.index(name) * view.ndim + axis)
+
+
+@infer_global(operator.getitem)
+class _Load(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        elements, index = args
+        if isinstance(elements, ElementsType) and is_index(elements.view, index):
+            return signature(elements.dtype, elements, index)
+        return None
+
+
+@infer_global(operator.setitem)
+class _Store(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        elements, index, value = args
+        if isinstance(elements, ElementsType) and is_index(elements.view, index):
+            if elements.view.readonly:
+                raise errors.TypingError("the array is read-only: pass a copy, or an array that may be written")
+            if self.context.can_convert(value, elements.dtype) is None:
+                raise errors.TypingError(f"{value} cannot be an element of an array of {elements.dtype}")
+            return signature(types.none, elements, index, elements.dtype)
+        return None
+
+
+def is_index(view: ViewType, index: Any) -> bool:
+    """Whether `index` can index `view`: a point, an integer for one axis, or a tuple of integers."""
+    if isinstance(index, PointType):
+        if index.ndim != view.ndim:
+            raise errors.TypingError(f"an array of {view.ndim} axes is indexed by a point of {index.ndim} axes")
+        return True
+    if isinstance(index, types.Integer):
+        return view.ndim == 1
+    return isinstance(index, types.UniTuple) and isinstance(index.dtype, types.Integer) and len(index) == view.ndim
+
+
+def index_values(context: Any, builder: Any, index: Any, value: Any) -> list[Any]:
+    """The coordinates of an index as LLVM integers."""
+    if isinstance(index, PointType):
+        return coordinates(builder, index, value)
+    if isinstance(index, types.Integer):
+        return [context.cast(builder, value, index, types.int64)]
+    return [context.cast(builder, builder.extract_value(value, i), index.dtype, types.int64) for i in range(len(index))]
+
+
+def address(context: Any, builder: Any, view: ViewType, value: Any, index: Any, at: Any) -> Any:
+    """Pointer to the element: the origin plus the sum of coordinate times stride (in elements)."""
+    distance = None
+    for axis, coordinate in enumerate(index_values(context, builder, index, at)):
+        term = coordinate
+        if view.scaled:
+            term = builder.sub(term, field(builder, view, value, "lo", axis), flags=["nsw"])
+            term = builder.sdiv(term, field(builder, view, value, "step", axis))
+        if axis != view.unit:
+            term = builder.mul(term, field(builder, view, value, "stride", axis), flags=["nsw"])
+        distance = term if distance is None else builder.add(distance, term, flags=["nsw"])
+    return builder.gep(builder.extract_value(value, 0), [distance])
+
+
+def mark(builder: Any, instruction: Any, view: ViewType) -> None:
+    """State that this access touches no array of another slot."""
+    if not view.scopes:
+        return
+    module = builder.module
+    domain = module.add_metadata([f"gondwana kernel {view.kernel}"])
+    scopes = [module.add_metadata([f"slot {slot} of kernel {view.kernel}", domain]) for slot in range(view.scopes)]
+    instruction.set_metadata("alias.scope", module.add_metadata([scopes[view.slot]]))
+    others = scopes[: view.slot] + scopes[view.slot + 1 :]
+    if others:
+        instruction.set_metadata("noalias", module.add_metadata(others))
+
+
+@lower_builtin(operator.getitem, ViewType, types.Any)
+def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    view, index = sig.args
+    recorder.record(view, index, written=False)
+    loaded = builder.load(address(context, builder, view, args[0], index, args[1]))
+    mark(builder, loaded, view)
+    return context.data_model_manager[view.dtype].from_data(builder, loaded)
+
+
+@lower_builtin(operator.setitem, ViewType, types.Any, types.Any)
+def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    view, index, _ = sig.args
+    recorder.record(view, index, written=True)
+    value = context.data_model_manager[view.dtype].as_data(builder, args[2])
+    stored = builder.store(value, address(context, builder, view, args[0], index, args[1]))
+    mark(builder, stored, view)
+    return context.get_dummy_value()
+
+
+@lower_cast(ViewType, ViewType)
+def _lower_cast(context: Any, builder: Any, source: ViewType, target: ViewType, value: Any) -> Any:
+    return value
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):  # type: ignore[misc]
+    key = ElementsType
+
+    def resolve_dtype(self, elements: ElementsType) -> Any:
+        return DtypeType(elements.dtype)
+
+    def resolve_ndim(self, elements: ElementsType) -> Any:
+        return types.int64
+
+
+@lower_getattr(ElementsType, "dtype")
+def _lower_dtype(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
+    return context.get_dummy_value()
+
+
+@lower_getattr(ElementsType, "ndim")
+def _lower_ndim(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
+    return ir.Constant(INT, elements.view.ndim)

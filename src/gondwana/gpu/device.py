@@ -1,0 +1,148 @@
+"""One object for each device that this process uses: its context, its two streams, and marks on them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from gondwana.errors import UsageError
+from gondwana.gpu.driver import DeviceFacts, Driver, driver
+
+_devices: dict[int, Device] = {}
+_opening = threading.Lock()
+
+
+class Mark:
+    """A place on a stream: reached when all that was on the stream before it is done. Local."""
+
+    __slots__ = ("_device", "_event", "_passed")
+
+    def __init__(self, device: Device, event: int) -> None:
+        self._device = device
+        self._event = event
+        self._passed = False
+
+    def reached(self) -> bool:
+        """Tell whether all before the mark is done. Local; does not wait."""
+        if not self._passed:
+            self._device.activate()
+            self._passed = self._device.driver.reached(self._event)
+        return self._passed
+
+    def wait(self) -> None:
+        """Wait until all before the mark is done. Local."""
+        if not self._passed:
+            self._device.activate()
+            self._device.driver.await_event(self._event)
+            self._passed = True
+
+    def order(self, stream: int) -> None:
+        """Have what is put on a stream from now on wait for the mark. Local; the host does not wait."""
+        if not self._passed:
+            self._device.activate()
+            self._device.driver.order(stream, self._event)
+
+    def __del__(self) -> None:
+        # Streams that wait for an event keep to the record they saw, so it may serve again before it is reached.
+        self._device._free_events.append(self._event)
+
+
+class Device:
+    """A CUDA device as this process uses it. Local; `device` makes them.
+
+    Any thread may call its methods. Before calling the driver itself a thread calls `activate`.
+
+    Attributes:
+        number: what this process calls the device.
+        driver: what carries out everything.
+        facts: what the device is.
+        compute: the stream of all kernels.
+        transfers: the stream of copies; unordered with `compute` but for `after_kernels`.
+    """
+
+    def __init__(self, number: int, driver: Driver) -> None:
+        self.number: Final = number
+        self.driver: Final = driver
+        self.facts: Final[DeviceFacts] = driver.facts(number)
+        self._context = driver.open(number)
+        # With several devices other libraries change the current one behind our back, so it is set before every use.
+        self._others = driver.count() > 1
+        self._known = threading.local()
+        self._known.active = True
+        self.compute: Final = driver.new_stream()
+        self.transfers: Final = driver.new_stream()
+        self._kernels = driver.new_event()
+        self._free_events: list[int] = []
+
+    def activate(self) -> None:
+        """Make the device the current one of this thread. Local; cheap if it is already."""
+        if self._others or not hasattr(self._known, "active"):
+            self.driver.activate(self._context)
+            self._known.active = True
+
+    def mark(self, stream: int) -> Mark:
+        """Return a mark behind all that a stream of this device holds now. Local."""
+        self.activate()
+        try:
+            event = self._free_events.pop()
+        except IndexError:
+            event = self.driver.new_event()
+        self.driver.record(event, stream)
+        return Mark(self, event)
+
+    def after_kernels(self) -> int:
+        """Return the stream `transfers`, made to wait for the kernels launched so far. Local."""
+        self.activate()
+        # One event is enough: should another thread record it again in between, then `transfers` waits for more.
+        self.driver.record(self._kernels, self.compute)
+        self.driver.order(self.transfers, self._kernels)
+        return self.transfers
+
+    def after(self, stream: int) -> None:
+        """Have the copies from now on wait for what a stream of this device holds. Local."""
+        self.mark(stream).order(self.transfers)
+
+    def before(self, stream: int) -> None:
+        """Have what is put on a stream of this device from now on wait for the copies so far. Local."""
+        self.mark(self.transfers).order(stream)
+
+    def synchronize(self) -> None:
+        """Wait until all kernels and copies of this process on the device are done. Local."""
+        self.activate()
+        self.driver.finish(self.compute)
+        self.driver.finish(self.transfers)
+
+    def __repr__(self) -> str:
+        return f"<Device {self.number}: {self.facts.name}>"
+
+
+def device(number: int) -> Device:
+    """Return a device of this process, and make it the current one of this thread. Local; the first call opens it.
+
+    Args:
+        number: what this process calls the device, from 0.
+
+    Raises:
+        UsageError: there is no such device, or no driver.
+    """
+    found = _devices.get(number)
+    if found is None:
+        with _opening:
+            found = _devices.get(number) or _open(number)
+            _devices[number] = found
+    found.activate()
+    return found
+
+
+def opened() -> tuple[Device, ...]:
+    """Return the devices that this process uses so far. Local."""
+    return tuple(_devices.values())
+
+
+def _open(number: int) -> Device:
+    one = driver()
+    count = one.count()
+    if not 0 <= number < count:
+        legal = "only device 0" if count == 1 else f"devices 0 to {count - 1}"
+        raise UsageError(f"there is no CUDA device {number}: this process sees {legal} (CUDA_VISIBLE_DEVICES decides)")
+    return Device(number, one)

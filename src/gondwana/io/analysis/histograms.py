@@ -1,0 +1,156 @@
+"""Histograms of fields: per slice, of the whole volume, and of two fields jointly; the same on any number of ranks.
+
+All slices of a step share one set of bins, so that they can be compared and added. The counts are integers and equal
+those of ``numpy.histogram`` with the same range: bins include their left edge, the last one both. If all values of a
+step are equal, the range is widened by a half to both sides, so that they fall into the bin in the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.errors import UsageError
+from gondwana.io.dataset import Dataset
+from gondwana.teams import IN_PLACE, MAX, MIN, Team, world
+
+Limits = tuple[float, float]
+
+#: Slices are read in portions of about this size, in bytes.
+_PORTION = 64 << 20
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How often values occur, per slice along the variable's first axis.
+
+    Attributes:
+        edges: the limits of the bins, one more than bins.
+        slices: the counts, of shape (slices, bins).
+    """
+
+    edges: npt.NDArray[np.float64]
+    slices: npt.NDArray[np.int64]
+
+    @property
+    def whole(self) -> npt.NDArray[np.int64]:
+        """The counts of the whole volume, of shape (bins,)."""
+        total: npt.NDArray[np.int64] = self.slices.sum(axis=0)
+        return total
+
+
+def limits_of(data: Dataset, name: str, place: int, *, team: Team = world) -> Limits:
+    """Return the least and the greatest value of a field in one step, exactly. Collective over team. Blocking.
+
+    Raises:
+        UsageError: the field has values that are not finite.
+    """
+    least, greatest = np.inf, -np.inf
+    for _, cells in _portions(data, name, place, team):
+        least, greatest = np.minimum(least, cells.min()), np.maximum(greatest, cells.max())
+    # Not-a-number would lose every comparison: it travels as the largest possible range.
+    finite = not (np.isnan(least) or np.isnan(greatest))
+    low = team.allreduce(float(least) if finite else -np.inf, MIN)
+    high = team.allreduce(float(greatest) if finite else np.inf, MAX)
+    if not np.isfinite(low) or not np.isfinite(high):
+        raise UsageError(f"{name!r} has values that are not finite in step {data.steps[place]}: it has no histogram")
+    return low, high
+
+
+def histogram(
+    data: Dataset, name: str, place: int, *, bins: int = 100, limits: Limits | None = None, team: Team = world
+) -> Histogram:
+    """Count the values of a field in one step; ranks share the slices. Collective over team. Blocking.
+
+    Args:
+        data: the dataset, open on every rank.
+        name: the field.
+        place: the place of the step in the dataset, from 0, or from the end if negative.
+        bins: the number of bins.
+        limits: the range of the bins, the same for all ranks; values outside are not counted. None: from the least to
+            the greatest value of this step.
+        team: the ranks that count.
+
+    Returns:
+        The counts, whole on every rank.
+    """
+    _check_bins(bins)
+    low, high = limits or limits_of(data, name, place, team=team)
+    counts = np.zeros((data.variable(name).shape[0], bins), np.int64)
+    for first, cells in _portions(data, name, place, team):
+        for offset, values in enumerate(cells):
+            counts[first + offset] = np.histogram(values, bins, (low, high))[0]
+    team.Allreduce(IN_PLACE, counts)
+    edges = np.histogram_bin_edges(np.empty(0, data.variable(name).dtype), bins, (low, high))
+    return Histogram(edges.astype(np.float64), counts)
+
+
+def joint_histogram(
+    data: Dataset,
+    names: tuple[str, str],
+    place: int,
+    *,
+    bins: int = 100,
+    limits: tuple[Limits, Limits] | None = None,
+    team: Team = world,
+) -> npt.NDArray[np.int64]:
+    """Count how often values of two fields occur together in one step. Collective over team. Blocking.
+
+    Args:
+        data: the dataset, open on every rank.
+        names: two fields of one shape.
+        place: the place of the step in the dataset.
+        bins: the number of bins of each.
+        limits: the ranges of both; None: from the least to the greatest value.
+        team: the ranks that count.
+
+    Returns:
+        The counts, of shape (bins, bins), whole on every rank: the first field along the first axis.
+    """
+    _check_bins(bins)
+    one, other = names
+    if data.variable(one).shape != data.variable(other).shape:
+        raise UsageError(f"{one!r} and {other!r} have different shapes: they have no joint histogram")
+    ranges = limits or (limits_of(data, one, place, team=team), limits_of(data, other, place, team=team))
+    # numpy.histogram2d widens a range without extent as numpy.histogram does.
+    counts = np.zeros((bins, bins), np.int64)
+    pairs = zip(_portions(data, one, place, team), _portions(data, other, place, team), strict=True)
+    for (_, first), (_, second) in pairs:
+        counts += np.histogram2d(first.ravel(), second.ravel(), bins, ranges)[0].astype(np.int64)
+    team.Allreduce(IN_PLACE, counts)
+    return counts
+
+
+def slab(slices: int, rank: int, size: int) -> range:
+    """Return the slices of one rank: as equal as can be, the larger shares first. Local.
+
+    Example:
+        >>> [len(slab(10, rank, 4)) for rank in range(4)]
+        [3, 3, 2, 2]
+    """
+    share, rest = divmod(slices, size)
+    first = rank * share + min(rank, rest)
+    return range(first, first + share + (rank < rest))
+
+
+def _portions(data: Dataset, name: str, place: int, team: Team) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Read this rank's slices in portions, each with the number of its first slice."""
+    variable = data.variable(name)
+    if not variable.shape:
+        raise UsageError(f"{name!r} is one number a step: it has no histogram")
+    slice_shape: Sequence[int] = variable.shape[1:]
+    at_once = max(1, _PORTION // (prod(slice_shape) * variable.dtype.itemsize))
+    mine = slab(variable.shape[0], team.rank, team.size)
+    for first in range(mine.start, mine.stop, at_once):
+        count = min(at_once, mine.stop - first)
+        yield first, data.read(name, place, [first, *(0 for _ in slice_shape)], [count, *slice_shape])
+
+
+def _check_bins(bins: int) -> None:
+    if bins < 1:
+        raise UsageError(f"{bins} bins: legal is one or more")

@@ -1,0 +1,230 @@
+"""`@gw.foreach`: a kernel that runs for each point of a domain, in any order."""
+
+from __future__ import annotations
+
+import functools
+import os
+import types as pytypes
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, overload
+
+from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.function import bind, parameters
+from gondwana.compiler.thread_pool import FLUSH_SUBNORMALS
+from gondwana.compiler.types.arguments import Spec, describe, holds_array
+from gondwana.domains import IndexSet
+from gondwana.errors import UsageError
+from gondwana.kernels import boxes
+from gondwana.kernels.arguments import (
+    KernelArray,
+    alike_strides,
+    array_names,
+    as_kernel_array,
+    check_reach,
+    common_device,
+    kernel_arrays,
+    loop_order,
+    overlapping,
+)
+from gondwana.kernels.backends import Loaded, Table, Target, extents, load, target
+from gondwana.kernels.cuda.shapes import Shape
+from gondwana.kernels.intermediate import intermediates
+from gondwana.kernels.variant import Variant
+
+_MEMO = 256
+
+
+class Kernel:
+    """What `foreach` and `reduce` share: versions by argument types, checks, and remembered launches."""
+
+    def __init__(self, function: Any, *, operation: str | None, contract: bool, flush_subnormals: bool) -> None:
+        if not isinstance(function, pytypes.FunctionType):
+            raise TypeError(f"a kernel is a plain Python function of a point and arguments, not {function!r}")
+        names = parameters(function)
+        if not names:
+            raise TypeError(f"the kernel {function.__qualname__} needs the point as its first parameter")
+        self.py_func = function
+        self._name = function.__qualname__
+        self.parameters = names[1:]
+        self._operation = operation
+        self.contract = contract
+        self._flags = FLUSH_SUBNORMALS if flush_subnormals else 0
+        self._versions: dict[tuple[Variant, Target], Loaded] = {}
+        self._remembered: dict[tuple[Any, ...], tuple[Loaded, Table, IndexSet]] = {}
+        self._interpreted = os.environ.get("GONDWANA_INTERPRET", "0") not in ("", "0")
+        functools.update_wrapper(self, function)  # type: ignore[arg-type]
+
+    @property
+    def flushes(self) -> bool:
+        """Whether subnormal numbers are zero to it."""
+        return self._flags != 0
+
+    def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Table, bytes]:
+        """Describe and check the arguments; find or compile the version for them.
+
+        A launch is remembered by the identity of the domain and of the specs, and by the descriptors of the arrays,
+        which say all of where they lie: a launch like an earlier one costs a few microseconds.
+        """
+        key: list[Any] = [id(domain)]
+        data = []
+        for value in args:
+            spec, raw = describe(value)
+            data.append(raw)
+            key.append(id(spec))
+            if holds_array(spec):
+                key.append(raw)
+        found = self._remembered.get(tuple(key))
+        if found is None:
+            specs = tuple(describe(value)[0] for value in args)
+            found = self._remember(tuple(key), domain, kernel_arrays(args), specs, b"".join(data))
+        return found[0], found[1], b"".join(data)
+
+    def _remember(
+        self,
+        key: tuple[Any, ...],
+        domain: IndexSet,
+        arrays: list[KernelArray],
+        specs: tuple[Spec, ...],
+        data: bytes,
+    ) -> tuple[Loaded, Table, IndexSet]:
+        if not isinstance(domain, IndexSet):
+            raise UsageError(
+                f"{self._name} runs over a RectDomain or a Domain, not over {domain!r}: "
+                "call it as kernel(domain, arguments...), for instance with array.domain or global_array.owned"
+            )
+        if intermediates(specs):
+            raise UsageError(f"{self._name} got a gw.Intermediate: that is an argument of kernels in gw.fused only")
+        if not 1 <= domain.ndim <= 4:
+            raise UsageError(f"{self._name} runs over domains of 1 to 4 axes, not {domain.ndim}")
+        order = loop_order(specs, domain.ndim)
+        rows, count, dense = boxes.table(domain, order)
+        alike = alike_strides(arrays)
+        names = array_names(self.parameters, specs)
+        device = common_device(self._name, names, arrays)
+        flush = device is not None and self.flushes
+        variant = Variant(specs, domain.ndim, order, dense, alike, True, self._operation, self.contract, flush)
+        where = target(device, variant, domain)
+        loaded = self._version(variant, where)
+        if overlapping(arrays, loaded.footprints):
+            variant = replace(variant, disjoint=False)
+            loaded = self._version(variant, where)
+        check_reach(self._name, names, domain, arrays, loaded.footprints)
+        if where.shape is not None:
+            loaded = self._tuned(loaded, variant, where, (rows, count, domain.size), extents(variant, domain), data)
+        if len(self._remembered) >= _MEMO:
+            self._remembered.clear()
+        # The domain is kept so that its identity, which the key holds, stays its own; specs live for ever.
+        self._remembered[key] = loaded, loaded.table(rows, count, domain.size), domain
+        return self._remembered[key]
+
+    def _version(self, variant: Variant, where: Target) -> Loaded:
+        loaded = self._versions.get((variant, where))
+        if loaded is None:
+            loaded = self._versions[variant, where] = load(self.py_func, variant, where)
+        return loaded
+
+    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments after the point, defaults filled in."""
+        if not kwargs and len(args) == len(self.parameters):
+            return args
+        return bind(self.py_func, (None, *args), kwargs)[1:]
+
+    def _tuned(
+        self,
+        loaded: Any,
+        variant: Variant,
+        where: Target,
+        box: tuple[bytes, int, int],
+        extents: tuple[int, ...],
+        data: bytes,
+    ) -> Loaded:
+        """The version for a device in the shape that is fastest there."""
+        from gondwana.kernels.cuda.tuner import tuned
+
+        def version(shape: Shape) -> Any:
+            return self._version(variant, where._replace(shape=shape))
+
+        return tuned(loaded, version, (fingerprint(self.py_func), repr(variant)), box, extents, data)
+
+
+class Foreach(Kernel):
+    """A kernel to be run for each point of a domain: see `foreach`."""
+
+    def __init__(self, function: Any, *, contract: bool = False, flush_subnormals: bool = False) -> None:
+        super().__init__(function, operation=None, contract=contract, flush_subnormals=flush_subnormals)
+
+    def __call__(self, domain: IndexSet, /, *args: Any, **kwargs: Any) -> None:
+        """Run the kernel at each point of `domain`. Local; returns when all points are done.
+
+        Args:
+            domain: a RectDomain or a Domain, in global coordinates; an empty one does nothing.
+            *args: what the kernel takes after the point; a global array stands for this rank's block and its ghosts.
+            **kwargs: the same by name.
+
+        Raises:
+            UsageError: an access with a constant offset would leave an array; nothing was touched.
+            KernelError: the kernel does not compile for these arguments.
+        """
+        arguments = self._arguments(args, kwargs)
+        if self._interpreted:
+            for p in domain:
+                self.py_func(p, *map(interpretable, arguments))
+            return
+        loaded, table, data = self._prepare(domain, arguments)
+        loaded.run(table, data, self._name, self._flags)
+
+
+@overload
+def foreach(function: Callable[..., Any], /) -> Foreach: ...
+@overload
+def foreach(*, contract: bool = False, flush_subnormals: bool = False) -> Callable[[Callable[..., Any]], Foreach]: ...
+def foreach(
+    function: Callable[..., Any] | None = None, /, *, contract: bool = False, flush_subnormals: bool = False
+) -> Foreach | Callable[[Callable[..., Any]], Foreach]:
+    """Make a kernel of a function of a point: calling it runs it for each point of a domain, in any order. Local.
+
+    The function is compiled at the first call for arguments of these types, and the machine code is kept on disk.
+    Launches run on the threads of the rank and return when done. Points write only their own elements, or the result is
+    undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch.
+    Literals and Python floats take the precision of the arrays. With `GONDWANA_INTERPRET=1` kernels run in the
+    interpreter, slow but open to a debugger.
+
+    Args:
+        function: `f(p, *arguments)`; `p` is the point, arrays are indexed by points in the coordinates of their
+            domains.
+        contract: allow the compiler to fuse `a * b + c` into one rounding. Faster on small data; results then may
+            differ in the last bits between blocks of different shapes.
+        flush_subnormals: treat subnormal numbers as zero on all threads while the kernel runs (they cost up to 30 times
+            the time of normal ones); changes values below 1.2e-38 in float32 and 2.2e-308 in float64 only.
+
+    Returns:
+        The kernel, called as `kernel(domain, *arguments)`.
+
+    Example:
+        >>> import gondwana as gw
+        >>> box = gw.RectDomain((0, 0), (4, 4))
+        >>> a, b = gw.Array.zeros(box), gw.Array.full(box, 2.0)
+        >>> @gw.foreach
+        ... def add_neighbour(p, a, b):
+        ...     a[p] = b[p] + b[p + gw.X]
+        >>> add_neighbour(box.shrink(1, +1), a, b)
+        >>> a[0, 0], a[3, 3]
+        (4.0, 0.0)
+    """
+
+    def decorate(function: Callable[..., Any]) -> Foreach:
+        return Foreach(function, contract=contract, flush_subnormals=flush_subnormals)
+
+    return decorate if function is None else decorate(function)
+
+
+def interpretable(value: Any) -> Any:
+    """An argument as interpreted kernels take it: the local array behind a global one, inside tuples too."""
+    array = as_kernel_array(value)
+    if array is not None:
+        return array
+    if type(value) is not tuple and not hasattr(value, "_fields"):
+        return value
+    items = map(interpretable, value)
+    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

@@ -1,0 +1,120 @@
+"""`@gw.reduce`: a kernel whose values at the points of a domain are folded into one number."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, overload
+
+from gondwana.domains import IndexSet
+from gondwana.errors import UsageError
+from gondwana.kernels import exact
+from gondwana.kernels.foreach_kernels import Kernel, interpretable
+from gondwana.teams import Team
+
+Operation: TypeAlias = Literal["sum", "fsum", "prod", "min", "max"]
+Number: TypeAlias = float | int
+
+_OPERATIONS = ("sum", "fsum", "prod", "min", "max")
+
+
+class Reduce(Kernel):
+    """A kernel whose values are folded: see `reduce`."""
+
+    def __init__(self, function: Any, *, op: Operation = "sum", flush_subnormals: bool = False) -> None:
+        super().__init__(function, operation=op, contract=False, flush_subnormals=flush_subnormals)
+        self.op = op
+
+    def __call__(self, domain: IndexSet, /, *args: Any, **kwargs: Any) -> Number:
+        """Fold the kernel's values over this rank's `domain`. Local.
+
+        An empty domain gives the neutral element: 0, 1, +inf for "min", -inf for "max".
+        """
+        return self._rounded([self._partial(domain, self._arguments(args, kwargs))])
+
+    def all(self, team: Team, domain: IndexSet, /, *args: Any, **kwargs: Any) -> Number:
+        """Fold the kernel's values over the domains of all ranks. Collective over team; blocks.
+
+        Args:
+            team: the ranks that take part, for instance `array.team`.
+            domain: this rank's points, for instance `array.owned`; may be empty.
+            *args: as for a local call.
+            **kwargs: the same by name.
+
+        Returns:
+            The same number on every rank. With "fsum", "min" and "max" it does not depend on how points are divided.
+        """
+        partial = self._partial(domain, self._arguments(args, kwargs))
+        return self._rounded(team.allgather(partial))
+
+    def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
+        """One number, or for "fsum" an accumulator, for this rank's points."""
+        if self._interpreted:
+            return self._interpret(domain, arguments)
+        loaded, table, data = self._prepare(domain, arguments)
+        left = loaded.results(table, data, self._name, self._flags)
+        if self.op == "fsum":
+            return [exact.normalise(row) for row in exact.gathered(left[:, : exact.WORDS], domain.size)]
+        if not domain.size and self.op in ("min", "max"):  # of integers no neutral element is representable
+            return _fold(self.op, [])
+        return _fold(self.op, left[:, 0].view(loaded.result).tolist())
+
+    def _interpret(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
+        values = [self.py_func(p, *map(interpretable, arguments)) for p in domain]
+        if self.op == "fsum":
+            return [exact.normalise(exact.total(map(float, values)))]
+        return _fold(self.op, [value.item() if hasattr(value, "item") else value for value in values])
+
+    def _rounded(self, partials: list[Any]) -> Number:
+        if self.op == "fsum":
+            return exact.rounded(row for partial in partials for row in partial)
+        return _fold(self.op, partials)
+
+
+@overload
+def reduce(function: Callable[..., Any], /) -> Reduce: ...
+@overload
+def reduce(*, op: Operation = "sum", flush_subnormals: bool = False) -> Callable[[Callable[..., Any]], Reduce]: ...
+def reduce(
+    function: Callable[..., Any] | None = None, /, *, op: Operation = "sum", flush_subnormals: bool = False
+) -> Reduce | Callable[[Callable[..., Any]], Reduce]:
+    """Make a reduction of a function of a point: calling it folds its values over a domain. Local.
+
+    Args:
+        function: `f(p, *arguments)` returns a real number or a bool; see `foreach` for the rest.
+        op: "sum" adds in float64 (or int64) in an order that depends on threads and blocks; "fsum" adds float64 exactly
+            and rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere gives NaN).
+        flush_subnormals: as for `foreach`.
+
+    Returns:
+        The reduction: `total(domain, *arguments)` is local, `total.all(team, domain, *arguments)` is collective.
+
+    Example:
+        >>> import gondwana as gw
+        >>> a = gw.Array.full(gw.RectDomain(0, 10), 0.1)
+        >>> @gw.reduce(op="fsum")
+        ... def total(p, a):
+        ...     return a[p]
+        >>> total(a.domain, a)
+        1.0
+    """
+    if op not in _OPERATIONS:
+        raise UsageError(f"@gw.reduce(op={op!r}): the operations are {', '.join(_OPERATIONS)}")
+
+    def decorate(function: Callable[..., Any]) -> Reduce:
+        return Reduce(function, op=op, flush_subnormals=flush_subnormals)
+
+    return decorate if function is None else decorate(function)
+
+
+def _fold(op: str, numbers: list[Number]) -> Number:
+    if op == "sum":
+        return sum(numbers)
+    if op == "prod":
+        return math.prod(numbers)
+    if not numbers:
+        return math.inf if op == "min" else -math.inf
+    if any(number != number for number in numbers):
+        return math.nan
+    return functools.reduce(min if op == "min" else max, numbers)

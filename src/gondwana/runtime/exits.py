@@ -1,0 +1,284 @@
+"""How a rank leaves: together with the others, or by ending the whole job with one readable message."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import math
+import opcode
+import os
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType, TracebackType
+from typing import Any, NoReturn, TypeAlias
+
+from gondwana.errors import GondwanaError, LaunchError, UsageError
+from gondwana.runtime import interruptions, launcher, progress
+
+Communicator: TypeAlias = Any
+"""What joins the ranks of a job, with the methods of mpi4py's communicators."""
+
+GRACE = 0.5
+"""Seconds that a rank other than 0 gives rank 0 to print the same error first."""
+
+PATIENCE = 2.0
+"""Seconds that a rank which exits with a non-zero status gives the others to exit too."""
+
+INTERRUPTED = 130
+
+
+class RemoteError(GondwanaError, RuntimeError):
+    """Another rank failed; its own traceback says where."""
+
+
+@dataclass
+class _State:
+    comm: Communicator = None
+    main_frame: FrameType | None = None
+    status: int = 0
+    installed: bool = False
+    leaving: bool = False
+    left: bool = False
+    announce: Callable[[], None] = lambda: None
+    last_actions: list[Callable[[], object]] = field(default_factory=list)
+
+
+_state = _State()
+
+
+def install() -> None:
+    """Handle uncaught exceptions of this process so that the whole job ends, with one message. Local, idempotent."""
+    if _state.installed:
+        return
+    _state.installed = True
+    _state.main_frame = _outermost_frame()
+    sys.excepthook = _on_exception
+    threading.excepthook = _on_thread_exception
+    sys.exit = _exit
+    interruptions.install(_end_for_main)
+
+
+def connected(comm: Communicator) -> None:
+    """Make the ranks of ``comm`` leave together. Collective over comm."""
+    install()
+    if comm.size > 1:
+        _state.comm = comm.Dup()
+        atexit.register(_leave)
+
+
+def when_all_leave(action: Callable[[], object]) -> None:
+    """Have ``action`` called at exit on every rank, once all ranks have come to their end. Local, idempotent.
+
+    Then, and not in other functions called at exit, is collective work safe.
+    """
+    if action not in _state.last_actions:
+        _state.last_actions.append(action)
+
+
+def status_of(error: BaseException) -> int:
+    """Return the exit status that ``error`` gives to a process. Local."""
+    if isinstance(error, SystemExit):
+        if error.code is None or isinstance(error.code, int):
+            return error.code or 0
+        return 1
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    return 2 if isinstance(error, UsageError | LaunchError) else 1
+
+
+def set_status(status: int) -> None:
+    """Say that this process is about to exit with ``status``. Local."""
+    _state.status = status
+
+
+def announce_by(announce: Callable[[], None]) -> None:
+    """Have `announce` called before this rank ends the job, so that others need not report its death. Local."""
+    _state.announce = announce
+
+
+def leaving() -> bool:
+    """Tell whether this rank has come to its end and waits for the others there. Local."""
+    return _state.leaving
+
+
+def left() -> bool:
+    """Tell whether all ranks have come to their end, so that processes may go. Local."""
+    return _state.left
+
+
+def let_others_speak() -> None:
+    """Wait as long as a rank that is ending the job may take to say why, which ends this one too. Local; blocks."""
+    if _state.comm is not None:
+        time.sleep(PATIENCE + GRACE)
+
+
+def abort(status: int) -> NoReturn:
+    """End all ranks at once; the job exits with ``status``. Local."""
+    _state.announce()
+    _flush()
+    if _state.comm is not None:
+        _state.comm.Abort(status)
+    os._exit(status)
+
+
+def _exit(status: Any = None) -> NoReturn:
+    """Stand in for ``sys.exit``: the same, and its status is known when the process leaves."""
+    error = SystemExit(status)
+    set_status(status_of(error))
+    raise error
+
+
+def _on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Stand in for ``sys.excepthook``: print, and with several ranks end them all."""
+    rank = _rank()
+    if isinstance(error, LaunchError) and rank > 0:
+        # Each process finds the same and the first one says it; some launchers end it when another one exits.
+        time.sleep(PATIENCE)
+        raise SystemExit(status_of(error))
+    try:
+        if _state.comm is not None:
+            _state.announce()
+        _wait_for_others(error, rank)
+    finally:
+        # Also if a signal handler raises once more meanwhile.
+        _flush()
+        _write(_describe(kind, error, trace, rank))
+        if _state.comm is not None:
+            abort(status_of(error))
+    if status_of(error) != 1:
+        # Python itself would exit with 1; it takes the status of a SystemExit that its hook raises.
+        raise SystemExit(status_of(error))
+
+
+def _on_thread_exception(arguments: threading.ExceptHookArgs) -> None:
+    """Stand in for ``threading.excepthook``: a rank that has lost a thread cannot do its part either."""
+    error = arguments.exc_value
+    if error is None or isinstance(error, SystemExit):
+        return
+    if _state.comm is None:
+        threading.__excepthook__(arguments)
+        return
+    _on_exception(arguments.exc_type, error, arguments.exc_traceback)
+
+
+def _wait_for_others(error: BaseException, rank: int) -> None:
+    """Let the rank speak first whose message helps most; when it aborts the job, this process is gone.
+
+    An error that all ranks raise is printed by rank 0 alone, and the consequence of another rank's error after that.
+    """
+    if rank > 0:
+        time.sleep(GRACE + 0.02 * min(rank, 50))
+    if isinstance(error, RemoteError):
+        time.sleep(4 * GRACE)
+
+
+def _describe(kind: type[BaseException], error: BaseException, trace: TracebackType | None, rank: int) -> str:
+    if isinstance(error, UsageError | LaunchError):
+        return f"gondwana: error: {error}\n"
+    text = "".join(traceback.format_exception(kind, error, trace))
+    if _state.comm is None:
+        return text
+    prefix = f"[rank {rank} on {socket.gethostname()}] "
+    return "".join(prefix + line + "\n" for line in text.splitlines())
+
+
+def _leave() -> None:
+    """Wait at exit until all ranks are there, serving them; a rank with a non-zero status does not wait for ever."""
+    _state.leaving = True
+    status = _state.status if _ended_by_exception(_state.main_frame) else 0
+    arrived = _state.comm.Ibarrier()
+    end = time.monotonic() + PATIENCE if status else math.inf
+    while not _state.left:
+        try:
+            _state.left = _await_others(arrived, end)
+        except BaseException as error:
+            _end_for_main(error)
+        else:
+            if not _state.left:
+                _end_by_exit(status, "other ranks go on")
+    left_over = progress.unfinished()
+    if left_over and not status:
+        _write(
+            f"[rank {_rank()} on {socket.gethostname()}] ends with {' and '.join(left_over)}: wait for their futures, "
+            "or call gw.quiesce, before the end\n"
+        )
+    for action in _state.last_actions:
+        action()
+
+
+def _await_others(arrived: Any, end: float) -> bool:
+    """Return when all are at their end, or False at the time `end`; a rank that has no such limit serves them."""
+    pause = 1e-4
+    while not arrived.Test():
+        late = interruptions.take()
+        if late is not None:
+            raise late
+        if end == math.inf and progress.progress():
+            pause = 1e-4
+            continue
+        if time.monotonic() > end:
+            return False
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
+    return True
+
+
+def _end_for_main(error: BaseException) -> None:
+    """End the job for an exception that the main thread cannot raise: it stands in compiled code, or is at its end.
+
+    An exit with status 0 ends nothing, nor does anything here without other ranks.
+    """
+    if _state.comm is None:
+        return
+    if not isinstance(error, SystemExit):
+        _on_exception(type(error), error, error.__traceback__)
+    elif status_of(error):
+        _end_by_exit(status_of(error), "its program is at its end" if _state.leaving else "its main thread goes on")
+
+
+def _end_by_exit(status: int, reason: str) -> NoReturn:
+    _write(f"[rank {_rank()} on {socket.gethostname()}] exits with status {status}, but {reason}: ending the job\n")
+    abort(status)
+
+
+def _ended_by_exception(frame: FrameType | None) -> bool:
+    """Tell whether the program's outermost code was left by an exception (here: SystemExit), not by its end.
+
+    Python does not say so at exit. The last instruction that the frame has executed does.
+    """
+    if frame is None or frame.f_lasti < 0:
+        return False
+    return not opcode.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN")
+
+
+def _outermost_frame() -> FrameType | None:
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def _rank() -> int:
+    if _state.comm is not None:
+        return int(_state.comm.rank)
+    launch = launcher.detect()
+    return 0 if launch is None else launch.rank
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # A closed or missing stream has nothing left to show.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+
+
+def _write(text: str) -> None:
+    """Write to stderr in one piece, so that lines of different ranks do not mix."""
+    # If nobody listens any more, the exit status still tells.
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode(errors="replace"))

@@ -1,0 +1,39 @@
+"""How a process becomes a rank of the world: once, at the first use of ``gondwana.world``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gondwana.runtime import exits, watchdog
+
+_hooks: list[Callable[[Any], None]] = []
+
+
+def at_connect(hook: Callable[[Any], None]) -> None:
+    """Have `hook(world)` called on every rank when the world has connected; it may be collective. Local."""
+    _hooks.append(hook)
+
+
+def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
+    """Handle errors, join the other ranks and start the watchdog. Collective over all ranks.
+
+    Args:
+        join: returns the communicator of all ranks, starting MPI if it is wanted.
+
+    Raises:
+        LaunchError: several processes were started, but they cannot find each other.
+        UsageError: a GONDWANA_ variable has an illegal value.
+    """
+    exits.install()
+    limit = watchdog.time_limit()
+    comm = join()
+    exits.connected(comm)
+    watchdog.start(comm, limit)
+    return comm
+
+
+def connected(world: Any) -> None:
+    """Let the upper layers open what they need on every rank. Collective over the world."""
+    for hook in _hooks:
+        hook(world)

@@ -1,0 +1,160 @@
+"""How atomic operations are performed: by the processor on memory of this node, or by MPI.
+
+A domain takes one of the two for all of its operations, since neither is atomic with respect to the other.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.compiler.native import Native
+from gondwana.errors import UsageError
+from gondwana.futures import DONE, Future, Polled, ready
+from gondwana.memory.pointer import GlobalPtr
+from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM, Op
+from gondwana.teams.windows import Epoch, Window
+
+OPERATIONS = (
+    "load", "store", "add", "sub", "mul", "min", "max", "bit_and", "bit_or", "bit_xor", "exchange", "compare_exchange",
+)  # fmt: skip
+"""What there is; each changing the word by an operand also as `fetch_...`."""
+
+DTYPES = ("int32", "uint32", "int64", "uint64", "float32", "float64")
+"""Types of words, by name."""
+
+Number = int | float
+_Array = npt.NDArray[Any]
+
+
+class Path(Protocol):
+    """Performs operations on words of one type."""
+
+    def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
+        """Start an operation; its result is the old value if `fetch`, else None. Local."""
+        ...
+
+
+class Processor:
+    """Atomic instructions on memory that this node shares. Every operation is complete when it returns.
+
+    Args:
+        dtype: of the words.
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._native = Native("gondwana.sync.atomics_native", dtype.name, 4)
+        self._to_bits, self._from_bits = _coder(dtype)
+
+    def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
+        """Do it now."""
+        base = target.segment.bases[target.rank]
+        if base == 0:
+            raise UsageError(f"{target!r} is not in host memory of this node, where this domain works")
+        to_bits = self._to_bits
+        number = _NUMBERS[operation]
+        old = self._native.call(number, base + target.offset, to_bits(operand), to_bits(expected))
+        return ready(self._from_bits(old)) if fetch else DONE
+
+
+class Messages:
+    """MPI's atomic operations, on memory of any node, this one included.
+
+    MPI compares and swaps integers only, and promises atomicity between operations of one type. So if a domain of
+    floats compares and swaps, all that it does are integer operations, arithmetic by loops of compare-and-swap.
+
+    Args:
+        dtype: of the words.
+        swaps: whether the domain compares and swaps.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], swaps: bool) -> None:
+        self._dtype = dtype
+        self._word = np.dtype(f"i{dtype.itemsize}") if dtype.kind == "f" and swaps else dtype
+
+    def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
+        """Start it; complete when the future is, which flushes."""
+        window = target.segment.window
+        if window is None:
+            raise UsageError(
+                f"{target!r} is in a segment of {target.team.name}, which lies on one node and has no MPI window, but "
+                "this domain works through MPI: make the segment over the team of the domain, or the domain with "
+                'path="cpu" over a team of one node'
+            )
+        value = np.array([operand], self._dtype)
+        if operation == "compare_exchange":
+            return self._swap(window, target, value, np.array([expected], self._dtype))
+        if self._word != self._dtype and operation in _ARITHMETIC:
+            return self._loop(window, target, value, _ARITHMETIC[operation], fetch)
+        if operation == "sub":
+            value = np.negative(value)
+        word, op = value.view(self._word), _MPI[operation]
+        if not fetch:
+            return _pending(window.accumulate(target.rank, target.offset, word, op))
+        old = np.empty_like(word)
+        return _pending(window.fetch_and_op(target.rank, target.offset, word, old, op), old.view(self._dtype))
+
+    def _swap(self, window: Window, target: GlobalPtr, value: _Array, expected: _Array) -> Future[Any]:
+        old = np.empty_like(value)
+        words = [array.view(self._word) for array in (value, expected, old)]
+        return _pending(window.compare_and_swap(target.rank, target.offset, *words), old)
+
+    def _loop(self, window: Window, target: GlobalPtr, value: _Array, combine: Any, fetch: bool) -> Future[Any]:
+        """Combine with what was there, until nobody came between; complete when it returns."""
+        found = np.empty_like(value)
+        word = found.view(self._word)
+        window.fetch_and_op(target.rank, target.offset, np.zeros_like(word), word, "NO_OP").wait()
+        while True:
+            new = combine(found, value).astype(self._dtype)
+            seen = np.array([self._swap(window, target, new, found).result()], self._dtype)
+            if seen.view(self._word) == found.view(self._word):
+                return ready(found[0].item()) if fetch else DONE
+            found = seen
+
+
+def _pending(epoch: Epoch, old: _Array | None = None) -> Future[Any]:
+    return Polled(lambda: epoch.done, epoch.wait, None if old is None else old.item)
+
+
+_NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
+
+_MPI: dict[str, Op | str] = {
+    "load": "NO_OP",
+    "store": "REPLACE",
+    "exchange": "REPLACE",
+    "add": SUM,
+    "sub": SUM,
+    "mul": PROD,
+    "min": MIN,
+    "max": MAX,
+    "bit_and": BAND,
+    "bit_or": BOR,
+    "bit_xor": BXOR,
+}
+
+_ARITHMETIC = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def _coder(dtype: np.dtype[Any]) -> tuple[Callable[[Any], int], Callable[[int], Number]]:
+    """How numbers become 64-bit integers with a sign, and back."""
+    if dtype.kind == "f":
+        number, word = struct.Struct(dtype.char), struct.Struct("i" if dtype.itemsize == 4 else "q")
+        mask = 2 ** (8 * dtype.itemsize) - 1
+        unsigned = struct.Struct("I" if dtype.itemsize == 4 else "Q")
+        return (
+            lambda value: word.unpack(number.pack(value))[0],
+            lambda bits: number.unpack(unsigned.pack(bits & mask))[0],
+        )
+    if dtype.name == "uint64":
+        return lambda value: value - 2**64 if value >= 2**63 else value, lambda bits: bits & (2**64 - 1)
+    return lambda value: value, lambda bits: bits

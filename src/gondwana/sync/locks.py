@@ -1,0 +1,202 @@
+"""Locks: one rank at a time, in the order of asking."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from types import TracebackType
+
+import numpy as np
+
+from gondwana.errors import UsageError
+from gondwana.memory.pointer import GlobalPtr
+from gondwana.memory.segment import Segment
+from gondwana.runtime import progress
+from gondwana.sync.atomics import AtomicDomain
+from gondwana.teams import Team
+
+_WORD = np.dtype(np.int64)
+_TAIL, _NEXT, _STATE, _LINE = 0, 64, 128, 256
+_NOBODY = 0
+"""Ranks are stored as rank + 1."""
+_OUTSIDE, _WAITING, _GRANTED, _GONE, _LEAVING = range(5)
+"""Where a rank stands: not in the queue; in it; holding the lock; in it, but it has given up; being taken out of it."""
+
+
+class Lock:
+    """A lock that one rank of a team holds at a time; ranks get it in the order in which they asked.
+
+    Collective over team to make (blocking). Everything else is local. A queue lock (Mellor-Crummey and Scott): who
+    waits looks at memory of its own, so waiting costs the others nothing, on the node and between nodes. What a rank
+    wrote on the node while it held the lock is visible to the next holder; data put to another node must be complete
+    (`put(...).wait()`) before the release.
+
+    A lock belongs to a rank, not to a thread, and cannot be acquired twice. It is a context manager.
+
+    Args:
+        team: the ranks that share it.
+
+    Example:
+        >>> import gondwana as gw
+        >>> lock = gw.Lock(gw.world)
+        >>> counter = gw.Segment(gw.world, 8).pointer(rank=0, dtype="i8")
+        >>> with lock:
+        ...     gw.put(gw.get(counter).result() + 1, counter).wait()
+        >>> gw.world.barrier()
+        >>> int(gw.get(counter).result()) == gw.world.size
+        True
+    """
+
+    def __init__(self, team: Team) -> None:
+        self.team = team
+        self._segment = Segment(team, _LINE)
+        self._words = AtomicDomain(_WORD, ("load", "store", "exchange", "compare_exchange"), team)
+        self._me = team.rank + 1
+        self._tail = self._segment.pointer(0, _WORD, _TAIL)
+        self._held = False
+        self._left = False
+
+    def acquire(self, timeout: float | None = None) -> None:
+        """Return when this rank holds the lock. Blocks; user-level progress.
+
+        Args:
+            timeout: seconds; None: for ever.
+
+        Raises:
+            TimeoutError: another rank has it after `timeout` seconds still.
+            ProgressError: called inside a callback when another rank has it.
+            UsageError: this rank holds it already.
+        """
+        self._refuse_twice()
+        if not self._left or not self._return_to_queue():
+            self._ask()
+        try:
+            progress.wait_until(self._granted, repr(self), timeout)
+        except BaseException as error:
+            # It may have come meanwhile. Else this rank keeps its place, marked as left, until the lock passes by.
+            self._left = self._swap(self._state(self._me), _WAITING, _GONE) == _WAITING
+            if self._left:
+                raise
+            if not isinstance(error, TimeoutError | progress.ProgressError):
+                self._held = True
+                self.release()
+                raise
+        self._held = True
+
+    def try_acquire(self) -> bool:
+        """Take the lock if nobody has it or waits for it; tell whether this rank has it now. Local; does not wait.
+
+        Raises:
+            UsageError: this rank holds it already.
+        """
+        self._refuse_twice()
+        if self._left and self._load(self._state(self._me)) != _OUTSIDE:
+            return False  # others have stood before this rank since it gave up waiting
+        self._left = False
+        self._store(self._next(self._me), _NOBODY)
+        self._held = self._swap(self._tail, _NOBODY, self._me) == _NOBODY
+        return self._held
+
+    def release(self) -> None:
+        """Give the lock to the rank that has waited longest. Local; waits for nobody but a rank just about to queue.
+
+        Raises:
+            UsageError: this rank does not hold it.
+        """
+        if not self._held:
+            raise UsageError(f"rank {self.team.rank} releases {self!r}, but does not hold it: acquire it first")
+        self._held = False
+        place = self._me
+        while True:
+            follower = self._follower(place)
+            self._store(self._state(place), _OUTSIDE)
+            if follower == _NOBODY or self._grant(follower):
+                return
+            place = follower
+
+    @property
+    def held(self) -> bool:
+        """Whether this rank holds the lock. Local."""
+        return self._held
+
+    def __enter__(self) -> Lock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    # -- the queue -----------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """Join the queue at its end."""
+        self._store(self._next(self._me), _NOBODY)
+        self._store(self._state(self._me), _WAITING)
+        before = self._words.exchange(self._tail, self._me).result()
+        if before == _NOBODY:
+            self._store(self._state(self._me), _GRANTED)
+        else:
+            self._store(self._next(before), self._me)
+
+    def _return_to_queue(self) -> bool:
+        """Take the place again that this rank has given up, if it is still there."""
+        self._left = False
+        state = self._swap(self._state(self._me), _GONE, _WAITING)
+        if state == _LEAVING:
+            _spin(lambda: self._load(self._state(self._me)) == _OUTSIDE)
+        return state == _GONE
+
+    def _granted(self) -> bool:
+        return self._load(self._state(self._me)) == _GRANTED
+
+    def _follower(self, place: int) -> int:
+        """Who stands behind a place that is being left; nobody if the queue is empty now."""
+        follower = self._load(self._next(place))
+        if follower == _NOBODY and self._swap(self._tail, place, _NOBODY) != place:
+            # Somebody has taken the end of the queue and is about to say so here.
+            _spin(lambda: self._load(self._next(place)) != _NOBODY)
+            follower = self._load(self._next(place))
+        return follower
+
+    def _grant(self, place: int) -> bool:
+        """Hand the lock to a rank in the queue; False if it has given up: then its place is ours to leave."""
+        while True:
+            if self._swap(self._state(place), _WAITING, _GRANTED) == _WAITING:
+                return True
+            if self._swap(self._state(place), _GONE, _LEAVING) == _GONE:
+                return False
+
+    def _refuse_twice(self) -> None:
+        if self._held:
+            raise UsageError(f"rank {self.team.rank} holds {self!r} already: release it first")
+
+    # -- words ---------------------------------------------------------------------------------------------------
+
+    def _next(self, place: int) -> GlobalPtr:
+        return self._segment.pointer(place - 1, _WORD, _NEXT)
+
+    def _state(self, place: int) -> GlobalPtr:
+        return self._segment.pointer(place - 1, _WORD, _STATE)
+
+    def _load(self, word: GlobalPtr) -> int:
+        value: int = self._words.load(word).result()
+        return value
+
+    def _store(self, word: GlobalPtr, value: int) -> None:
+        self._words.store(word, value).wait()
+
+    def _swap(self, word: GlobalPtr, expected: int, value: int) -> int:
+        old: int = self._words.compare_exchange(word, expected, value).result()
+        return old
+
+    def __repr__(self) -> str:
+        return f"Lock {self._segment.key & 0xFFFFFFFF} of {self.team.name}"
+
+
+def _spin(ready: Callable[[], bool]) -> None:
+    """Wait for a rank that is between two steps, without running user code."""
+    while not ready():
+        progress.advance()
+        os.sched_yield()

@@ -1,0 +1,201 @@
+"""Signals: counters of arrivals by which a rank learns from others that data are there, or that it may go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gondwana.compiler.native import Native
+from gondwana.compiler.types.arguments import Described
+from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.errors import UsageError
+from gondwana.memory.segment import Segment
+from gondwana.runtime import cores, progress
+from gondwana.teams import SUM, Team, addresses
+
+extend("gondwana.sync.signals_overloads")
+
+_MODULE = "gondwana.sync.signals_native"
+_take = Native(_MODULE, "take", 2)
+_take_soon = Native(_MODULE, "take_soon", 3)
+_add = Native(_MODULE, "add", 2)
+_count = Native(_MODULE, "count", 1)
+
+_FAR, _SPINS, _CHANNEL = 64, 136, 256  # bytes, as in `native_signals`
+_PATIENCE = 1000
+"""Looks before a waiting rank turns to what others want of it, or in compiled code yields: some ten microseconds."""
+_FEW = 20
+"""Looks each time it comes back."""
+
+
+class Signal:
+    """Counters of arrivals, one for each rank and channel: any rank adds, the owner waits and consumes.
+
+    Collective over team to make (blocking). `add`, `ready` and `wait` are local. Arrivals are never lost and need no
+    reset: a wait for `n` consumes `n`, whoever sent them, and leaves the rest for the next.
+
+    Memory order: what a rank wrote by loads and stores on its node (`put`, `local`, arrays) before `add` is visible to
+    the owner after the `wait` that consumes it. Data put to a rank of *another* node must be complete before:
+    `gw.put(...).wait()`, then `add`; `gw.copy(..., notify=signal)` does both. The owner waits with one thread a
+    channel. Python and compiled code (`gw.signal`, `gw.wait`) work on the same counters.
+
+    Args:
+        team: the ranks that signal each other.
+        channels: independent counters of each rank.
+
+    Raises:
+        UsageError: `channels` is not positive.
+
+    Example:
+        >>> import gondwana as gw
+        >>> signal = gw.Signal(gw.world)
+        >>> signal.add((gw.world.rank + 1) % gw.world.size)  # to the right neighbour ...
+        >>> signal.wait()                                    # ... and from the left one
+    """
+
+    def __init__(self, team: Team, channels: int = 1) -> None:
+        if channels < 1:
+            raise UsageError(f"Signal with {channels} channels: give 1 or more")
+        self.team = team
+        self.channels = channels
+        self.segment = Segment(team, channels * _CHANNEL)
+        self.segment.typed(team.rank, np.dtype(np.int64))[_SPINS // 8 :: _CHANNEL // 8] = (
+            0 if cores.crowded() else _PATIENCE
+        )
+        self._bases = self.segment.bases
+        self._own: int = self._bases[team.rank]
+
+    def add(self, rank: int, n: int = 1, channel: int = 0) -> None:
+        """Add arrivals for a rank. Local, does not wait for the owner; internal progress.
+
+        On the node one atomic addition, between nodes an MPI accumulate that is complete when this returns.
+
+        Args:
+            rank: of the team, may be this one.
+            n: how many, 1 or more.
+            channel: of that rank.
+
+        Raises:
+            UsageError: there is no such rank or channel, or `n` is not positive.
+        """
+        if not 0 <= rank < self.team.size or not 0 <= channel < self.channels or n < 1:
+            raise UsageError(f"{self!r} has no rank {rank} with channel {channel} to add {n} to{self._legal()}")
+        base = self._bases[rank]
+        if base:
+            _add.call(base + channel * _CHANNEL, n)
+        else:
+            self._add_far(rank, n, channel)
+
+    def wait(self, n: int = 1, channel: int = 0, timeout: float | None = None) -> None:
+        """Return when `n` arrivals are there for this rank, and consume them. Blocks; user-level progress.
+
+        Args:
+            n: how many, 1 or more.
+            channel: of this rank.
+            timeout: seconds; None: for ever.
+
+        Raises:
+            TimeoutError: they are not there after `timeout` seconds; nothing is consumed.
+            ProgressError: called inside a callback before they are there.
+            UsageError: there is no such channel, or `n` is not positive.
+        """
+        line = self._line(n, channel)
+        if _take.call(line, n):
+            return
+        looks = _FEW if self.segment.window else _PATIENCE
+
+        def ready() -> bool:
+            nonlocal looks
+            found, looks = bool(_take_soon.call(line, n, looks)), _FEW
+            return found
+
+        try:
+            progress.wait_until(ready, self._what(n, channel), timeout)
+        except TimeoutError:
+            raise TimeoutError(
+                f"{self._what(n, channel)}: only {_count.call(line)} after {timeout:g} s; does every rank that should "
+                "add to it do so, and does it get there?"
+            ) from None
+
+    def ready(self, n: int = 1, channel: int = 0) -> bool:
+        """Tell whether `wait` would return at once. Local; no progress.
+
+        Raises:
+            UsageError: there is no such channel, or `n` is not positive.
+        """
+        return bool(_count.call(self._line(n, channel)) >= n)
+
+    def at(self, rank: int, channel: int = 0) -> SignalAt:
+        """Return one counter of one rank, for `notify=`. Local."""
+        return SignalAt(self, rank, channel)
+
+    def _line(self, n: int, channel: int) -> int:
+        """Address of a channel of this rank."""
+        if not 0 <= channel < self.channels or n < 1:
+            raise UsageError(f"{self!r} has no channel {channel} to wait on for {n}{self._legal()}")
+        return self._own + channel * _CHANNEL
+
+    def _add_far(self, rank: int, n: int, channel: int) -> None:
+        window = self.segment.window
+        assert window is not None  # there are other nodes
+        window.accumulate(rank, channel * _CHANNEL + _FAR, np.array([n], np.int64), SUM).wait()
+
+    def _legal(self) -> str:
+        return f": legal are ranks 0 to {self.team.size - 1}, channels 0 to {self.channels - 1} and counts from 1"
+
+    def _what(self, n: int, channel: int) -> str:
+        return f"{n} arrivals on channel {channel} of {self!r}"
+
+    def __repr__(self) -> str:
+        return f"Signal {self.segment.key & 0xFFFFFFFF} of {self.team.name}"
+
+    def __gondwana_argument__(self) -> Described:
+        """Spec and words for compiled code: the segment's table, channels, communicator."""
+        spans_nodes = self.segment.window is not None
+        words = self.segment.table_address, self.channels, addresses.handle(self.team.comm) if spans_nodes else 0
+        return describe_handle("signal", ("nodes" if spans_nodes else "node",), words)
+
+
+@dataclass(frozen=True)
+class SignalAt:
+    """One counter of a signal. Local.
+
+    Attributes:
+        signal: which.
+        rank: the owner, a rank of the signal's team.
+        channel: of the owner.
+    """
+
+    signal: Signal
+    rank: int
+    channel: int = 0
+
+    def add(self, n: int = 1) -> None:
+        """Add arrivals: see `Signal.add`."""
+        self.signal.add(self.rank, n, self.channel)
+
+
+def signal(target: Signal, rank: int, n: int = 1, channel: int = 0) -> None:
+    """Add arrivals for a rank: `target.add`, callable in compiled code too. Local.
+
+    Example:
+        >>> import gondwana as gw
+        >>> done = gw.Signal(gw.world)
+        >>> @gw.jit
+        ... def ping_myself(done, me, times):
+        ...     for _ in range(times):
+        ...         gw.signal(done, me)
+        ...         gw.wait(done)
+        >>> ping_myself(done, gw.world.rank, 1000)
+    """
+    target.add(rank, n, channel)
+
+
+def wait(source: Signal, n: int = 1, channel: int = 0) -> None:
+    """Return when `n` arrivals are there, and consume them: `source.wait`, callable in compiled code too. Blocks.
+
+    In compiled code it makes no user-level progress: remote calls of other ranks wait meanwhile. Between nodes it lets
+    MPI progress.
+    """
+    source.wait(n, channel)

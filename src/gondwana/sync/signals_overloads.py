@@ -1,0 +1,104 @@
+"""`gw.signal` and `gw.wait` in compiled code. Imports Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.extending import overload
+
+from gondwana.compiler.inlining import INLINED, inlined
+from gondwana.compiler.memory_order import load_word
+from gondwana.compiler.mpi.calls import checked_call, mpi_constant
+from gondwana.compiler.types.buffers import on_stack
+from gondwana.compiler.types.handle_types import handle_word, is_handle
+from gondwana.memory.segment import TABLE_HEAD
+from gondwana.sync import signals
+from gondwana.sync.mpi_atomics import accumulate
+from gondwana.sync.signals_native import CHANNEL, FAR, add, consume, relax
+
+_TABLE, _CHANNELS, _COMMUNICATOR = 0, 1, 2
+_WORD = 8
+_LOOKS_BETWEEN_PROBES = 16
+
+_add = inlined(add)
+_iprobe = checked_call("Iprobe")
+_any_source, _unused_tag = mpi_constant("ANY_SOURCE"), mpi_constant("UNUSED_TAG")
+_status, _sum = mpi_constant("STATUS"), mpi_constant("SUM")
+
+
+@inlined
+def _check(signal: Any, rank: int, channel: int) -> None:
+    if rank < 0 or rank >= load_word(handle_word(signal, _TABLE)):
+        raise IndexError("gw.signal: there is no such rank in the team of the signal")
+    if channel < 0 or channel >= handle_word(signal, _CHANNELS):
+        raise IndexError("gw.signal or gw.wait: the signal has no such channel")
+
+
+@inlined
+def _base(signal: Any, rank: int) -> int:
+    """Where the counters of a rank are in this process, 0 if they are on another node."""
+    return load_word(handle_word(signal, _TABLE) + (TABLE_HEAD + rank) * _WORD)  # type: ignore[no-any-return]
+
+
+@inlined
+def _add_far(signal: Any, rank: int, n: int, channel: int) -> None:
+    window = load_word(handle_word(signal, _TABLE) + _WORD)
+    accumulate(window, rank, channel * CHANNEL + FAR, np.int64(n), _sum())
+
+
+@inlined
+def _let_mpi_progress(signal: Any) -> None:
+    flag = on_stack(np.int64(0))
+    _iprobe(_any_source(), _unused_tag(), handle_word(signal, _COMMUNICATOR), flag, _status())
+
+
+@inlined
+def _stay_here(signal: Any, rank: int, n: int, channel: int) -> None:
+    raise RuntimeError("gw.signal: no way to the memory of the rank")
+
+
+@inlined
+def _do_nothing(signal: Any) -> None:
+    pass
+
+
+@overload(signals.signal, strict=False, jit_options=INLINED)
+def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
+    if not is_handle(target, "signal"):
+        return None
+    add_far = _add_far if _spans_nodes(target) else _stay_here
+
+    def run(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> None:
+        _check(target, rank, channel)
+        base = _base(target, rank)
+        if base:
+            _add(base + channel * CHANNEL, n)
+        else:
+            add_far(target, rank, n, channel)
+
+    return run
+
+
+@overload(signals.wait, strict=False, jit_options=INLINED)
+def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
+    if not is_handle(source, "signal"):
+        return None
+    let_mpi_progress = _let_mpi_progress if _spans_nodes(source) else _do_nothing
+
+    def run(source: Any, n: Any = 1, channel: Any = 0) -> None:
+        rank = load_word(handle_word(source, _TABLE) + 2 * _WORD)
+        _check(source, rank, channel)
+        line = _base(source, rank) + channel * CHANNEL
+        looks = 0
+        while not consume(line, n):
+            relax(line, looks)
+            looks += 1
+            if looks % _LOOKS_BETWEEN_PROBES == 0:
+                let_mpi_progress(source)
+
+    return run
+
+
+def _spans_nodes(kind: Any) -> bool:
+    return bool(kind.parameters == ("nodes",))

@@ -1,0 +1,67 @@
+"""What the upper-case operations of a team accept: contiguous memory behind the buffer protocol."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gondwana.teams.ops import IN_PLACE, InPlace
+
+Buffer: TypeAlias = Any
+"""An ndarray, or any object with the buffer protocol (bytearray, array.array, memoryview), contiguous."""
+
+VectorBuffer: TypeAlias = tuple[Buffer, Any]
+"""A buffer and the number of elements in it for every rank, in rank order and without gaps."""
+
+_MPI_DTYPES = frozenset("?bhilqBHILQfdgFDG")
+"""The dtype characters that MPI has types for."""
+
+
+def as_buffer(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarray[Any, Any]:
+    """Return the memory of ``buffer`` as an array, without copying. Local.
+
+    Args:
+        buffer: an ndarray or any object with the buffer protocol.
+        what: how the operation calls it, for messages.
+        writable: whether the operation writes into it.
+
+    Raises:
+        TypeError: it has no buffer protocol, or holds Python objects.
+        ValueError: it is not contiguous, or read-only and to be written.
+    """
+    try:
+        array = buffer if isinstance(buffer, np.ndarray) else np.asarray(memoryview(buffer))
+    except TypeError:
+        raise TypeError(
+            f"{what} is a {type(buffer).__name__}: the upper-case operations move arrays and other buffers; "
+            "use the lower-case one for Python objects"
+        ) from None
+    if array.dtype.hasobject:
+        raise TypeError(f"{what} holds Python objects (dtype {array.dtype}): use the lower-case operation")
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        raise ValueError(
+            f"{what} is not contiguous (shape {array.shape}, strides {array.strides}): "
+            "send numpy.ascontiguousarray(...) of it, or receive into a contiguous array and copy"
+        )
+    if writable and not array.flags.writeable:
+        raise ValueError(f"{what} is read-only, but the operation writes into it")
+    return array
+
+
+def as_message(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarray[Any, Any]:
+    """Return the memory of ``buffer`` with a dtype that MPI can move: its own, or bytes. Local."""
+    array = as_buffer(buffer, what, writable=writable)
+    if array.dtype.isnative and array.dtype.char in _MPI_DTYPES:
+        return array
+    return array.reshape(-1, order="A").view(np.uint8)
+
+
+def is_in_place(buffer: Any) -> bool:
+    """Tell whether ``buffer`` stands for "in place": ours, or mpi4py's constant. Local."""
+    return isinstance(buffer, InPlace) or type(buffer).__name__ == "InPlaceType"
+
+
+def as_contribution(buffer: Buffer | InPlace, what: str) -> np.ndarray[Any, Any] | InPlace:
+    """Like ``as_message`` for a send buffer that may be ``IN_PLACE``. Local."""
+    return IN_PLACE if is_in_place(buffer) else as_message(buffer, what)

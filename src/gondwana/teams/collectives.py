@@ -1,0 +1,386 @@
+"""The collective operations of a team: every rank of the team calls them, in the same order."""
+
+# ruff: noqa: N802 - upper-case names are MPI's, with MPI's meaning
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gondwana.runtime import progress
+from gondwana.teams import mpi
+from gondwana.teams.buffers import Buffer, VectorBuffer, as_buffer, as_contribution, as_message
+from gondwana.teams.ops import SUM, InPlace, Op
+from gondwana.teams.request import Request
+
+Combine = Op | Callable[[Any, Any], Any]
+
+
+class Collectives:
+    """The collectives of a team, under mpi4py's names: lower case for Python objects, upper case for buffers.
+
+    Objects travel by pickling; arrays are refused there. Buffers are contiguous arrays, or anything with the buffer
+    protocol; what is sent and what is received must have one dtype, and the sizes must fit: this is checked before
+    anything is sent.
+
+    The blocking ones make user-level progress until all ranks have come, so that a rank which is late may still call
+    on one that waits; in callbacks they raise ProgressError. That costs a barrier of about a microsecond: where it is
+    too much and nobody needs this rank meanwhile, use `team.comm`, or compiled code.
+    """
+
+    comm: mpi.Communicator
+    rank: int
+    size: int
+
+    # -- Python objects ------------------------------------------------------------------------------------------
+
+    def barrier(self) -> None:
+        """Wait until every rank has come to this barrier. Collective over team. Blocking; user-level progress.
+
+        Remote calls from other ranks run here meanwhile.
+
+        Raises:
+            ProgressError: called inside a callback.
+        """
+        self._arrive("a barrier")
+
+    def bcast(self, obj: Any = None, root: int = 0) -> Any:
+        """Return the object that rank ``root`` gave, on every rank. Collective over team. Blocking."""
+        if self.rank == root:
+            _refuse_array(obj, "bcast")
+        self._arrive()
+        return self.comm.bcast(obj, root)
+
+    def gather(self, obj: Any, root: int = 0) -> list[Any] | None:
+        """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking."""
+        _refuse_array(obj, "gather")
+        self._arrive()
+        gathered: list[Any] | None = self.comm.gather(obj, root)
+        return gathered
+
+    def allgather(self, obj: Any) -> list[Any]:
+        """Return every rank's object in rank order, on every rank. Collective over team. Blocking."""
+        _refuse_array(obj, "allgather")
+        self._arrive()
+        gathered: list[Any] = self.comm.allgather(obj)
+        return gathered
+
+    def scatter(self, objs: Sequence[Any] | None = None, root: int = 0) -> Any:
+        """Return the element for this rank of the sequence that ``root`` gave. Collective over team. Blocking.
+
+        Args:
+            objs: on ``root``, one object for every rank; ignored on the others.
+            root: the rank that gives.
+        """
+        if self.rank == root:
+            self._check_one_each(objs, "scatter")
+        self._arrive()
+        return self.comm.scatter(objs, root)
+
+    def alltoall(self, objs: Sequence[Any]) -> list[Any]:
+        """Send ``objs[r]`` to every rank r; return what every rank sent here. Collective over team. Blocking."""
+        self._check_one_each(objs, "alltoall")
+        self._arrive()
+        received: list[Any] = self.comm.alltoall(objs)
+        return received
+
+    def reduce(self, obj: Any, op: Combine = SUM, root: int = 0) -> Any:
+        """Return all objects combined with ``op`` on ``root``, None on the others. Collective over team. Blocking.
+
+        Args:
+            obj: this rank's contribution.
+            op: an operation such as ``MAX``, or a function of two objects; it must be associative.
+            root: the rank that gets the result.
+        """
+        _refuse_array(obj, "reduce")
+        self._arrive()
+        return self.comm.reduce(obj, op, root)
+
+    def allreduce(self, obj: Any, op: Combine = SUM) -> Any:
+        """Return all ranks' objects combined with ``op``, on every rank. Collective over team. Blocking.
+
+        Example:
+            >>> from gondwana.world import MAX, world
+            >>> world.allreduce(world.rank, MAX) == world.size - 1
+            True
+        """
+        _refuse_array(obj, "allreduce")
+        self._arrive()
+        return self.comm.allreduce(obj, op)
+
+    def scan(self, obj: Any, op: Combine = SUM) -> Any:
+        """Return the objects of ranks 0 to this one combined with ``op``. Collective over team. Blocking."""
+        _refuse_array(obj, "scan")
+        self._arrive()
+        return self.comm.scan(obj, op)
+
+    def exscan(self, obj: Any, op: Combine = SUM) -> Any:
+        """Return the objects of the ranks before this one combined, None on rank 0. Collective over team. Blocking."""
+        _refuse_array(obj, "exscan")
+        self._arrive()
+        return self.comm.exscan(obj, op)
+
+    # -- buffers, blocking ---------------------------------------------------------------------------------------
+
+    def Bcast(self, buf: Buffer, root: int = 0) -> None:
+        """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
+        message = mpi.message(self.comm, as_message(buf, "buf", writable=self.rank != root))
+        self._arrive()
+        self.comm.Bcast(message, root)
+
+    def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Op = SUM, root: int = 0) -> None:
+        """Combine all ``sendbuf`` element by element in ``recvbuf`` of ``root``. Collective over team. Blocking.
+
+        Args:
+            sendbuf: this rank's contribution; on ``root`` it may be ``IN_PLACE``.
+            recvbuf: on ``root``, room for as many elements; ignored on the others.
+            op: the operation.
+            root: the rank that gets the result.
+        """
+        send, recv = self._reduction(sendbuf, recvbuf if self.rank == root else None)
+        # Without large counts, MPI combines at most 2^31 - 1 elements in one operation.
+        self._arrive()
+        for piece in self._pieces(send, recv):
+            sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
+            self.comm.Reduce(sent, received, mpi.native(self.comm, op), root)
+
+    def Allreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Op = SUM) -> None:
+        """Combine all ``sendbuf`` element by element in every ``recvbuf``. Collective over team. Blocking.
+
+        Args:
+            sendbuf: this rank's contribution, or ``IN_PLACE``: it lies in ``recvbuf``.
+            recvbuf: room for as many elements.
+            op: the operation.
+        """
+        send, recv = self._reduction(sendbuf, recvbuf)
+        self._arrive()
+        for piece in self._pieces(send, recv):
+            sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
+            self.comm.Allreduce(sent, received, mpi.native(self.comm, op))
+
+    def Gather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> None:
+        """Gather all ranks' equally long ``sendbuf`` in ``recvbuf`` of ``root``. Collective over team. Blocking."""
+        send, recv = self._gathering(sendbuf, recvbuf, root)
+        self._arrive()
+        self.comm.Gather(send, recv, root)
+
+    def Allgather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
+        """Gather all ranks' equally long ``sendbuf`` in every rank's ``recvbuf``. Collective over team. Blocking."""
+        send, recv = self._gathering(sendbuf, recvbuf, self.rank)
+        self._arrive()
+        self.comm.Allgather(send, recv)
+
+    def Scatter(self, sendbuf: Buffer | None, recvbuf: Buffer | InPlace, root: int = 0) -> None:
+        """Deal ``sendbuf`` of ``root`` out in equal parts to all ranks' ``recvbuf``. Collective over team. Blocking."""
+        send, recv = self._scattering(sendbuf, recvbuf, root)
+        self._arrive()
+        self.comm.Scatter(send, recv, root)
+
+    def Alltoall(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
+        """Send part r of ``sendbuf`` to rank r; receive part s from rank s. Collective over team. Blocking."""
+        send, recv = self._exchanging(sendbuf, recvbuf)
+        self._arrive()
+        self.comm.Alltoall(send, recv)
+
+    def Gatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer | None = None, root: int = 0) -> None:
+        """Gather all ranks' ``sendbuf``, of any length, on ``root``. Collective over team. Blocking.
+
+        Args:
+            sendbuf: this rank's contribution.
+            recvbuf: on ``root``, a buffer and the number of elements from every rank; ignored on the others.
+            root: the rank that gathers.
+        """
+        send = as_buffer(sendbuf, "sendbuf")
+        recv = self._vector(recvbuf, "recvbuf", send) if self.rank == root else None
+        self._arrive()
+        self.comm.Gatherv(send, recv, root)
+
+    def Allgatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer) -> None:
+        """Gather all ranks' ``sendbuf``, of any length, on every rank. Collective over team. Blocking.
+
+        Args:
+            sendbuf: this rank's contribution.
+            recvbuf: a buffer and the number of elements from every rank.
+        """
+        send = as_buffer(sendbuf, "sendbuf")
+        recv = self._vector(recvbuf, "recvbuf", send)
+        self._arrive()
+        self.comm.Allgatherv(send, recv)
+
+    def Scatterv(self, sendbuf: VectorBuffer | None, recvbuf: Buffer, root: int = 0) -> None:
+        """Deal a buffer of ``root`` out in parts of any length. Collective over team. Blocking.
+
+        Args:
+            sendbuf: on ``root``, a buffer and the number of elements for every rank; ignored on the others.
+            recvbuf: room for this rank's part.
+            root: the rank that gives.
+        """
+        recv = as_buffer(recvbuf, "recvbuf", writable=True)
+        send = self._vector(sendbuf, "sendbuf", recv) if self.rank == root else None
+        self._arrive()
+        self.comm.Scatterv(send, recv, root)
+
+    def Alltoallv(self, sendbuf: VectorBuffer, recvbuf: VectorBuffer) -> None:
+        """Send parts of any length to every rank, and receive such. Collective over team. Blocking.
+
+        Args:
+            sendbuf: a buffer and the number of elements for every rank.
+            recvbuf: a buffer and the number of elements from every rank.
+        """
+        recv = as_buffer(recvbuf[0], "recvbuf", writable=True)
+        send, received = self._vector(sendbuf, "sendbuf", recv), self._vector(recvbuf, "recvbuf", recv)
+        self._arrive()
+        self.comm.Alltoallv(send, received)
+
+    # -- buffers, non-blocking -----------------------------------------------------------------------------------
+
+    def Ibarrier(self) -> Request:
+        """Start a barrier: complete when every rank has started it. Collective over team. Non-blocking."""
+        return Request(self.comm.Ibarrier())
+
+    def Ibcast(self, buf: Buffer, root: int = 0) -> Request:
+        """Start ``Bcast``. Collective over team. Non-blocking; the request's result is ``buf``."""
+        message = as_message(buf, "buf", writable=self.rank != root)
+        return Request(self.comm.Ibcast(mpi.message(self.comm, message), root), buf, (message,))
+
+    def Ireduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Op = SUM, root: int = 0) -> Request:
+        """Start ``Reduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
+        send, recv = self._reduction(sendbuf, recvbuf if self.rank == root else None)
+        self._refuse_large(send, recv)
+        handle = self.comm.Ireduce(self._native(send), recv, mpi.native(self.comm, op), root)
+        return Request(handle, recvbuf if self.rank == root else None, (send, recv))
+
+    def Iallreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Op = SUM) -> Request:
+        """Start ``Allreduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
+        send, recv = self._reduction(sendbuf, recvbuf)
+        self._refuse_large(send, recv)
+        handle = self.comm.Iallreduce(self._native(send), recv, mpi.native(self.comm, op))
+        return Request(handle, recvbuf, (send, recv))
+
+    def Igather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> Request:
+        """Start ``Gather``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
+        send, recv = self._gathering(sendbuf, recvbuf, root)
+        return Request(self.comm.Igather(send, recv, root), recvbuf if self.rank == root else None, (send, recv))
+
+    def Iallgather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> Request:
+        """Start ``Allgather``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
+        send, recv = self._gathering(sendbuf, recvbuf, self.rank)
+        return Request(self.comm.Iallgather(send, recv), recvbuf, (send, recv))
+
+    def Iscatter(self, sendbuf: Buffer | None, recvbuf: Buffer | InPlace, root: int = 0) -> Request:
+        """Start ``Scatter``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
+        send, recv = self._scattering(sendbuf, recvbuf, root)
+        return Request(self.comm.Iscatter(send, recv, root), recvbuf, (send, recv))
+
+    def Ialltoall(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> Request:
+        """Start ``Alltoall``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
+        send, recv = self._exchanging(sendbuf, recvbuf)
+        return Request(self.comm.Ialltoall(send, recv), recvbuf, (send, recv))
+
+    # -- checks, all before anything is sent ---------------------------------------------------------------------
+
+    def _arrive(self, what: str = "a collective") -> None:
+        """Wait for the others attentively: a rank that is late may need this one, which MPI would not serve."""
+        progress.refuse_in_callback(what)
+        progress.wait_until(self.comm.Ibarrier().Test, what)
+
+    def _native(self, buffer: Any) -> Any:
+        if isinstance(buffer, np.ndarray):
+            return mpi.message(self.comm, buffer)
+        return mpi.native(self.comm, buffer)
+
+    def _check_one_each(self, objs: Sequence[Any] | None, operation: str) -> None:
+        if objs is None or len(objs) != self.size:
+            given = "None" if objs is None else f"{len(objs)} objects"
+            raise ValueError(f"{operation} needs one object for every rank of the team: {self.size}, got {given}")
+        for obj in objs:
+            _refuse_array(obj, operation)
+
+    def _reduction(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
+        send = as_contribution(sendbuf, "sendbuf")
+        recv = None if recvbuf is None else as_message(recvbuf, "recvbuf", writable=True)
+        for given, message in ((sendbuf, send), (recvbuf, recv)):
+            if isinstance(given, np.ndarray) and isinstance(message, np.ndarray) and message.dtype != given.dtype:
+                raise TypeError(f"MPI cannot compute with dtype {given.dtype}: convert the array first")
+        _check_pair(send, recv, 1)
+        return send, recv
+
+    def _refuse_large(self, *buffers: Any) -> None:
+        largest = mpi.largest_count(self.comm)
+        for buffer in buffers:
+            if isinstance(buffer, np.ndarray) and buffer.size > largest:
+                raise ValueError(f"{buffer.size} elements: a non-blocking reduction takes at most {largest}; split it")
+
+    def _pieces(self, *buffers: Any) -> list[slice | None]:
+        size = max(buffer.size for buffer in buffers if isinstance(buffer, np.ndarray))
+        if size <= mpi.largest_count(self.comm):
+            return [None]
+        return [slice(begin, begin + mpi.LARGE_BLOCK) for begin in range(0, size, mpi.LARGE_BLOCK)]
+
+    def _gathering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
+        send = as_contribution(sendbuf, "sendbuf")
+        if self.rank != root:
+            return self._native(send), None
+        recv = as_message(recvbuf, "recvbuf", writable=True)
+        _check_pair(send, recv, self.size)
+        return self._native(send), mpi.message(self.comm, recv, self.size)
+
+    def _scattering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
+        recv = as_contribution(recvbuf, "recvbuf")
+        if self.rank != root:
+            return None, self._native(recv)
+        send = as_message(sendbuf, "sendbuf")
+        _check_pair(recv, send, self.size)
+        return mpi.message(self.comm, send, self.size), self._native(recv)
+
+    def _exchanging(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
+        send = as_contribution(sendbuf, "sendbuf")
+        recv = as_message(recvbuf, "recvbuf", writable=True)
+        _check_pair(send, recv, 1)
+        if recv.size % self.size:
+            raise ValueError(f"a buffer of {recv.size} elements has no equal parts for {self.size} ranks")
+        whole = mpi.message(self.comm, send, self.size) if isinstance(send, np.ndarray) else self._native(send)
+        return whole, mpi.message(self.comm, recv, self.size)
+
+    def _vector(self, given: VectorBuffer | None, what: str, other: np.ndarray[Any, Any]) -> tuple[Any, list[int]]:
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise TypeError(f"{what} must be a buffer and the number of elements of every rank: (buffer, counts)")
+        buffer = as_buffer(given[0], what, writable=what == "recvbuf").reshape(-1, order="A")
+        counts = [int(count) for count in given[1]]
+        if len(counts) != self.size or min(counts) < 0 or sum(counts) > buffer.size:
+            raise ValueError(
+                f"{what} has {buffer.size} elements and counts {counts}: give one count for each of the {self.size} "
+                "ranks, none negative, in all not more than the buffer has"
+            )
+        if sum(counts) > mpi.largest_count(self.comm):
+            raise ValueError(
+                f"{what} has {sum(counts)} elements: this MPI moves at most {mpi.largest_count(self.comm)} in parts of "
+                "any length; use equal parts, or several calls"
+            )
+        if buffer.dtype != other.dtype:
+            raise TypeError(f"one side has dtype {buffer.dtype}, the other {other.dtype}: they must be one")
+        return buffer, counts
+
+
+def _refuse_array(obj: Any, operation: str) -> None:
+    if isinstance(obj, np.ndarray):
+        raise TypeError(
+            f"{operation} pickles Python objects, which is slow for an array (shape {obj.shape}, dtype {obj.dtype}): "
+            f"use {operation.capitalize()} with buffers, or .tolist() for a few numbers"
+        )
+
+
+def _check_pair(part: Any, whole: Any, parts: int) -> None:
+    """Check that ``whole`` has the dtype of ``part`` and room for ``parts`` of it."""
+    if not isinstance(part, np.ndarray) or not isinstance(whole, np.ndarray):
+        return
+    if part.dtype != whole.dtype:
+        raise TypeError(f"one side has dtype {part.dtype}, the other {whole.dtype}: they must be one")
+    if part.size * parts != whole.size:
+        raise ValueError(f"{parts} times {part.size} elements on one side, {whole.size} on the other: they must agree")
+
+
+def _cut(part: Any, piece: slice | None) -> Any:
+    return part if piece is None or not isinstance(part, np.ndarray) else part.reshape(-1, order="A")[piece]

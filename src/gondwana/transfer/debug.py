@@ -1,0 +1,61 @@
+"""An aid against programs that rely on more than they are promised: copies that take their time.
+
+With GONDWANA_DEBUG_COPY=N (N > 0) every copy, put and get starts up to N looks of its rank for work later, in no order
+that could be relied on; until then its destination holds rubbish if this rank can write there. A program that reads a
+destination before operation completion, or changes a source before source completion, then computes something else.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+
+import numpy as np
+
+from gondwana.errors import UsageError
+from gondwana.futures import Future, Promise, deferred_by
+from gondwana.teams import world
+from gondwana.transfer.paths import state
+from gondwana.transfer.places import Place
+from gondwana.transfer.steps import Steps, run
+
+VARIABLE = "GONDWANA_DEBUG_COPY"
+_POISON = 0xA5
+
+_most = 0
+_delays = random.Random()
+
+
+def from_environment() -> None:
+    """Delay copies if GONDWANA_DEBUG_COPY says so. Local."""
+    global _most
+    given = os.environ.get(VARIABLE, "0")
+    if not given.isdigit():
+        raise UsageError(f"{VARIABLE}={given!r}: give the most looks for work that a copy may be late, 0 for none")
+    _most = int(given)
+    state.delayed = _most > 0
+    _delays.seed(world.rank)
+
+
+def late(target: Place, begin: Callable[[], tuple[Future[None], Future[None]]]) -> tuple[Future[None], Future[None]]:
+    """Have a copy start later. Local.
+
+    Returns:
+        The futures of operation completion and of source completion.
+    """
+    if target.memory is not None:
+        target.store(np.frombuffer(bytes([_POISON]) * target.nbytes, target.dtype).reshape(target.shape))
+    reusable: Promise[None] = Promise()
+
+    def steps() -> Steps:
+        yield deferred_by(_delays.randint(0, _most), _nothing)
+        operation, source = begin()
+        reusable.set_result(source)
+        yield operation
+
+    return run(steps()), reusable.future
+
+
+def _nothing() -> None:
+    return None

@@ -1,0 +1,149 @@
+"""The engine: chooses the path of a copy from its two ends, and starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gondwana.calls.remote_calls import rpc
+from gondwana.errors import UsageError
+from gondwana.futures import DONE, Future
+from gondwana.transfer import debug, notify, paths, places
+from gondwana.transfer.hops import hop, is_hop
+from gondwana.transfer.order import USUAL, Order
+from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, STAGED, WINDOW, Path
+from gondwana.transfer.places import AWAY, DEVICE, Place
+from gondwana.transfer.staged import staged
+
+SMALL = 8192
+"""Bytes that travel inside a remote procedure call rather than beside it."""
+
+Call = tuple[Any, ...]
+"""A function and its arguments."""
+
+
+class Started(NamedTuple):
+    """A copy that has started.
+
+    Attributes:
+        operation: the future of operation completion.
+        source: the future of source completion.
+        called: whether the call to make at the target went along; if not, that is left to the caller.
+    """
+
+    operation: Future[None]
+    source: Future[None]
+    called: bool = False
+
+
+def start(source: Place, target: Place, call: Call | None = None, order: Order = USUAL) -> Started:
+    """Start a copy between ends that fit. Local; internal progress; blocks to order a copy that no driver makes.
+
+    Args:
+        source: what to copy.
+        target: where to.
+        call: what is to be called at the owner of the target afterwards.
+        order: on the device.
+
+    Raises:
+        UsageError: the path that is forced is not possible between these ends.
+    """
+    if source.count == 0:
+        return Started(DONE, DONE)
+    path = _choose(source, target, call)
+    path.count(source.nbytes)
+    if order is not USUAL:
+        return _begin_in_order(path, source, target, call, order)
+    if not paths.state.delayed:
+        return _begin(path, source, target, call)
+    operation, reusable = debug.late(target, lambda: _begin(path, source, target, call)[:2])
+    return Started(operation, reusable, path is MESSAGE and call is not None)
+
+
+def _choose(source: Place, target: Place, call: Call | None) -> Path:
+    possible = _possible(source, target, call)
+    forced = paths.state.forced
+    if forced is None:
+        return next(possible)
+    legal = dict.fromkeys(possible)
+    if forced not in legal:
+        raise UsageError(
+            f"the path {forced} is forced (by paths.force or {paths.VARIABLE}), but not possible from {source!r} to "
+            f"{target!r}: possible are {', '.join(map(str, legal))}"
+        )
+    return forced
+
+
+def _possible(source: Place, target: Place, call: Call | None) -> Iterator[Path]:
+    """The paths between two ends, the best first; some come twice."""
+    ways = source.reach, target.reach
+    fits_message = source.memory is not None and target.pointer is not None and source.nbytes <= SMALL
+    if fits_message and (ways[1] == AWAY or (ways[1] == places.WINDOW and call is not None)):
+        yield MESSAGE
+    if is_hop(source, target):
+        yield _hop_path(source, target)
+    agent = _agent(source, target)
+    if agent is not None and AWAY in ways and DEVICE not in ways:
+        yield DELEGATED
+    yield STAGED
+    if agent is not None:
+        yield DELEGATED
+    if fits_message:
+        yield MESSAGE
+
+
+def _hop_path(source: Place, target: Place) -> Path:
+    ends = (source, target)
+    if any(place.reach == DEVICE for place in ends):
+        return DRIVER if all(place.is_own for place in ends if place.reach == DEVICE) else IPC
+    return WINDOW if any(place.reach == places.WINDOW for place in ends) else DIRECT
+
+
+def _begin_in_order(path: Path, source: Place, target: Place, call: Call | None, order: Order) -> Started:
+    """Start a copy at once, so that what the caller puts on the stream next comes behind it."""
+    if path in (DRIVER, IPC):
+        return Started(*hop(source, target, order))
+    order.wait()
+    started = _begin(path, source, target, call)
+    if order.stream is not None:
+        started.operation.wait()
+    return started
+
+
+def _begin(path: Path, source: Place, target: Place, call: Call | None) -> Started:
+    if path is STAGED:
+        return Started(*staged(source, target))
+    if path is MESSAGE:
+        return Started(rpc(notify.owner(target), land, source.load().tobytes(), target, call), DONE, call is not None)
+    if path is DELEGATED:
+        agent = _agent(source, target)
+        assert agent is not None
+        done: Future[None] = rpc(agent, serve, source, target)
+        return Started(done, done)
+    return Started(*hop(source, target))
+
+
+def serve(source: Place, target: Place) -> Future[None]:
+    """Make a copy on request of another rank; one end is this rank's. Local."""
+    return (hop if is_hop(source, target) else staged)(source, target)[0]
+
+
+def land(data: bytes, target: Place, call: Call | None) -> Future[None]:
+    """Store what has come in a message, then run the function that came with it. Local."""
+    source = Place.of(np.frombuffer(data, target.dtype).reshape(target.shape))
+    done = hop(source, target)[0]
+    return done if call is None else done.then(lambda _: notify.run(*call))
+
+
+def _agent(source: Place, target: Place) -> int | None:
+    """The rank of the world to ask for a whole copy: one that owns an end and knows the segment of the other."""
+    if source.pointer is None or target.pointer is None:
+        return None
+    nobody_away = AWAY not in (source.reach, target.reach)
+    for one, other in ((target, source.pointer), (source, target.pointer)):
+        rank = one.owner
+        if (nobody_away or one.reach == AWAY) and rank is not None and other.team.rank_of_world(rank) is not None:
+            return rank
+    return None

@@ -1,0 +1,109 @@
+"""Indexed ends of copies: chunks of equal length at the places that a list of indices gives."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.errors import UsageError
+from gondwana.memory.pointer import GlobalPtr
+from gondwana.transfer.places import Place
+
+Indices = npt.NDArray[np.int64]
+
+
+class Indexed(Place):
+    """Chunks of elements somewhere: as a box of two axes, chunks and elements of a chunk. Local; never changes.
+
+    Attributes:
+        memory: what the indices count in, all of it.
+        starts: index of the first element of each chunk, from the pointer on.
+    """
+
+    __slots__ = ("starts",)
+
+    def __init__(
+        self,
+        pointer: GlobalPtr | None,
+        memory: npt.NDArray[Any] | None,
+        dtype: np.dtype[Any],
+        starts: Indices,
+        length: int,
+    ) -> None:
+        super().__init__(pointer, memory, dtype, (len(starts), length), ())
+        self.starts = starts
+
+    @classmethod
+    def within(cls, end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: int) -> Indexed:
+        """Return chunks of what a pointer or an ndarray of one axis leads to. Local.
+
+        Raises:
+            UsageError: the indices are not a list of integers, or some chunk lies outside.
+        """
+        starts = np.asarray(indices)
+        if starts.size == 0:
+            starts = starts.astype(np.int64)
+        if starts.ndim != 1 or starts.dtype.kind not in "iu":
+            raise UsageError(f"indices of shape {starts.shape} and dtype {starts.dtype}: give a list of integers")
+        starts = starts.astype(np.int64)
+        if length < 1:
+            raise UsageError(f"chunks of {length} elements: give 1 or more")
+        low, high = (int(starts.min()), int(starts.max()) + length) if starts.size else (0, 0)
+        if isinstance(end, GlobalPtr):
+            if low < 0:  # count from the lowest index on
+                end, starts, high = end + low, starts - low, high - low
+            end.check(high)
+            if end.dtype.hasobject:
+                raise UsageError(f"{end!r}: Python objects cannot lie in a segment")
+            return cls(end, end.local(high) if end.is_local else None, end.dtype, starts, length)
+        place = Place.of(end)
+        if end.ndim != 1 or low < 0 or high > end.size:
+            raise UsageError(
+                f"chunks between the indices {low} and {high} of an array of shape {end.shape}: give an array of one "
+                "axis, and indices from 0 inside it"
+            )
+        return cls(None, place.memory, end.dtype, starts, length)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie without gaps: never to be relied on."""
+        return False
+
+    def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> Place:
+        """Return some chunks, or part of one. Local, unchecked. Arguments as for `Place.part`."""
+        first, inside = starts
+        chunks = self.starts[first : first + shape[0]] + inside
+        return Indexed(self.pointer, self.memory, self.dtype, chunks, shape[1])
+
+    def load(self) -> npt.NDArray[Any]:
+        """Return the elements in a row, from memory in reach. Local."""
+        assert self.memory is not None
+        return self.memory[self._each()]
+
+    def store(self, data: npt.NDArray[Any]) -> None:
+        """Set the elements, in memory in reach. Local."""
+        assert self.memory is not None
+        self.memory[self._each()] = data
+
+    def offsets(self) -> list[int]:
+        """Bytes from the pointer to each chunk."""
+        offsets: list[int] = (self.starts * self.dtype.itemsize).tolist()
+        return offsets
+
+    def of_bytes(self) -> NoReturn:
+        """Refuse: chunks of such large elements are not cut. Local."""
+        raise UsageError(f"an indexed copy of elements of {self.dtype.itemsize} bytes that must be cut into pieces")
+
+    def _each(self) -> Indices:
+        return self.starts[:, None] + np.arange(self.shape[1])
+
+    def __repr__(self) -> str:
+        where = "private memory" if self.pointer is None else repr(self.pointer)
+        return f"{self.shape[0]} chunks of {self.shape[1]} elements of {where}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.pointer is None:
+            raise TypeError("private memory cannot be named to another rank")
+        return Indexed.within, (self.pointer, self.starts, self.shape[1])

@@ -1,0 +1,153 @@
+"""The paths of copies by name: how often each was taken, and how a test forces one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from gondwana.errors import UsageError
+
+VARIABLE = "GONDWANA_COPY_PATH"
+
+
+class Path:
+    """One way to move data. Local.
+
+    Attributes:
+        name: what messages call it.
+        operations: how many copies of this rank took it, puts and gets included.
+        nbytes: what they moved.
+    """
+
+    __slots__ = ("name", "nbytes", "operations")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.operations = 0
+        self.nbytes = 0
+
+    def count(self, nbytes: int) -> None:
+        """Note a copy. Local."""
+        self.operations += 1
+        self.nbytes += nbytes
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+DIRECT = Path("direct")
+"""Loads and stores of this rank."""
+WINDOW = Path("window")
+"""MPI's one-sided operations between this rank's memory and a rank of another node."""
+MESSAGE = Path("message")
+"""The data travel inside a remote procedure call."""
+DRIVER = Path("driver")
+"""The driver of this rank's own device."""
+IPC = Path("ipc")
+"""The same, where an end is device memory of another rank of the node that this one has attached."""
+STAGED = Path("staged")
+"""In pieces through slots of this rank's host memory; owners of devices are asked to fill and to empty them. While it
+is forced, other ranks' device memory counts as out of reach."""
+DELEGATED = Path("delegated")
+"""The owner of one end is asked to make the copy."""
+
+ALL = (DIRECT, WINDOW, MESSAGE, DRIVER, IPC, STAGED, DELEGATED)
+
+
+class Traffic(NamedTuple):
+    """What went along one path."""
+
+    operations: int
+    nbytes: int
+
+
+class _State:
+    """What is forced on the copies that this rank starts.
+
+    Attributes:
+        plain: whether nothing is, so that what loads and stores reach is copied at once.
+    """
+
+    __slots__ = ("_delayed", "_forced", "plain")
+
+    def __init__(self) -> None:
+        self._forced: Path | None = None
+        self._delayed = False
+        self.plain = True
+
+    @property
+    def forced(self) -> Path | None:
+        """The path that every copy must take."""
+        return self._forced
+
+    @forced.setter
+    def forced(self, path: Path | None) -> None:
+        self._forced = path
+        self.plain = path is None and not self._delayed
+
+    @property
+    def delayed(self) -> bool:
+        """Whether every copy starts late, see `debug`."""
+        return self._delayed
+
+    @delayed.setter
+    def delayed(self, late: bool) -> None:
+        self._delayed = late
+        self.plain = self._forced is None and not late
+
+
+state = _State()
+
+
+def counters() -> dict[str, Traffic]:
+    """Return how much this rank has moved along each path since it started, by the name of the path. Local.
+
+    A copy counts at the rank that started it; those that it made on behalf of others do not.
+    """
+    return {path.name: Traffic(path.operations, path.nbytes) for path in ALL}
+
+
+@contextmanager
+def force(name: str) -> Iterator[None]:
+    """Have the copies, puts and gets that this rank starts meanwhile take one path. Local.
+
+    Args:
+        name: one of the keys of `counters()`.
+
+    Raises:
+        UsageError: there is no such path. A copy for which it is not possible raises too.
+
+    Example:
+        >>> import gondwana as gw
+        >>> from gondwana.transfer import paths
+        >>> pointer = gw.Segment(gw.world, 8).pointer(dtype=int)
+        >>> with paths.force("staged"):
+        ...     gw.put(3, pointer).wait()
+        >>> gw.get(pointer).result()
+        3
+    """
+    before, state.forced = state.forced, named(name)
+    try:
+        yield
+    finally:
+        state.forced = before
+
+
+def named(name: str) -> Path:
+    """Return the path of a name. Local."""
+    for path in ALL:
+        if path.name == name:
+            return path
+    raise UsageError(f"a path of copies called {name!r}: there are {', '.join(map(str, ALL))}")
+
+
+def force_from_environment() -> None:
+    """Force what the environment variable GONDWANA_COPY_PATH says, for the whole job. Local."""
+    name = os.environ.get(VARIABLE)
+    if name:
+        try:
+            state.forced = named(name)
+        except UsageError as error:
+            raise UsageError(f"{VARIABLE}: {error}") from None

@@ -1,0 +1,98 @@
+"""Slots: this rank's share of host memory that all ranks of the world reach, through which pieces of copies pass."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gondwana.futures import Future, Promise, ready
+from gondwana.memory.segment import Segment
+from gondwana.runtime.start import at_connect
+from gondwana.teams import Team
+from gondwana.transfer.places import Place
+
+SLOT = 1 << 18
+"""Bytes of a slot: pieces this large hide what a step costs and still fit the cache, from which the next step reads."""
+
+_FOR_OWN = 8
+_FOR_OTHERS = 4
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One slot: a number of its pool."""
+
+    pool: Pool
+    number: int
+
+    def place(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Place:
+        """Return its first elements as an end of a copy. Local."""
+        return Place.at(self.pool.segment.pointer(dtype=dtype, offset=self.number * SLOT), shape)
+
+    def give_back(self) -> None:
+        """Let the next one have it. Local."""
+        self.pool.give_back(self.number)
+
+
+class Pool:
+    """Slots that are taken and given back. Local.
+
+    Those who find none wait in the order in which they came: there are never more.
+
+    Args:
+        segment: their memory.
+        first: number of the first slot in it.
+        count: how many.
+    """
+
+    def __init__(self, segment: Segment, first: int, count: int) -> None:
+        self.segment = segment
+        self._free = list(range(first, first + count))
+        self._waiting: deque[Promise[Slot]] = deque()
+        self._lock = threading.Lock()  # a progress thread may go on with copies of this one
+
+    def take(self) -> Future[Slot]:
+        """Return the future of a slot. Local; does not wait."""
+        with self._lock:
+            if self._free:
+                return ready(Slot(self, self._free.pop()))
+            promise: Promise[Slot] = Promise()
+            self._waiting.append(promise)
+        return promise.future
+
+    def give_back(self, number: int) -> None:
+        """Take a slot back, and hand it to who waits longest. Local."""
+        with self._lock:
+            if not self._waiting:
+                self._free.append(number)
+                return
+            promise = self._waiting.popleft()
+        promise.set_result(Slot(self, number))
+
+
+class _Pools:
+    """The two pools of this rank.
+
+    A copy holds a slot of `own` while it waits for others to fill or empty it; they do so with slots of their pools
+    `others`, which wait for nobody: hence no circle of ranks that wait for each other's slots.
+    """
+
+    own: Pool
+    others: Pool
+
+
+pools = _Pools()
+
+
+def _open(world: Team) -> None:
+    """Make the slots. Collective over the world; the memory is taken when it is first used."""
+    segment = Segment(world, (_FOR_OWN + _FOR_OTHERS) * SLOT)
+    pools.own = Pool(segment, 0, _FOR_OWN)
+    pools.others = Pool(segment, _FOR_OWN, _FOR_OTHERS)
+
+
+at_connect(_open)

@@ -1,0 +1,293 @@
+"""The verbs: `copy` between any two places, `put` and `get` for what is here."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.compiler.types.handles import extend
+from gondwana.errors import UsageError
+from gondwana.futures import DONE, Future, ready
+from gondwana.memory.pointer import GlobalPtr
+from gondwana.sync.signals import Signal
+from gondwana.transfer import device_rows, engine
+from gondwana.transfer import notify as notices
+from gondwana.transfer.indexed import Indexed
+from gondwana.transfer.order import USUAL, Order, Stream, order_of
+from gondwana.transfer.paths import DIRECT, state
+from gondwana.transfer.places import End, Place, check_fit, pair
+from gondwana.transfer.transfer import COMPLETE, Following, Transfer
+
+extend("gondwana.transfer.verbs_overloads")
+
+
+def copy(
+    src: End,
+    dst: End,
+    n: int | None = None,
+    *,
+    notify: notices.Notify | None = None,
+    stream: Stream | None = None,
+) -> Transfer:
+    """Start to copy elements from any place to any other. Local; internal progress; does not wait.
+
+    The ends may be in any kind of memory of any ranks; this rank need not own either. Between two ends that loads and
+    stores of this rank reach, the copy is complete at once. An end on another rank's device needs that rank's progress,
+    unless the driver lets this rank attach its memory; the other ends do not. A copy with an end on this rank's GPU
+    starts after all kernels that this rank has launched before. Nothing else is ordered: not with other copies, not
+    between the elements. Source and destination must not overlap.
+
+    Args:
+        src: a global pointer, an ndarray (private memory), or anything with a place: an array, a remote block,
+            `gw.strided(...)`. Leave it unchanged until `.source` of the result is done.
+        dst: the same. Its elements are undefined until the result is done.
+        n: elements; needed between two pointers; default: all of an array. A pointer takes the shape of the other end,
+            without gaps, last axis fastest. 0 is legal, and notifies.
+        notify: whom to tell when the data have arrived: a `gw.Signal`, which is raised by one at the owner of the
+            destination, or `(function, *arguments)`, which runs there inside its progress. The owner of private memory
+            is this rank.
+        stream: of a CUDA device of this rank: its handle, or an object of another library that has `__cuda_stream__`.
+            The copy waits on the device for what the stream holds, and what is put on the stream later waits for the
+            copy. Where no driver of this rank makes the copy, this call waits for both.
+
+    Returns:
+        The future of operation completion, with the futures `source` and `remote`.
+
+    Raises:
+        UsageError: shapes or dtypes of the ends differ, an end lies outside of its segment, or is read-only.
+
+    Example:
+        >>> import gondwana as gw
+        >>> import numpy as np
+        >>> right = (gw.world.rank + 1) % gw.world.size
+        >>> segment = gw.Segment(gw.world, 1024)
+        >>> gw.copy(np.arange(8.0), segment.pointer(right, float), 8).wait()
+        >>> gw.world.barrier()
+        >>> segment.pointer(dtype=float).local(3).tolist()
+        [0.0, 1.0, 2.0]
+    """
+    if stream is not None:
+        return _start(*pair(src, dst, n), notify, order_of(stream))
+    if state.plain and (notify is None or _told_near(notify, dst)):
+        count = _count(src, dst) if n is None else n
+        source, target = _in_a_row(src, count), _in_a_row(dst, count)
+        if source is not None and target is not None:
+            if _copied_near(source, target):
+                if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
+                    notify.add(dst.rank)
+                return COMPLETE
+        elif (started := device_rows.copied(src, dst, count, source, target)) is not None:
+            if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
+                return Transfer(*started, notices.after(started[0], functools.partial(notify.add, dst.rank)))
+            return Transfer(*started)
+    return _start(*pair(src, dst, n), notify)
+
+
+def _start(source: Place, target: Place, notify: notices.Notify | None, order: Order = USUAL) -> Transfer:
+    if notify is not None:
+        notices.check(notify, target)
+    call = notify if isinstance(notify, tuple) else None
+    started = engine.start(source, target, call, order)
+    if notify is None:
+        return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
+    if started.called:
+        return Transfer(started.operation, started.source)
+    return Transfer(started.operation, started.source, notices.follow(started.operation, notify, target))
+
+
+def copy_indexed(
+    src: GlobalPtr | npt.NDArray[Any],
+    src_indices: npt.ArrayLike,
+    dst: GlobalPtr | npt.NDArray[Any],
+    dst_indices: npt.ArrayLike,
+    length: int = 1,
+    *,
+    notify: notices.Notify | None = None,
+) -> Transfer:
+    """Start to copy chunks of equal length: the i-th of the source becomes the i-th of the destination. Local.
+
+    Internal progress; does not wait. Ends, completions, ordering and errors as for `copy`. Chunks of the destination
+    must not overlap anything; those of the source may overlap each other.
+
+    Args:
+        src: a global pointer, or an ndarray of one axis.
+        src_indices: of the first element of each chunk, counted in elements from `src`.
+        dst: the same.
+        dst_indices: as many as `src_indices`.
+        length: elements of a chunk.
+        notify: as for `copy`.
+
+    Example:
+        >>> import gondwana as gw
+        >>> import numpy as np
+        >>> there = gw.Segment(gw.world, 64).pointer(dtype=int)
+        >>> gw.copy_indexed(np.arange(10, 18), [0, 4], there, [6, 0], length=2).wait()
+        >>> there.local(8).tolist()
+        [14, 15, 0, 0, 0, 0, 10, 11]
+    """
+    source, target = Indexed.within(src, src_indices, length), Indexed.within(dst, dst_indices, length)
+    if source.shape != target.shape:
+        counts = source.shape[0], target.shape[0]
+        raise UsageError("{} indices of the source and {} of the destination: make them equal".format(*counts))
+    check_fit(source, target)
+    return _start(source, target, notify)
+
+
+def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[None]:
+    """Start to write elements that are here to where a pointer points. Local; internal progress; does not wait.
+
+    On this node it is complete at once. Completion, ordering and errors as for `copy`.
+
+    Args:
+        value: a number, or an array of the pointer's dtype, which must not change before the result is done.
+        ptr: where the first element goes; the others follow without gaps.
+        stream: as for `copy`.
+
+    Raises:
+        UsageError: the dtype is another, or the elements would not lie in the segment.
+
+    Example:
+        >>> import gondwana as gw
+        >>> pointer = gw.Segment(gw.world, 16).pointer(dtype=float)
+        >>> gw.put(2.5, pointer).wait()
+        >>> gw.get(pointer).result()
+        2.5
+    """
+    dtype = ptr.dtype
+    if stream is None and (value.__class__, dtype) in _fitting and state.plain:
+        elements = ptr.segment.elements.get((ptr.rank, dtype))
+        offset, item = ptr.offset, dtype.itemsize
+        if elements is not None and offset >= 0 and not offset % item:
+            try:
+                elements[offset // item] = value
+            except IndexError:
+                ptr.check(1)
+            except OverflowError:
+                _single(value, dtype)
+            DIRECT.operations += 1
+            DIRECT.nbytes += item
+            return DONE
+    if isinstance(value, np.ndarray):
+        return copy(value, ptr, stream=stream)
+    return copy(_single(value, dtype), ptr, stream=stream)
+
+
+@overload
+def get(ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[Any]: ...
+@overload
+def get(ptr: GlobalPtr, n: int, *, stream: Stream | None = None) -> Future[npt.NDArray[Any]]: ...
+@overload
+def get(
+    ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any], stream: Stream | None = None
+) -> Future[npt.NDArray[Any]]: ...
+def get(
+    ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any] | None = None, stream: Stream | None = None
+) -> Future[Any]:
+    """Start to read elements where a pointer points. Local; internal progress; does not wait.
+
+    On this node it is complete at once. Ordering and errors as for `copy`.
+
+    Args:
+        ptr: to the first element.
+        n: elements; None: the one element as a number, or as many as `out` has.
+        out: where they go, of the pointer's dtype; default: a new array.
+        stream: as for `copy`.
+
+    Returns:
+        The future of the number, or of the array.
+
+    Example:
+        >>> import gondwana as gw
+        >>> pointer = gw.Segment(gw.world, 16).pointer(dtype=int)
+        >>> gw.get(pointer, 2).result().tolist()
+        [0, 0]
+    """
+    if out is not None or n is not None:
+        into = np.empty(max(n or 0, 0), ptr.dtype) if out is None else out
+        transfer = copy(ptr, into, n, stream=stream)
+        return ready(into) if transfer is COMPLETE else Following(transfer, lambda: into)
+    dtype = ptr.dtype
+    elements = ptr.segment.elements.get((ptr.rank, dtype))
+    if stream is None and elements is not None and state.plain:
+        offset, item = ptr.offset, dtype.itemsize
+        if offset >= 0 and not offset % item:
+            try:
+                value = elements.item(offset // item)
+            except IndexError:
+                ptr.check(1)
+            DIRECT.operations += 1
+            DIRECT.nbytes += item
+            return ready(value)
+    single = np.empty(1, dtype)
+    return Following(copy(ptr, single, stream=stream), single.item)
+
+
+def _count(src: End, dst: End) -> int:
+    """How many elements an ndarray at an end has, -1 if none is there."""
+    if src.__class__ is np.ndarray:
+        return src.size
+    return dst.size if dst.__class__ is np.ndarray else -1
+
+
+def _copied_near(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
+    """Copy between elements in a row that loads and stores reach; tell whether that was possible.
+
+    The short way for what needs no thought; all else, errors included, is left to the long one.
+    """
+    if source.dtype != target.dtype:
+        return False
+    try:
+        target[:] = source
+    except ValueError:  # read-only
+        return False
+    DIRECT.operations += 1
+    DIRECT.nbytes += source.nbytes
+    return True
+
+
+def _told_near(notify: Any, dst: Any) -> bool:
+    """Whether the rank to notify is the one that the destination names, so that no translation is needed."""
+    return notify.__class__ is Signal and dst.__class__ is GlobalPtr and notify.team is dst.segment.team
+
+
+def _in_a_row(end: Any, n: int) -> npt.NDArray[Any] | None:
+    """The n elements of an end of a copy as an array of one axis, None if that takes more than a look."""
+    if end.__class__ is np.ndarray:
+        return end if end.ndim == 1 and end.size == n else None
+    if end.__class__ is not GlobalPtr or n < 0:
+        return None
+    elements = end.segment.elements.get((end.rank, end.dtype))
+    first, rest = divmod(end.offset, end.dtype.itemsize)
+    if elements is None or rest or first < 0 or first + n > elements.size:
+        return None
+    return elements[first : first + n]
+
+
+_KINDS = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
+"""Kinds of dtypes that Python's numbers fit."""
+
+_fitting: set[tuple[type, np.dtype[Any]]] = set()
+"""Types of numbers that `put` has found to fit a dtype."""
+
+
+def _check_fit(value: Any, dtype: np.dtype[Any]) -> None:
+    """Raise unless a number can be an element without loss of its kind."""
+    if isinstance(value, np.generic):
+        fits = np.can_cast(value.dtype, dtype, "same_kind")
+    else:
+        fits = dtype.kind in _KINDS.get(type(value), "")
+    if not fits:
+        raise UsageError(f"put of {value!r} as {dtype}: give a number of that kind, or an array of that dtype")
+    _fitting.add((value.__class__, dtype))
+
+
+def _single(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """A number as an array of one element."""
+    _check_fit(value, dtype)
+    try:
+        return np.array([value], dtype)
+    except OverflowError as error:
+        raise UsageError(f"put of {value!r} as {dtype}: {error}") from None

@@ -1,0 +1,253 @@
+"""`put`, `get` and `copy` in compiled code: loads, stores and memcpy on a node, MPI's one-sided operations between.
+
+All of them block until the operation is complete: what was put is in the memory of the target, what was got is here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload
+from numba.np import numpy_support
+
+from gondwana.compiler.inlining import INLINED, called, inlined
+from gondwana.compiler.memory_order import load_word
+from gondwana.compiler.mpi.calls import checked_call, mpi_constant
+from gondwana.compiler.types.buffers import address_of, check_array, contiguous_count, is_array
+from gondwana.compiler.types.handle_types import handle_word
+from gondwana.compiler.types.points import INT
+from gondwana.memory.pointer_overloads import (
+    element,
+    element_size,
+    element_slot,
+    is_pointer,
+    near,
+    read_element,
+    write_element,
+)
+from gondwana.transfer import verbs
+
+_WORD = 8
+_PIECE = 2**30
+"""Bytes that one operation moves; MPI counts with 32 bits."""
+_ROOM = 4096
+"""Bytes on the stack through which a copy from another node to another node goes."""
+
+_mpi_put = checked_call("Put")
+_mpi_get = checked_call("Get")
+_flush = checked_call("Win_flush")
+_byte = mpi_constant("uint8")
+
+
+@inlined
+def _window(table: int) -> int:
+    """The handle of the MPI window of a segment."""
+    window = load_word(table + _WORD)
+    if window == 0:
+        raise ValueError("put, get or copy: compiled code does not reach this memory, which is on a device or closed")
+    return window  # type: ignore[no-any-return]
+
+
+@called  # not worth being inlined
+def _put_far(table: int, rank: int, offset: int, address: int, nbytes: int) -> None:
+    """Put bytes to another node and wait until they are there."""
+    window = _window(table)
+    done = 0
+    while done < nbytes:
+        count = min(nbytes - done, _PIECE)
+        _mpi_put(address + done, count, _byte(), rank, offset + done, count, _byte(), window)
+        done += count
+    _flush(rank, window)
+
+
+@called  # not worth being inlined
+def _get_far(table: int, rank: int, offset: int, address: int, nbytes: int) -> None:
+    """Get bytes of another node and wait until they are here."""
+    window = _window(table)
+    done = 0
+    while done < nbytes:
+        count = min(nbytes - done, _PIECE)
+        _mpi_get(address + done, count, _byte(), rank, offset + done, count, _byte(), window)
+        done += count
+    _flush(rank, window)
+
+
+@inlined
+def put_bytes(ptr: Any, address: int, nbytes: int) -> None:
+    """Copy bytes from here to where a pointer points."""
+    target = near(ptr)
+    if target != 0:
+        _move(target, address, nbytes)
+    else:
+        _put_far(handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2), address, nbytes)
+
+
+@inlined
+def get_bytes(ptr: Any, address: int, nbytes: int) -> None:
+    """Copy bytes from where a pointer points to here."""
+    source = near(ptr)
+    if source != 0:
+        _move(address, source, nbytes)
+    else:
+        _get_far(handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2), address, nbytes)
+
+
+@called  # not worth being inlined
+def _relay(src: Any, dst: Any, nbytes: int) -> None:
+    """Copy from another node to another node, through the stack."""
+    room = _room()
+    done = 0
+    while done < nbytes:
+        count = min(nbytes - done, _ROOM)
+        _get_far(handle_word(src, 0), handle_word(src, 1), handle_word(src, 2) + done, room, count)
+        _put_far(handle_word(dst, 0), handle_word(dst, 1), handle_word(dst, 2) + done, room, count)
+        done += count
+
+
+@overload(verbs.put, jit_options=INLINED)
+def _put(value: Any, ptr: Any) -> Any:
+    _check_pointer(ptr, "ptr")
+    if is_array(value):
+        _check_alike(value, ptr, "value")
+        return _put_array
+    kind = types.unliteral(value)
+    if not isinstance(kind, types.Number | types.Boolean) or not np.can_cast(
+        numpy_support.as_dtype(kind), numpy_support.as_dtype(element(ptr)), "same_kind"
+    ):
+        raise TypingError(f"put of {kind} as {element(ptr)}: give a number of that kind, or an array of that dtype")
+    return _put_number
+
+
+def _put_array(value: Any, ptr: Any) -> None:
+    put_bytes(ptr, address_of(value), contiguous_count(value) * element_size(ptr))
+
+
+def _put_number(value: Any, ptr: Any) -> None:
+    target = near(ptr)
+    if target != 0:
+        write_element(ptr, target, value)
+    else:
+        slot = element_slot(ptr)
+        write_element(ptr, slot, value)
+        _put_far(handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2), slot, element_size(ptr))
+
+
+@overload(verbs.get, jit_options=INLINED)
+def _get(ptr: Any, n: Any = None, out: Any = None) -> Any:
+    _check_pointer(ptr, "ptr")
+    if _is_none(out):
+        if not _is_none(n):
+            raise TypingError("get of several elements in compiled code: give the array that they go to, out=array")
+        return _get_number
+    _check_alike(out, ptr, "out", writable=True)
+    return _get_all if _is_none(n) else _get_some
+
+
+def _get_number(ptr: Any, n: Any = None, out: Any = None) -> Any:
+    source = near(ptr)
+    if source != 0:
+        return read_element(ptr, source)
+    slot = element_slot(ptr)
+    _get_far(handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2), slot, element_size(ptr))
+    return read_element(ptr, slot)
+
+
+def _get_all(ptr: Any, n: Any = None, out: Any = None) -> None:
+    get_bytes(ptr, address_of(out), contiguous_count(out) * element_size(ptr))
+
+
+def _get_some(ptr: Any, n: Any = None, out: Any = None) -> None:
+    _check_count(n, contiguous_count(out))
+    get_bytes(ptr, address_of(out), n * element_size(ptr))
+
+
+@overload(verbs.copy, jit_options=INLINED)
+def _copy(src: Any, dst: Any, n: Any = None) -> Any:
+    if is_pointer(src) and is_pointer(dst):
+        if src.parameters != dst.parameters:
+            raise TypingError(f"copy from elements of {element(src)} to elements of {element(dst)}")
+        if _is_none(n):
+            raise TypingError("copy between two pointers: give the number of elements")
+        return _copy_between
+    if is_pointer(dst):
+        _check_alike(src, dst, "src")
+        return _copy_there if _is_none(n) else _copy_some_there
+    _check_pointer(src, "src")
+    _check_alike(dst, src, "dst", writable=True)
+    return _copy_here if _is_none(n) else _copy_some_here
+
+
+def _copy_between(src: Any, dst: Any, n: Any = None) -> None:
+    _check_count(n, n)
+    source, target, nbytes = near(src), near(dst), n * element_size(src)
+    if source != 0:
+        put_bytes(dst, source, nbytes)
+    elif target != 0:
+        get_bytes(src, target, nbytes)
+    else:
+        _relay(src, dst, nbytes)
+
+
+def _copy_there(src: Any, dst: Any, n: Any = None) -> None:
+    put_bytes(dst, address_of(src), contiguous_count(src) * element_size(dst))
+
+
+def _copy_some_there(src: Any, dst: Any, n: Any = None) -> None:
+    _check_count(n, contiguous_count(src))
+    put_bytes(dst, address_of(src), n * element_size(dst))
+
+
+def _copy_here(src: Any, dst: Any, n: Any = None) -> None:
+    get_bytes(src, address_of(dst), contiguous_count(dst) * element_size(src))
+
+
+def _copy_some_here(src: Any, dst: Any, n: Any = None) -> None:
+    _check_count(n, contiguous_count(dst))
+    get_bytes(src, address_of(dst), n * element_size(src))
+
+
+@inlined
+def _check_count(n: int, available: int) -> None:
+    if n < 0 or n > available:
+        raise ValueError("n is negative, or more than the array has elements")
+
+
+def _check_pointer(kind: Any, what: str) -> None:
+    if not is_pointer(kind):
+        raise TypingError(f"{what} is {kind}: give a global pointer")
+
+
+def _check_alike(array: Any, ptr: Any, what: str, *, writable: bool = False) -> None:
+    check_array(array, what, writable=writable)
+    if array.dtype != element(ptr):
+        raise TypingError(f"{what} has elements of {array.dtype}, the pointer points to {element(ptr)}")
+
+
+def _is_none(kind: Any) -> bool:
+    return kind is None or isinstance(kind, types.NoneType) or getattr(kind, "value", 0) is None
+
+
+@intrinsic
+def _move(typingctx: Any, target: Any, source: Any, nbytes: Any) -> Any:
+    """Copy bytes between two addresses."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointers = [builder.inttoptr(address, cgutils.voidptr_t) for address in args[:2]]
+        cgutils.raw_memcpy(builder, *pointers, args[2], 1)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _room(typingctx: Any) -> Any:
+    """The address of `_ROOM` bytes on the stack of the calling function."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), _ROOM)), INT)
+
+    return types.int64(), codegen
