@@ -13,7 +13,7 @@ from support import jobs
 
 pytestmark = pytest.mark.parallel
 
-HELLO = "from gondwana.world import world; print(f'{world.rank} {world.size}\\n', end='')"
+HELLO = "from gondwana.teams import world; print(f'{world.rank} {world.size}\\n', end='')"
 
 
 def gondwana(*arguments: str, **settings) -> jobs.Outcome:
@@ -23,7 +23,7 @@ def gondwana(*arguments: str, **settings) -> jobs.Outcome:
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "hello.py"
-    path.write_text("import sys\nfrom gondwana.world import world\nprint(world.rank, world.size, sys.argv[1:])\n")
+    path.write_text("import sys\nfrom gondwana.teams import world\nprint(world.rank, world.size, sys.argv[1:])\n")
     return path
 
 
@@ -152,7 +152,7 @@ class Blocker:
 
 sys.meta_path.insert(0, Blocker())
 import numpy as np
-from gondwana.world import world
+from gondwana.teams import world
 total = np.zeros(2)
 world.Allreduce(np.ones(2), total)
 print(world.rank, world.size, world.allgather("x"), total.tolist(), world.node.size)
@@ -192,5 +192,5 @@ def test_a_plain_program_imports_no_mpi() -> None:
 
 
 def test_a_program_that_imports_mpi4py_shares_its_world() -> None:
-    code = "from mpi4py import MPI; from gondwana.world import world; print(world.comm == MPI.COMM_WORLD)"
+    code = "from mpi4py import MPI; from gondwana.teams import world; print(world.comm == MPI.COMM_WORLD)"
     assert jobs.run_command([sys.executable, "-c", code]).stdout == "True\n"

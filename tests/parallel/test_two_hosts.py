@@ -35,7 +35,7 @@ def spaces() -> list[str]:
 def test_the_hosts_go_even_if_the_job_hangs() -> None:
     if (reason := two_hosts.missing()) is not None:
         pytest.skip(reason)
-    program = "import time; from gondwana.world import world; world.barrier(); time.sleep(600)"
+    program = "import time; from gondwana.teams import world; world.barrier(); time.sleep(600)"
     started = time.monotonic()
     with pytest.raises(AssertionError, match="still running"):
         two_hosts.run_two_hosts(program, timeout=5, variables={"GONDWANA_TIME_LIMIT": "300"})

@@ -31,7 +31,7 @@ import json, sys
 import numpy as np
 import gondwana as gw
 import helper
-from gondwana.jit import statistics
+from gondwana.compiler import statistics
 
 K = 1.0
 
@@ -95,7 +95,7 @@ DEVICE = """
 import json, sys
 import numpy as np
 import gondwana as gw
-from gondwana.jit import statistics
+from gondwana.compiler import statistics
 
 BOX = gw.RectDomain((0, 0, 0), (6, 6, 6))
 
@@ -150,7 +150,7 @@ import enum, json
 from typing import NamedTuple
 import numpy as np
 import gondwana as gw
-from gondwana.jit import statistics
+from gondwana.compiler import statistics
 
 class Colour(enum.IntEnum):
     RED = 1
@@ -233,7 +233,7 @@ RUNTIME = """
 import json, sys
 import numpy as np
 import gondwana as gw
-from gondwana.jit import statistics
+from gondwana.compiler import statistics
 
 @gw.jit
 def sorted_sum(a):

@@ -60,6 +60,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> ObedientDriver:
     monkeypatch.setattr(lane, "_lanes", {})
     monkeypatch.setattr(reclaim, "_waiting", [])
     monkeypatch.setattr(fallbacks, "_counts", dict.fromkeys(fallbacks.counters(), 0))
+    monkeypatch.setattr(fallbacks, "_reported", set())
     return one
 
 

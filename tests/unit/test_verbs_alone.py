@@ -113,7 +113,7 @@ WARM = """
 import json, sys
 import numpy as np
 import gondwana as gw
-from gondwana.jit import statistics
+from gondwana.compiler import statistics
 
 @gw.jit
 def step(team, mine, other, right, left):

@@ -44,7 +44,7 @@ class Parcels:
         UsageError: the team works without MPI.
 
     Example:
-        >>> from gondwana.world import world
+        >>> from gondwana.teams import world
         >>> parcels = Parcels(world)                        # doctest: +SKIP
         >>> parcels.send(1, [b"header", b"payload"])        # doctest: +SKIP
         True

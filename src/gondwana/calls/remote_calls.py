@@ -10,6 +10,7 @@ from typing import Any
 
 from gondwana.calls import endpoints, mailbox
 from gondwana.futures import Future
+from gondwana.memory import fallbacks
 from gondwana.runtime import interruptions, progress
 from gondwana.teams import Team, world
 
@@ -176,3 +177,6 @@ def progress_thread() -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+fallbacks.send_by(lambda what, line: try_rpc_ff(0, fallbacks.report, what, line))

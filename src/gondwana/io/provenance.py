@@ -26,7 +26,7 @@ def provenance(
         grid: the number of ranks per axis.
 
     Example:
-        >>> from gondwana.world import world
+        >>> from gondwana.teams import world
         >>> about = provenance(world, {"F": 0.02}, {"F": 0.02, "output": "gs.bp"})
         >>> about["F"], about["gondwana_ranks"] == world.size
         (0.02, True)

@@ -1,9 +1,10 @@
-"""Fallbacks: what a driver refused and is done in another way. Counted and logged on the rank that meets them."""
+"""Fallbacks: what a driver refused and is done in another way. Counted on this rank, reported once in the job."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 
 from gondwana.teams import world
 
@@ -11,6 +12,8 @@ EXPORT, ATTACH, PIN = "export", "attach", "pin"
 """Device memory could not be offered to the ranks of the node, not be mapped, host memory could not be pinned."""
 
 _counts = Counter({EXPORT: 0, ATTACH: 0, PIN: 0})
+_reported: set[str] = set()
+_senders: list[Callable[[str, str], bool]] = []
 
 
 def counters() -> dict[str, int]:
@@ -18,8 +21,13 @@ def counters() -> dict[str, int]:
     return dict(_counts)
 
 
+def send_by(send: Callable[[str, str], bool]) -> None:
+    """Have `send(what, line)` tell rank 0 of a fallback; it returns whether it could. Local."""
+    _senders.append(send)
+
+
 def record(what: str, text: str) -> None:
-    """Count a refusal; the first one of its kind on this rank is logged to standard error. Local; no progress.
+    """Count a refusal; the first one of its kind in the job is reported on rank 0. Local; no progress.
 
     Args:
         what: EXPORT, ATTACH or PIN.
@@ -27,4 +35,13 @@ def record(what: str, text: str) -> None:
     """
     _counts[what] += 1
     if _counts[what] == 1:
-        print(f"gondwana: rank {world.rank}: {text}", file=sys.stderr, flush=True)
+        line = f"gondwana: rank {world.rank}: {text}"
+        if world.rank == 0 or not any(send(what, line) for send in _senders):
+            report(what, line)
+
+
+def report(what: str, line: str) -> None:
+    """Print a line about a kind of fallback, unless this rank has printed one. Local."""
+    if what not in _reported:
+        _reported.add(what)
+        print(line, file=sys.stderr, flush=True)

@@ -102,7 +102,7 @@ class Collectives:
         """Return all ranks' objects combined with ``op``, on every rank. Collective over team. Blocking.
 
         Example:
-            >>> from gondwana.world import MAX, world
+            >>> from gondwana.teams import MAX, world
             >>> world.allreduce(world.rank, MAX) == world.size - 1
             True
         """

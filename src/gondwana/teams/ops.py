@@ -15,7 +15,7 @@ class Op(enum.Enum):
     combine any Python objects that support it: numbers, sets (``BOR``), pairs of value and place (``MAXLOC``).
 
     Example:
-        >>> from gondwana.world import MAX
+        >>> from gondwana.teams import MAX
         >>> MAX(2, 3)
         3
     """

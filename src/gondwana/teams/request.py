@@ -17,7 +17,7 @@ class Request:
 
     Example:
         >>> import numpy as np
-        >>> from gondwana.world import world
+        >>> from gondwana.teams import world
         >>> total = np.empty(1)
         >>> request = world.Iallreduce(np.ones(1), total)
         >>> float(request.result()[0]) == world.size

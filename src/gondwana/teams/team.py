@@ -33,7 +33,7 @@ class Team(Collectives, Messages):
         connected: called with the team once it has its communicator.
 
     Example:
-        >>> from gondwana.world import world
+        >>> from gondwana.teams import world
         >>> world.allreduce(1) == world.size
         True
     """
@@ -89,7 +89,7 @@ class Team(Collectives, Messages):
         """Return the rank here of a rank of ``gondwana.world``, None if it is not in this team. Local.
 
         Example:
-            >>> from gondwana.world import world
+            >>> from gondwana.teams import world
             >>> world.rank_of_world(world.rank) == world.rank
             True
         """
@@ -159,7 +159,7 @@ class Team(Collectives, Messages):
             The new team of this rank, or None if its color is None.
 
         Example:
-            >>> from gondwana.world import world
+            >>> from gondwana.teams import world
             >>> evens = world.split(0 if world.rank % 2 == 0 else None)
             >>> (evens is None) == (world.rank % 2 == 1)
             True
@@ -223,7 +223,7 @@ class Team(Collectives, Messages):
             RemoteError: another rank has any other error and this one has none; the message names the lowest one.
 
         Example:
-            >>> from gondwana.world import world
+            >>> from gondwana.teams import world
             >>> try:
             ...     error = None if world.size else ValueError("nobody here")
             ... except OSError as problem:

@@ -24,8 +24,8 @@ from gondwana.results import check_writable, write_json
 TRIAL = """
 import json, os, socket, time
 import numpy as np
-from gondwana.world import world
-from gondwana.world.windows import Window
+from gondwana.teams import world
+from gondwana.teams.windows import Window
 
 found = {"ranks": world.size, "node": world.node.size}
 buffer = np.zeros(1)
