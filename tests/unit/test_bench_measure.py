@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gondwana.bench import report
+from gondwana import results
 from gondwana.bench.measure import interleave, timed
 from gondwana.bench.report import Report, environment
 from gondwana.bench.statistics import ratio, summarize
@@ -138,5 +138,5 @@ def test_report_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 
 def test_environment_without_optional_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "PACKAGES", ("no-such-package",))
+    monkeypatch.setattr(results, "PACKAGES", ("no-such-package",))
     assert environment()["versions"] == {"no-such-package": None}

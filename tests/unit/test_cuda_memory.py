@@ -110,8 +110,8 @@ def test_a_copy_waits_for_kernels_and_its_future_for_the_copy(recorder: Obedient
 
 def test_futures_of_one_device_end_in_order(recorder: ObedientDriver, one: Device) -> None:
     futures = [Marked(one, None) for _ in range(3)]
-    events = [call[1] for call in recorder.take() if call[0] == "record"]
-    recorder.passed.update(events[:2])
+    recorded = [call[1] for call in recorder.take() if call[0] == "record"]
+    recorder.passed.update(recorded[:2])
     gw.progress()
     assert [future.done() for future in futures] == [True, True, False]
     assert events._unfinished() == "1 copies of devices under way"

@@ -99,7 +99,7 @@ def test_every_room_is_known() -> None:
 def test_no_module_is_hidden_by_a_public_name(file: Path) -> None:
     """`import gondwana.a.b as c` gives a module, whatever the package `a` offers by name."""
     package = importlib.import_module(".".join(("gondwana", *file.parent.relative_to(SOURCE).parts)))
-    names = [path.stem for path in file.parent.glob("*.py")] + [
+    names = [path.stem for path in file.parent.glob("[!_]*.py")] + [
         path.parent.name for path in file.parent.glob("*/__init__.py")
     ]
     for name in names:
