@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from gondwana.compiler import cache
 from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.fingerprint import ROOMS
 from support import jobs
 
 HELPER = """
@@ -172,6 +174,15 @@ a = gw.Array.zeros(b.domain)
 kernel(gw.RectDomain(1, 4), a, b)
 print(json.dumps({"value": a[1], "compiled": statistics.compiled}))
 """
+
+
+def test_the_name_covers_every_part_of_compiled_code() -> None:
+    """An edit of what Numba compiles for the library itself, or of what it lowers, makes old machine code unknown."""
+    source = jobs.ROOT / "src" / "gondwana"
+    parts = {path for path in source.rglob("*.py") if re.search(r"^from numba|^import numba", path.read_text(), re.M)}
+    rooms = {path.relative_to(source).parts[0] for path in parts} - {"apps", "testing"}
+    assert rooms <= set(ROOMS)
+    assert all((source / room).is_dir() for room in ROOMS)
 
 
 def test_constants_of_all_kinds_belong_to_the_name(program: Program) -> None:

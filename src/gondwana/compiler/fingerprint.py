@@ -25,9 +25,8 @@ import numpy as np
 
 from gondwana.errors import KernelError
 
-_LAYERS = ("domains", "jit", "memory", "arrays", "kernels")
-"""Packages of Gondwana whose sources the digest of the toolchain covers."""
-
+ROOMS = ("domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "kernels", "arrays")
+"""Packages of Gondwana whose sources the digest of the toolchain covers: all that have parts of compiled code."""
 
 LARGEST_CONSTANT = 1_000_000
 """Bytes of a global array that becomes part of machine code; of larger ones Numba would keep the address only."""
@@ -51,8 +50,8 @@ def toolchain() -> str:
 
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
-    for layer in _LAYERS:
-        for file in sorted((root / layer).rglob("*.py")):
+    for room in ROOMS:
+        for file in sorted((root / room).rglob("*.py")):
             digest.update(file.read_bytes())
     for package in ("numba", "llvmlite", "numpy"):
         digest.update(importlib.metadata.version(package).encode())
@@ -168,8 +167,8 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_fixed(module: str) -> bool:
-    """Whether the digest of the toolchain stands for a module: it covers Python, NumPy, Numba and the layers below."""
+    """Whether the digest of the toolchain stands for a module: of Python, NumPy, Numba or one of `ROOMS`."""
     top, _, rest = module.partition(".")
     if top == "gondwana":
-        return not rest or rest.partition(".")[0] in _LAYERS
+        return not rest or rest.partition(".")[0] in ROOMS
     return top in sys.stdlib_module_names or top in ("numpy", "numba", "llvmlite")
