@@ -239,12 +239,12 @@ def test_launches_return_before_they_are_done(
         driver.finish(gpu.compute)
         start = time.perf_counter()
         start_chain(gpu, module, address, long_chain, gpu.compute)
-        mark = gpu.mark(gpu.compute)
+        recorded = gpu.record(gpu.compute)
         launched = time.perf_counter() - start
-        early = mark.reached()
-        mark.wait()
+        early = recorded.reached()
+        recorded.wait()
         waited = time.perf_counter() - start
-        assert mark.reached()
+        assert recorded.reached()
         if real:
             assert not early
             assert launched < 0.5 * waited
@@ -312,9 +312,9 @@ def test_events_without_timing_tell_no_time(gpu: Device, driver: Driver, real: b
     driver.free_event(event)
 
 
-def test_marks_recycle_events(gpu: Device) -> None:
+def test_handles_of_events_are_used_again(gpu: Device) -> None:
     for _ in range(5000):
-        gpu.mark(gpu.compute)
+        gpu.record(gpu.compute)
     gpu.synchronize()
     assert len(gpu._free_events) < 100
 
@@ -327,8 +327,8 @@ def test_other_threads_use_the_device(gpu: Device) -> None:
         one = device(gpu.number)
         with memory(one.driver, data.nbytes) as address:
             one.driver.copy(address, data.ctypes.data, data.nbytes, one.transfers)
-            mark = one.mark(one.transfers)
-            mark.wait()
+            recorded = one.record(one.transfers)
+            recorded.wait()
             found.append(from_device(one.driver, address, data, one.transfers))
 
     threads = [threading.Thread(target=work) for _ in range(4)]

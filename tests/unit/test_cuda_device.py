@@ -1,4 +1,4 @@
-"""Devices: what they ask of the driver, from any thread; marks and the events behind them."""
+"""Devices: what they ask of the driver, from any thread; events and their handles."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ def test_other_numbers_are_refused(recorder: RecordingDriver, count: int, wanted
     assert devices.opened() == ()
 
 
-def test_marks_use_events_again(recorder: RecordingDriver) -> None:
+def test_handles_of_events_are_used_again(recorder: RecordingDriver) -> None:
     one = device(0)
     recorder.take()
-    mark = one.mark(one.compute)
+    first = one.record(one.compute)
     (_,), (_, event, stream) = recorder.take()
     assert stream == one.compute
-    assert not mark.reached()
-    mark.order(one.transfers)
+    assert not first.reached()
+    first.block(one.transfers)
     assert recorder.take() == [("reached", event), ("order", one.transfers, event)]
-    second = one.mark(one.compute)  # while the first lives it has an event of its own
+    second = one.record(one.compute)  # while the first lives it has an event of its own
     assert [call[0] for call in recorder.take()] == ["new_event", "record"]
     recorder.passed.add(event)
-    assert mark.reached()
+    assert first.reached()
     recorder.take()
-    mark.wait()
-    mark.order(one.transfers)
-    assert mark.reached()
+    first.wait()
+    first.block(one.transfers)
+    assert first.reached()
     assert recorder.take() == []  # what is reached stays so
-    del mark
-    third = one.mark(one.transfers)
+    del first
+    third = one.record(one.transfers)
     assert recorder.take() == [("record", event, one.transfers)]
     third.wait()
     assert recorder.take() == [("await_event", event)]
@@ -95,9 +95,9 @@ def test_threads_get_the_context_once(recorder: RecordingDriver) -> None:
     assert [call[0] for call in recorder.take()] == ["activate", "finish", "finish", "record", "order"]
     one.synchronize()
     assert [call[0] for call in recorder.take()] == ["finish", "finish"]
-    mark = one.mark(one.compute)
+    first = one.record(one.compute)
     recorder.take()
-    in_thread(mark.wait)
+    in_thread(first.wait)
     assert [call[0] for call in recorder.take()] == ["activate", "await_event"]
 
 

@@ -18,7 +18,7 @@ from gondwana.gpu.device import Device, device
 from gondwana.gpu.driver import CudaError
 from gondwana.memory import cuda_kind, events, fallbacks, reclaim
 from gondwana.memory.cuda_kind import CudaKind
-from gondwana.memory.events import Marked
+from gondwana.memory.events import EventFuture
 from gondwana.memory.ipc import Offer
 from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin
 from gondwana.runtime.shared_file import ForeignFileError
@@ -109,9 +109,9 @@ def test_a_copy_waits_for_kernels_and_its_future_for_the_copy(recorder: Obedient
 
 
 def test_futures_of_one_device_end_in_order(recorder: ObedientDriver, one: Device) -> None:
-    futures = [Marked(one, None) for _ in range(3)]
-    recorded = [call[1] for call in recorder.take() if call[0] == "record"]
-    recorder.passed.update(recorded[:2])
+    futures = [EventFuture(one, None) for _ in range(3)]
+    handles = [call[1] for call in recorder.take() if call[0] == "record"]
+    recorder.passed.update(handles[:2])
     gw.progress()
     assert [future.done() for future in futures] == [True, True, False]
     assert events._unfinished() == "1 copies of devices under way"
@@ -122,7 +122,7 @@ def test_futures_of_one_device_end_in_order(recorder: ObedientDriver, one: Devic
 
 def test_an_error_of_the_device_is_that_of_the_future(recorder: ObedientDriver, one: Device) -> None:
     finished = []
-    future = Marked(one, None, lambda: finished.append(1))
+    future = EventFuture(one, None, lambda: finished.append(1))
     recorder.refused.add("reached")
     with pytest.raises(CudaError, match="reached"):
         future.result()
@@ -133,7 +133,7 @@ def test_a_future_keeps_what_the_device_works_on(recorder: ObedientDriver, one: 
     source = np.ones(8)
     alive = [True]
     weakref.finalize(source, alive.clear)
-    future = Marked(one, source)
+    future = EventFuture(one, source)
     del source
     gc.collect()
     assert alive
@@ -253,7 +253,7 @@ def test_the_ring_waits_for_the_oldest_only_when_it_is_full(recorder: ObedientDr
     for _ in range(16):
         _, room = ring.take(SMALL)
         room[:] = len(held)
-        held.append((room, Marked(one, None)))
+        held.append((room, EventFuture(one, None)))
         ring.hold(held[-1][1])
     assert "await_event" not in recorder.names()
     assert all((room == index).all() for index, (room, _) in enumerate(held))
@@ -264,14 +264,14 @@ def test_the_ring_waits_for_the_oldest_only_when_it_is_full(recorder: ObedientDr
 
 def test_room_in_the_ring_never_overlaps(recorder: ObedientDriver, one: Device) -> None:
     ring, random = Ring(one), np.random.default_rng(3)
-    live: list[tuple[int, int, Marked]] = []
+    live: list[tuple[int, int, EventFuture]] = []
     for size in random.integers(1, SMALL + 1, 400).tolist():
         _, room = ring.take(size)
         assert room.size == size
         start = room.ctypes.data
         live = [entry for entry in live if not entry[2].done()]
         assert all(start + size <= a or b <= start for a, b, _ in live)
-        copy = Marked(one, None)
+        copy = EventFuture(one, None)
         ring.hold(copy)
         live.append((start, start + size, copy))
         if random.random() < 0.3:
@@ -302,7 +302,7 @@ def test_a_copy_goes_between_what_a_stream_holds_and_what_comes_later(recorder: 
     gw.copy(np.ones(4), segment.pointer(dtype=float), stream=1234)
     calls = [call for call in recorder.take() if call[0] in ("record", "order", "copy")]
     kinds = [call[0] for call in calls]
-    # Behind the kernels, behind the stream; the copy; the mark of its future; the stream behind it.
+    # Behind the kernels, behind the stream; the copy; the event of its future; the stream behind it.
     assert kinds == ["record", "order", "record", "order", "copy", "record", "record", "order"]
     assert calls[2][2] == 1234
     assert calls[-1][1] == 1234
@@ -311,7 +311,7 @@ def test_a_copy_goes_between_what_a_stream_holds_and_what_comes_later(recorder: 
 
 def test_a_copy_need_not_wait_for_the_latest_kernels(recorder: ObedientDriver, one: Device) -> None:
     segment = gw.Segment(gw.world, 1 << 10, gw.cuda(0))
-    before = one.mark(one.compute)
+    before = one.record(one.compute)
     recorder.take()
     gw.copy(np.ones(4), segment.pointer(dtype=float), stream=Order(after=before))
     first = next(call for call in recorder.take() if call[0] in ("record", "order"))

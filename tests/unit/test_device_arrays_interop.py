@@ -63,7 +63,7 @@ class Theirs:
         raise AttributeError(name)
 
     def new_capsule(self, *, stream: int, max_version: tuple[int, int] | None) -> Any:
-        device(0).mark(self.stream).order(stream)
+        device(0).record(self.stream).block(stream)
         elements = Elements(self.address, self.like.shape, self.like.strides, self.like.dtype, (CUDA, 0), self.readonly)
         return dlpack.give(elements, self, max_version)
 

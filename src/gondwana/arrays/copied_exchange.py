@@ -5,7 +5,7 @@ from __future__ import annotations
 from gondwana.arrays.ghost_cells import GhostCells
 from gondwana.arrays.ghost_exchange import Exchange
 from gondwana.futures import Future
-from gondwana.gpu.device import Mark, opened
+from gondwana.gpu.device import Event, opened
 from gondwana.sync.signals import Signal
 
 
@@ -21,12 +21,12 @@ class CopiedExchange(Exchange):
         self._ready = Signal(cells.team)
         self._arrived = Signal(cells.team)
         self._sent: list[Future[None]] = []
-        self._kernels: list[Mark] = []
+        self._kernels: list[Event] = []
         self._told = self._done = False
 
     def _begin(self) -> None:
         self._sent, self._told, self._done = [], False, False
-        self._kernels = [one.mark(one.compute) for one in opened()]
+        self._kernels = [one.record(one.compute) for one in opened()]
         self._advance()
 
     def _soon(self) -> bool:
@@ -46,7 +46,7 @@ class CopiedExchange(Exchange):
 
     def _tell_ready(self) -> bool:
         """Let the neighbours write if no kernel reads the ghosts any more."""
-        if not all(mark.reached() for mark in self._kernels):
+        if not all(event.reached() for event in self._kernels):
             return False
         self._kernels = []
         for rank in self._neighbours:

@@ -77,8 +77,8 @@ class DeviceExchange(Exchange):
     def _begin(self) -> None:
         one = self._device
         if self._parts:
-            kernels = one.mark(one.compute)
-            kernels.order(self._stream)
+            kernels = one.record(one.compute)
+            kernels.block(self._stream)
         paths.DRIVER.count(self._own.nbytes)
         self._own.launch(one.compute)
         for part in self._parts:
@@ -94,7 +94,7 @@ class DeviceExchange(Exchange):
 
     def _end(self) -> None:
         if self._parts:
-            self._device.mark(self._stream).order(self._device.compute)
+            self._device.record(self._stream).block(self._device.compute)
 
 
 def _mapped(moves: list[Move], rank: int, one: Device) -> dict[int, Attached] | None:

@@ -14,7 +14,7 @@ from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.ghost_cells import Move
 from gondwana.arrays.ghost_exchange import free_requests
 from gondwana.arrays.strided import contiguous
-from gondwana.gpu.device import Mark
+from gondwana.gpu.device import Event
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pinned import pin
 from gondwana.teams import Team
@@ -56,14 +56,14 @@ class Outgoing:
         self._pack = BoxProgram(kind, [_packing(move.source, place, move.order) for move, place in pairs])
         self._request = team.Send_init(self._buffers.host, rank, tag)
         weakref.finalize(self, free_requests, [self._request]).atexit = False
-        self._packed: Mark | None = None
+        self._packed: Event | None = None
 
-    def start(self, kernels: Mark, stream: int) -> None:
+    def start(self, kernels: Event, stream: int) -> None:
         """Put the message together, behind what is on a stream. Local; does not wait."""
         buffers = self._buffers
         self._pack.launch(stream)
         buffers.device.driver.copy(buffers.host.ctypes.data, buffers.address, buffers.nbytes, stream)
-        self._packed = buffers.device.mark(stream)
+        self._packed = buffers.device.record(stream)
         paths.STAGED.count(self._pack.nbytes)
 
     def advance(self) -> bool:
@@ -94,10 +94,10 @@ class Incoming:
         self._request = team.Recv_init(self._buffers.host, rank, tag)
         weakref.finalize(self, free_requests, [self._request]).atexit = False
         self._stream = 0
-        self._uploaded: Mark | None = None
+        self._uploaded: Event | None = None
         self._receiving = self._done = False
 
-    def start(self, kernels: Mark, stream: int) -> None:
+    def start(self, kernels: Event, stream: int) -> None:
         """Begin a round; the ghosts will be written behind what is on a stream. Local; does not wait."""
         self._stream = stream
         self._receiving = self._done = False
@@ -110,7 +110,7 @@ class Incoming:
             self._receiving = True
         if self._receiving and not self._done and self._request.test():
             buffers.device.driver.copy(buffers.address, buffers.host.ctypes.data, buffers.nbytes, self._stream)
-            self._uploaded = buffers.device.mark(self._stream)
+            self._uploaded = buffers.device.record(self._stream)
             self._unpack.launch(self._stream)
             self._done = True
         return self._done

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gondwana.gpu.device import Device, Mark
+from gondwana.gpu.device import Device, Event
 from gondwana.sync.signals import Signal
 from gondwana.transfer import paths
 from gondwana.transfer.device_boxes import BoxProgram
@@ -49,10 +49,10 @@ class Writes:
     def __init__(self, tells: Tells, one: Device, program: BoxProgram) -> None:
         self._tells, self._device, self._program = tells, one, program
         self._stream = 0
-        self._written: Mark | None = None
+        self._written: Event | None = None
         self._done = True
 
-    def start(self, kernels: Mark, stream: int) -> None:
+    def start(self, kernels: Event, stream: int) -> None:
         """Begin a round: the ghosts will be written behind what is on a stream. Local; does not wait."""
         self._stream = stream
         self._done = False
@@ -65,7 +65,7 @@ class Writes:
             if not self._tells.told(_READY):
                 return False
             self._program.launch(self._stream)
-            self._written = self._device.mark(self._stream)
+            self._written = self._device.record(self._stream)
             paths.IPC.count(self._program.nbytes)
         if self._written.reached():
             self._tells.tell(_ARRIVED)
@@ -82,10 +82,10 @@ class Reads:
 
     def __init__(self, tells: Tells) -> None:
         self._tells = tells
-        self._kernels: Mark | None = None
+        self._kernels: Event | None = None
         self._done = True
 
-    def start(self, kernels: Mark, stream: int) -> None:
+    def start(self, kernels: Event, stream: int) -> None:
         """Begin a round: the ghosts may be written when the kernels launched so far are through. Local."""
         self._kernels = kernels
         self._done = False

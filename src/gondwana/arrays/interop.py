@@ -113,7 +113,7 @@ def _by_interface(data: Any, interface: dict[str, Any], domain: RectDomain | Non
     one = opened(0 if number is None else number)
     stream = interface.get("stream") if interface["version"] >= _STREAMS else _LEGACY
     if stream is not None:
-        one.mark(stream).order(one.compute)
+        one.record(stream).block(one.compute)
     dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
     strides = interface.get("strides")
     strides = contiguous(shape, dtype.itemsize, "C") if strides is None else tuple(strides)
@@ -165,6 +165,6 @@ def to_dlpack(
         raise BufferError("stream=0 may be the legacy or the per-thread default stream: give 1 or 2")
     one = opened(array.device)
     if stream != -1:
-        one.mark(one.compute).order(_LEGACY if stream is None else stream)
+        one.record(one.compute).block(_LEGACY if stream is None else stream)
     elements = Elements(array.address, array.shape, array.strides, array.dtype, here, array.readonly)
     return dlpack.give(elements, array, version)

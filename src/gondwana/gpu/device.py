@@ -1,4 +1,4 @@
-"""One object for each device that this process uses: its context, its two streams, and marks on them."""
+"""One object for each device that this process uses: its context, its two streams, and the events recorded on them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _devices: dict[int, Device] = {}
 _opening = threading.Lock()
 
 
-class Mark:
-    """A place on a stream: reached when all that was on the stream before it is done. Local."""
+class Event:
+    """A recorded CUDA event: reached when everything that was on its stream before it is done. Local."""
 
     __slots__ = ("_device", "_event", "_passed")
 
@@ -23,27 +23,27 @@ class Mark:
         self._passed = False
 
     def reached(self) -> bool:
-        """Tell whether all before the mark is done. Local; does not wait."""
+        """Return whether the event has been reached. Local; does not wait."""
         if not self._passed:
             self._device.activate()
             self._passed = self._device.driver.reached(self._event)
         return self._passed
 
     def wait(self) -> None:
-        """Wait until all before the mark is done. Local."""
+        """Wait until the event is reached. Local."""
         if not self._passed:
             self._device.activate()
             self._device.driver.await_event(self._event)
             self._passed = True
 
-    def order(self, stream: int) -> None:
-        """Have what is put on a stream from now on wait for the mark. Local; the host does not wait."""
+    def block(self, stream: int) -> None:
+        """Make what is put on a stream from now on wait for the event. Local; the host does not wait."""
         if not self._passed:
             self._device.activate()
             self._device.driver.order(stream, self._event)
 
     def __del__(self) -> None:
-        # Streams that wait for an event keep to the record they saw, so it may serve again before it is reached.
+        # Streams wait for the recording that they saw, so the handle may be recorded again before it is reached.
         self._device._free_events.append(self._event)
 
 
@@ -80,15 +80,15 @@ class Device:
             self.driver.activate(self._context)
             self._known.active = True
 
-    def mark(self, stream: int) -> Mark:
-        """Return a mark behind all that a stream of this device holds now. Local."""
+    def record(self, stream: int) -> Event:
+        """Record an event behind everything that a stream of this device holds now, and return it. Local."""
         self.activate()
         try:
             event = self._free_events.pop()
         except IndexError:
             event = self.driver.new_event()
         self.driver.record(event, stream)
-        return Mark(self, event)
+        return Event(self, event)
 
     def after_kernels(self) -> int:
         """Return the stream `transfers`, made to wait for the kernels launched so far. Local."""
@@ -100,11 +100,11 @@ class Device:
 
     def after(self, stream: int) -> None:
         """Have the copies from now on wait for what a stream of this device holds. Local."""
-        self.mark(stream).order(self.transfers)
+        self.record(stream).block(self.transfers)
 
     def before(self, stream: int) -> None:
         """Have what is put on a stream of this device from now on wait for the copies so far. Local."""
-        self.mark(self.transfers).order(stream)
+        self.record(self.transfers).block(stream)
 
     def synchronize(self) -> None:
         """Wait until all kernels and copies of this process on the device are done. Local."""

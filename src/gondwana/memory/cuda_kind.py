@@ -8,9 +8,9 @@ from typing import Any
 from gondwana.errors import UsageError
 from gondwana.futures import Future
 from gondwana.gpu import choice
-from gondwana.gpu.device import Device, Mark, device, opened
+from gondwana.gpu.device import Device, Event, device, opened
 from gondwana.gpu.driver import driver
-from gondwana.memory.events import Marked
+from gondwana.memory.events import EventFuture
 from gondwana.memory.ipc import Offer, OnDevice, Shared
 from gondwana.memory.kinds import Bytes, DeviceKind
 from gondwana.memory.reclaim import later, reclaim
@@ -48,7 +48,7 @@ class CudaKind(DeviceKind):
         _allocations[address] = _Allocation(one, address)
         if nbytes:
             one.driver.fill(address, 0, nbytes, one.transfers)
-            one.mark(one.transfers).wait()
+            one.record(one.transfers).wait()
         return address
 
     def free(self, address: int) -> None:
@@ -80,7 +80,7 @@ class CudaKind(DeviceKind):
         stream = one.after_kernels()
         if nbytes:
             one.driver.copy(target, source, nbytes, stream)
-        return Marked(one, keep)
+        return EventFuture(one, keep)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CudaKind, (self.number,)
@@ -93,7 +93,7 @@ class _Allocation:
         self._device = one
         self._address = address
         self._offer: Offer | None = None
-        self._marks: list[Mark] | None = None
+        self._last_use: list[Event] | None = None
 
     def share(self) -> Shared | None:
         if self._offer is None:
@@ -101,11 +101,13 @@ class _Allocation:
         return self._offer.shared
 
     def give_back(self) -> bool:
-        """Free the memory if nobody is at work on it; tell whether it was."""
+        """Free the memory if no device uses it any more; return whether it was freed."""
         one = self._device
-        if self._marks is None:
-            self._marks = [one.mark(one.compute), one.mark(one.transfers)]
-        if not all(mark.reached() for mark in self._marks) or (self._offer is not None and not self._offer.withdraw()):
+        if self._last_use is None:
+            self._last_use = [one.record(one.compute), one.record(one.transfers)]
+        if not all(event.reached() for event in self._last_use) or (
+            self._offer is not None and not self._offer.withdraw()
+        ):
             return False
         one.activate()
         one.driver.free(self._address)
@@ -172,5 +174,5 @@ def synchronize() -> None:
         >>> import gondwana as gw
         >>> gw.synchronize()
     """
-    marks = [one.mark(one.compute) for one in opened()]
-    progress.wait_until(lambda: all(mark.reached() for mark in marks), "the kernels of this rank")
+    events = [one.record(one.compute) for one in opened()]
+    progress.wait_until(lambda: all(event.reached() for event in events), "the kernels of this rank")

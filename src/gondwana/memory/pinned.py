@@ -11,7 +11,7 @@ import numpy as np
 from gondwana.gpu.device import Device
 from gondwana.gpu.driver import CudaError
 from gondwana.memory import fallbacks
-from gondwana.memory.events import Marked
+from gondwana.memory.events import EventFuture
 from gondwana.memory.kinds import Bytes
 
 SMALL = 1 << 16
@@ -76,7 +76,7 @@ class Ring:
         self._memory = np.frombuffer(mmap.mmap(-1, _RING, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
         self._address = self._memory.ctypes.data
         pin(self._memory, device)
-        self._used: deque[tuple[int, Marked]] = deque()
+        self._used: deque[tuple[int, EventFuture]] = deque()
         self._first = self._next = 0
 
     def take(self, nbytes: int) -> tuple[int, Bytes]:
@@ -94,6 +94,6 @@ class Ring:
         first = start % _RING
         return self._address + first, self._memory[first : first + nbytes]
 
-    def hold(self, copy: Marked) -> None:
+    def hold(self, copy: EventFuture) -> None:
         """Keep what `take` returned until a copy is done. Local."""
         self._used.append((self._next, copy))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gondwana.futures import DONE, Future
-from gondwana.memory.events import Marked
+from gondwana.memory.events import EventFuture
 from gondwana.memory.ipc import OnDevice
 from gondwana.memory.pinned import SMALL, is_pinned, pin
 from gondwana.transfer.boxes import SOURCE, TARGET, Box, box_of, is_dense, planes
@@ -38,7 +38,7 @@ def hop(source: Place, target: Place, order: Order) -> tuple[Future[None], Futur
         order.begin(one.device, [found.device for found, _ in ends if found.own])
         if len(ends) == 2:
             _move(one, source, target, start, end)
-            done = reusable = Marked(one.device, (first, last))
+            done = reusable = EventFuture(one.device, (first, last))
         elif source.memory is None:
             done = reusable = _download(one, source, target, first, start)
         else:
@@ -50,12 +50,12 @@ def hop(source: Place, target: Place, order: Order) -> tuple[Future[None], Futur
 def _upload(one: Lane, source: Place, target: Place, there: OnDevice, end: int) -> tuple[Future[None], Future[None]]:
     if not _through_ring(one, source, _is_plain(source, target)):
         _move(one, source, target, address_of(source), end)
-        done = Marked(one.device, (there, source.memory))
+        done = EventFuture(one.device, (there, source.memory))
         return done, done
     packed = _room(one, target)
     packed.store(source.load())
     _move(one, packed, target, address_of(packed), end)
-    done = Marked(one.device, there)
+    done = EventFuture(one.device, there)
     one.ring.hold(done)
     return done, DONE
 
@@ -63,10 +63,10 @@ def _upload(one: Lane, source: Place, target: Place, there: OnDevice, end: int) 
 def _download(one: Lane, source: Place, target: Place, there: OnDevice, start: int) -> Future[None]:
     if not _through_ring(one, target, _is_plain(source, target)):
         _move(one, source, target, start, address_of(target))
-        return Marked(one.device, (there, target.memory))
+        return EventFuture(one.device, (there, target.memory))
     packed = _room(one, source)
     _move(one, source, packed, start, address_of(packed))
-    done = Marked(one.device, there, lambda: target.store(packed.load()))
+    done = EventFuture(one.device, there, lambda: target.store(packed.load()))
     one.ring.hold(done)
     return done
 

@@ -68,7 +68,7 @@ class BoxProgram:
         weakref.finalize(self, kind.free, self._address).atexit = False
         stream = self._device.transfers
         self._device.driver.copy(self._address, table.ctypes.data, table.size, stream)
-        self._device.mark(stream).wait()
+        self._device.record(stream).wait()
         self._arguments = struct.pack("2Q", self._address + len(boxes) * box_program_ptx.BOX, self._address)
 
     def launch(self, stream: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.futures import DONE, Future
-from gondwana.memory.events import Marked
+from gondwana.memory.events import EventFuture
 from gondwana.memory.ipc import OnDevice
 from gondwana.memory.pinned import SMALL, is_pinned
 from gondwana.memory.pointer import GlobalPtr
@@ -80,7 +80,7 @@ def _between(first: OnDevice, start: int, last: OnDevice, end: int, nbytes: int)
     one = lane(first.device)
     with one.lock:
         one.device.driver.copy(end, start, nbytes, one.begin(first.own or last.own))
-        done = Marked(one.device, (first, last))
+        done = EventFuture(one.device, (first, last))
     (DRIVER if first.own and last.own else IPC).count(nbytes)
     return done, done
 
@@ -91,12 +91,12 @@ def _up(src: Any, source: Row, there: OnDevice, end: int) -> Started:
     with one.lock:
         if nbytes > SMALL or _is_pinned(src):
             one.device.driver.copy(end, source.ctypes.data, nbytes, one.begin(there.own))
-            done = Marked(one.device, (there, source))
+            done = EventFuture(one.device, (there, source))
             return done, done
         address, room = one.ring.take(nbytes)
         room[:] = source.view(_BYTE)
         one.device.driver.copy(end, address, nbytes, one.begin(there.own))
-        done = Marked(one.device, there)
+        done = EventFuture(one.device, there)
         one.ring.hold(done)
     return done, DONE
 
@@ -107,10 +107,10 @@ def _down(there: OnDevice, start: int, dst: Any, target: Row) -> Started:
     with one.lock:
         if nbytes > SMALL or _is_pinned(dst):
             one.device.driver.copy(target.ctypes.data, start, nbytes, one.begin(there.own))
-            done = Marked(one.device, (there, target))
+            done = EventFuture(one.device, (there, target))
         else:
             address, room = one.ring.take(nbytes)
             one.device.driver.copy(address, start, nbytes, one.begin(there.own))
-            done = Marked(one.device, there, lambda: target.view(_BYTE).__setitem__(slice(None), room))
+            done = EventFuture(one.device, there, lambda: target.view(_BYTE).__setitem__(slice(None), room))
             one.ring.hold(done)
     return done, done

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol, SupportsIndex, TypeAlias, runtime_checkable
 
 from gondwana.errors import UsageError
-from gondwana.gpu.device import Device, Mark, device, opened
+from gondwana.gpu.device import Device, Event, device, opened
 from gondwana.runtime import progress
 
 
@@ -28,7 +28,7 @@ class Order(NamedTuple):
     """
 
     stream: int | None = None
-    after: Mark | None = None
+    after: Event | None = None
 
     def begin(self, device: Device, own: Sequence[Device]) -> None:
         """Have the stream of copies of a device wait for what is before. Local.
@@ -38,13 +38,13 @@ class Order(NamedTuple):
             own: devices of this rank with memory at an end.
         """
         if self.after is not None:
-            self.after.order(device.transfers)
+            self.after.block(device.transfers)
         else:
             for one in own:
                 if one is device:
                     one.after_kernels()
                 else:
-                    one.mark(one.compute).order(device.transfers)
+                    one.record(one.compute).block(device.transfers)
         device.activate()
         if self.stream is not None:
             device.after(self.stream)
@@ -56,12 +56,12 @@ class Order(NamedTuple):
 
     def wait(self) -> None:
         """Return when a copy that no driver makes may start. Local; blocks; user-level progress."""
-        mark = self.after
+        event = self.after
         if self.stream is not None:
             one = next(iter(opened()), None) or device(0)
-            mark = one.mark(self.stream)
-        if mark is not None:
-            progress.wait_until(mark.reached, "the stream that a copy is to come behind")
+            event = one.record(self.stream)
+        if event is not None:
+            progress.wait_until(event.reached, "the stream that a copy is to come behind")
 
 
 USUAL = Order()

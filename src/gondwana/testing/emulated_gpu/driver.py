@@ -18,7 +18,7 @@ from gondwana.testing.emulated_gpu.memory import CAPACITY, Memory
 from gondwana.testing.emulated_gpu.modules import Entry, Module, program_in
 from gondwana.testing.emulated_gpu.ptx.program import Launch
 from gondwana.testing.emulated_gpu.ptx.specials import PROCESSORS
-from gondwana.testing.emulated_gpu.streams import Capture, Event, Mark, Operation, Scheduler, Stream
+from gondwana.testing.emulated_gpu.streams import Capture, Event, Operation, Recording, Scheduler, Stream
 
 DEVICES = "GONDWANA_EMULATED_DEVICES"
 """Environment variable: how many devices there are."""
@@ -241,63 +241,63 @@ class EmulatedDriver(Driver):
         if found.device != on.device:
             raise CudaError("CUDA_ERROR_INVALID_HANDLE: the event and the stream are of different devices")
         if on.capture is not None:
-            found.mark = on.capture.mark(on)
+            found.recording = on.capture.record(on)
             return
-        found.mark = Mark()
-        self._scheduler.put(on, Operation(reached=found.mark))
+        found.recording = Recording()
+        self._scheduler.put(on, Operation(reached=found.recording))
 
     @_alone
     def reached(self, event: int) -> bool:
         """Tell whether an event has been reached."""
-        mark = self._awaitable(event)
+        recording = self._awaitable(event)
         self._scheduler.look()
         self._scheduler.check(self._find(event, Event).device)
-        return mark is None or mark.reached
+        return recording is None or recording.reached
 
     @_alone
     def await_event(self, event: int) -> None:
         """Wait until an event has been reached."""
-        mark = self._awaitable(event)
-        self._scheduler.run(lambda: mark is None or mark.reached)
+        recording = self._awaitable(event)
+        self._scheduler.run(lambda: recording is None or recording.reached)
         self._scheduler.check(self._find(event, Event).device)
 
-    def _awaitable(self, event: int) -> Mark | None:
-        mark = self._find(event, Event).mark
-        if mark is not None and mark.capture is not None:
-            mark.capture.broken = "an event of a capturing stream was waited for"
+    def _awaitable(self, event: int) -> Recording | None:
+        recording = self._find(event, Event).recording
+        if recording is not None and recording.capture is not None:
+            recording.capture.broken = "an event of a capturing stream was waited for"
             raise CudaError("CUDA_ERROR_CAPTURED_EVENT: the event is part of a graph")
-        return mark
+        return recording
 
     @_alone
     def order(self, stream: int, event: int) -> None:
         """Have what is put on a stream from now on wait for an event."""
-        found, mark = self._stream(stream), self._find(event, Event).mark
-        if mark is None:
+        found, recording = self._stream(stream), self._find(event, Event).recording
+        if recording is None:
             return
-        if mark.capture is not None:
-            if mark.capture.closed:
+        if recording.capture is not None:
+            if recording.capture.closed:
                 raise CudaError("CUDA_ERROR_CAPTURED_EVENT: the event is part of a graph that is complete")
             if found.capture is None:
-                mark.capture.join(found)
-            if found.capture is not mark.capture:
+                recording.capture.join(found)
+            if found.capture is not recording.capture:
                 raise CudaError("CUDA_ERROR_STREAM_CAPTURE_MERGE: the event is part of another graph")
-            mark.capture.wait(found, mark)
+            recording.capture.wait(found, recording)
         elif found.capture is not None:
             found.capture.broken = "a capturing stream was made to wait for what is not part of the graph"
             raise CudaError("CUDA_ERROR_STREAM_CAPTURE_ISOLATION: the event was recorded before the capture")
-        elif not mark.reached:
-            self._scheduler.put(found, Operation(awaited=mark))
+        elif not recording.reached:
+            self._scheduler.put(found, Operation(awaited=recording))
 
     @_alone
     def seconds(self, first: int, last: int) -> float:
         """Return the time between two events that were made for timing and have been reached."""
         moments = []
         for event in (self._find(first, Event), self._find(last, Event)):
-            if not event.timing or event.mark is None:
+            if not event.timing or event.recording is None:
                 raise CudaError("CUDA_ERROR_INVALID_HANDLE: an event that was not recorded, or not made for timing")
-            if not event.mark.reached:
+            if not event.recording.reached:
                 raise CudaError("CUDA_ERROR_NOT_READY: an event that has not been reached")
-            moments.append(event.mark.moment)
+            moments.append(event.recording.moment)
         return moments[1] - moments[0]
 
     # Kernels

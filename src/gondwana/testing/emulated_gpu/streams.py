@@ -17,7 +17,7 @@ _MOST_LOOKS = 4
 
 
 @dataclass(slots=True, eq=False)
-class Mark:
+class Recording:
     """What an event was recorded as: reached when all before it on its stream is done.
 
     Attributes:
@@ -38,8 +38,8 @@ class Operation:
     """What a stream does next: `action`, then `reached` is reached; before, `awaited` must have been."""
 
     action: Callable[[], None] | None = None
-    awaited: Mark | None = None
-    reached: Mark | None = None
+    awaited: Recording | None = None
+    reached: Recording | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -59,11 +59,11 @@ class Stream:
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """An event; `mark` is None until it is recorded."""
+    """An event; `recording` is None until it is recorded."""
 
     device: int
     timing: bool
-    mark: Mark | None = None
+    recording: Recording | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -94,20 +94,20 @@ class Capture:
         """Append an operation."""
         self.operations[stream].append(operation)
 
-    def mark(self, stream: Stream) -> Mark:
+    def record(self, stream: Stream) -> Recording:
         """Note that an event is recorded, and return what it is recorded as."""
-        mark = Mark(capture=self, known={**self.known[stream], stream: self._work(stream)})
-        self.note(stream, Operation(reached=mark))
-        return mark
+        recording = Recording(capture=self, known={**self.known[stream], stream: self._work(stream)})
+        self.note(stream, Operation(reached=recording))
+        return recording
 
     def _work(self, stream: Stream) -> int:
         return sum(operation.action is not None for operation in self.operations[stream])
 
-    def wait(self, stream: Stream, mark: Mark) -> None:
-        """Have a stream of the graph wait for what comes before a mark."""
-        self.note(stream, Operation(awaited=mark))
+    def wait(self, stream: Stream, recording: Recording) -> None:
+        """Have a stream of the graph wait for what comes before a recording."""
+        self.note(stream, Operation(awaited=recording))
         known = self.known[stream]
-        for other, count in mark.known.items():
+        for other, count in recording.known.items():
             known[other] = max(known.get(other, 0), count)
 
     def close(self) -> None:
