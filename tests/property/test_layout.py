@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gondwana.arrays.layout import Layout, best_grid
 from gondwana.domains.point import Point
 from gondwana.domains.rect import RectDomain
+from gondwana.errors import UsageError
 
 
 @st.composite
@@ -168,3 +169,42 @@ def test_the_best_grid_uses_all_ranks_and_leaves_few_idle(shape: list[int], coun
 )
 def test_grids_that_one_would_choose(shape: Any, count: int, order: Any, expected: Any) -> None:
     assert best_grid(shape, count, (1,) * len(shape), order) == expected
+
+
+@given(layouts())
+def test_every_cell_has_the_owner_that_the_layout_names(layout: Layout) -> None:
+    assert all(layout.owner(p) == owner(layout, p) for p in layout.domain)
+    with pytest.raises(UsageError, match="is not in"):
+        layout.owner(layout.domain.hi)
+
+
+@given(layouts())
+def test_dividing_with_all_options_gives_the_layout_again(layout: Layout) -> None:
+    ghost, periodic = layout.ghost, layout.periodic
+    again = Layout.divide(
+        layout.domain, len(ranks(layout)), ghost=ghost, periodic=periodic, grid=layout.grid, order=layout.order
+    )
+    assert again == layout
+
+
+def test_dividing_takes_shapes_and_one_option_for_all_axes() -> None:
+    layout = Layout.divide((20, 8, 8), 6, ghost=2, periodic=True)
+    assert layout == Layout(RectDomain.from_shape((20, 8, 8)), (6, 1, 1), (2,) * 3, (True,) * 3, "C")
+    assert Layout.divide(10, 3, order="F").grid == (3,)
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"domain": RectDomain(0, 10, 2)}, "dense"),
+        ({"domain": RectDomain(0, 0)}, "at least one cell"),
+        ({"grid": (3,)}, "3 blocks for 4 ranks"),
+        ({"ghost": -1}, "ghost=-1"),
+        ({"ghost": (1, 1)}, "each of the 1 axes"),
+        ({"periodic": 1}, "periodic=1"),
+        ({"order": "A"}, "order='A'"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused(options: dict[str, Any], word: str) -> None:
+    with pytest.raises(UsageError, match=word):
+        Layout.divide(**{"domain": 10, "ranks": 4, **options})

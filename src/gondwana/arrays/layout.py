@@ -5,11 +5,18 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
 
 from gondwana.arrays.array import MemoryOrder
-from gondwana.domains import Domain, IndexSet, Point, RectDomain
+from gondwana.domains import Domain, IndexSet, Point, PointLike, RectDomain
+from gondwana.domains.point import as_point
+from gondwana.errors import UsageError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +47,22 @@ class _Zone:
 
 @dataclass(frozen=True)
 class Layout:
-    """The division of a dense box into one block a rank.
+    """The division of a dense box into one block a rank: who owns what, known to every rank without communication.
 
-    Args:
+    `Layout.divide` makes one for a number of ranks, `array.layout` is that of a global array. All methods are local.
+
+    Attributes:
         domain: all cells.
         grid: blocks along each axis; rank r has the block whose place is r in row-major order.
         ghost: ghost cells on both sides of each axis.
         periodic: whether an axis closes on itself.
         order: memory order of the blocks.
+
+    Example:
+        >>> import gondwana as gw
+        >>> layout = gw.Layout.divide((10, 8), 4, ghost=1)
+        >>> layout.grid, layout.owned(1), layout.held(1)
+        ((4, 1), RectDomain((3, 0), (6, 8)), RectDomain((2, -1), (7, 9)))
     """
 
     domain: RectDomain
@@ -56,8 +71,60 @@ class Layout:
     periodic: tuple[bool, ...]
     order: MemoryOrder
 
+    @classmethod
+    def divide(
+        cls,
+        domain: RectDomain | PointLike,
+        ranks: int,
+        *,
+        ghost: int | Sequence[int] = 0,
+        periodic: bool | Sequence[bool] = False,
+        grid: Sequence[int] | None = None,
+        order: MemoryOrder = "C",
+    ) -> Layout:
+        """Divide a domain over a number of ranks, as `gw.empty` does. Local.
+
+        Args:
+            domain: all cells: a dense RectDomain, or a shape (from the origin).
+            ranks: how many share it, one block each. Remainders go to the first blocks; with more ranks than cells
+                some blocks are empty.
+            ghost: ghost cells around each block, one width or one an axis.
+            periodic: whether the domain closes on itself, for all axes or one an axis.
+            grid: blocks along each axis, their product the number of ranks; default: the grid that leaves fewest ranks
+                without cells, and among those the one that moves least through ghosts, the contiguous axis cut last.
+            order: "C" (last axis contiguous) or "F" (first axis contiguous).
+
+        Raises:
+            UsageError: an argument is illegal.
+
+        Example:
+            >>> import gondwana as gw
+            >>> gw.Layout.divide((64, 64, 64), 8, ghost=1).grid
+            (4, 2, 1)
+        """
+        box = domain if isinstance(domain, RectDomain) else RectDomain.from_shape(domain)
+        if not box.is_dense:
+            raise UsageError(
+                f"a global array lives on a dense domain, not on {box!r}: divide its coordinates by the stride"
+            )
+        if box.is_empty:
+            raise UsageError(f"a global array needs at least one cell, {box!r} has none")
+        if order not in ("C", "F"):
+            raise UsageError(f'order={order!r}: the orders are "C" and "F"')
+        widths = _per_axis("ghost", ghost, box.ndim, int)
+        if min(widths) < 0:
+            raise UsageError(f"ghost={ghost!r}: give widths of 0 or more")
+        closed = _per_axis("periodic", periodic, box.ndim, bool)
+        blocks = best_grid(box.shape, ranks, widths, order) if grid is None else _per_axis("grid", grid, box.ndim, int)
+        if math.prod(blocks) != ranks or min(blocks) < 1:
+            raise UsageError(
+                f"grid={blocks} has {math.prod(blocks)} blocks for {ranks} ranks: "
+                "give positive numbers whose product is the number of ranks, or leave it out"
+            )
+        return cls(box, blocks, widths, closed, order)
+
     def place(self, rank: int) -> tuple[int, ...]:
-        """Where the block of a rank is in the grid."""
+        """Return where the block of a rank is in the grid."""
         place = []
         for count in reversed(self.grid):
             rank, coordinate = divmod(rank, count)
@@ -65,24 +132,40 @@ class Layout:
         return tuple(reversed(place))
 
     def rank(self, place: tuple[int, ...]) -> int:
-        """The rank whose block is there."""
+        """Return the rank whose block is at a place of the grid."""
         rank = 0
         for coordinate, count in zip(place, self.grid, strict=True):
             rank = rank * count + coordinate
         return rank
 
-    @functools.cache  # noqa: B019  (layouts are few and live as long as their arrays)
+    def owner(self, point: PointLike) -> int:
+        """Return the rank that owns a cell.
+
+        Raises:
+            UsageError: the point is not in the domain.
+
+        Example:
+            >>> import gondwana as gw
+            >>> gw.Layout.divide(10, 4).owner(9)
+            3
+        """
+        cell = as_point(point, self.domain.ndim)
+        if cell not in self.domain:
+            raise UsageError(f"{cell!r} is not in {self.domain!r}")
+        return self.rank(tuple(self._place_of(axis, coordinate) for axis, coordinate in enumerate(cell)))
+
+    @functools.lru_cache(1 << 16)  # noqa: B019  (layouts are few, and values)
     def owned(self, rank: int) -> RectDomain:
-        """The cells of a rank, perhaps none."""
+        """Return the cells of a rank, perhaps none."""
         return self.domain.subblock(self.grid, self.place(rank))
 
     def held(self, rank: int) -> RectDomain:
-        """The cells of a rank and its ghosts around them; none if it owns none."""
+        """Return the cells of a rank and its ghosts around them; none if it owns none."""
         owned = self.owned(rank)
         return owned if owned.is_empty else owned.accrete(self.ghost)
 
     def pieces(self, rank: int, *, corners: bool) -> list[Piece]:
-        """Where the ghost cells of a rank come from.
+        """Return where the ghost cells of a rank come from.
 
         Blocks thinner than the ghosts have several owners along an axis, and a small periodic domain may come around
         more than once; ghosts outside of a domain that is not periodic come from nowhere.
@@ -107,7 +190,7 @@ class Layout:
         return pieces
 
     def inner(self, rank: int) -> RectDomain:
-        """The owned cells that are farther than the ghost width from cells of other ranks."""
+        """Return the cells of a rank that are farther than the ghost width from cells of other ranks."""
         owned = self.owned(rank)
         if owned.is_empty:
             return owned
@@ -120,7 +203,7 @@ class Layout:
         return RectDomain(owned.lo + Point(low), owned.hi - Point(high))
 
     def rim(self, rank: int) -> IndexSet:
-        """The owned cells that are not inner."""
+        """Return the cells of a rank that are not inner."""
         owned, inner = self.owned(rank), self.inner(rank)
         return Domain.of(owned) - inner if not owned.is_empty else owned
 
@@ -169,7 +252,7 @@ STRIDED_FACE = 4.0
 
 @functools.cache
 def best_grid(shape: tuple[int, ...], ranks: int, ghost: tuple[int, ...], order: MemoryOrder) -> tuple[int, ...]:
-    """The grid of `ranks` blocks that leaves fewest ranks without cells, then moves least through ghosts.
+    """Return the grid that leaves fewest ranks without cells, and then moves least through ghosts. Local.
 
     Args:
         shape: cells along each axis.
@@ -204,3 +287,15 @@ def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
         if number % factor == 0:
             for rest in _factorisations(number // factor, parts - 1):
                 yield (factor, *rest)
+
+
+def _per_axis(name: str, value: Any, ndim: int, kind: type[T]) -> tuple[T, ...]:
+    """One value for each axis: given once, or as a sequence."""
+    values = tuple(value) if isinstance(value, Sequence | np.ndarray) else (value,) * ndim
+    plain = kind is bool or not any(isinstance(item, bool | np.bool_) for item in values)
+    if len(values) != ndim or not plain or not all(isinstance(item, _ACCEPTED[kind]) for item in values):
+        raise UsageError(f"{name}={value!r}: give one {kind.__name__}, or one for each of the {ndim} axes")
+    return tuple(kind(item) for item in values)  # type: ignore[call-arg]
+
+
+_ACCEPTED: dict[type, Any] = {int: int | np.integer, bool: bool | np.bool_}

@@ -210,7 +210,19 @@ def check_whole_arrays():
         like = gw.zeros_like(U, "float32")
         assert (like.grid, like.ghost, like.periodic, like.order, like.dtype) == (*attributes(U), np.float32)
         assert not like.local.numpy().any()
+        for like, value, dtype in (
+            (gw.full_like(U, 1), 1, U.dtype),
+            (gw.full_like(U, 3, "int32"), 3, np.int32),
+            (gw.zeros_like(U), 0, U.dtype),
+        ):
+            assert (like.layout, like.dtype, like.team) == (U.layout, dtype, U.team)
+            assert (like.local.numpy() == value).all()
+        like = gw.empty_like(U, "complex64")
+        assert (like.layout, like.dtype) == (U.layout, np.complex64)
     assert (gw.full((5, 5), 2, ghost=1).local.numpy() == 2).all()
+    ones = gw.ones((5, 5), "int8", ghost=1, periodic=True, order="F")
+    assert (ones.local.numpy() == 1).all()
+    assert ones.layout == gw.Layout.divide((5, 5), world.size, ghost=1, periodic=True, order="F")
     assert "root=9" in raises(UsageError, T.to_numpy, 9)
 
 
