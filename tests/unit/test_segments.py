@@ -54,6 +54,33 @@ def test_illegal_places_are_refused() -> None:
         SEGMENT.view(3)
 
 
+@gw.jit
+def offset_on(ptr, rank):
+    moved = ptr.on(rank)
+    return moved.rank, moved.offset, ptr.on(0) - moved
+
+
+@gw.jit
+def on_nothing(ptr):
+    return ptr.on(0.5).rank
+
+
+def test_the_same_place_of_a_rank() -> None:
+    p = SEGMENT.pointer(dtype="i4") + 3
+    assert p.on(0) == p
+    assert offset_on(p, 0) == (0, 12, 0)
+    assert offset_on(p, np.uint8(0)) == (0, 12, 0)
+    for rank in 1, -1:
+        with pytest.raises(gw.errors.UsageError, match="ranks of world are 0 to 0"):
+            p.on(rank)
+        with pytest.raises(IndexError, match=r"ptr\.on: there is no such rank"):
+            offset_on(p, rank)
+    with pytest.raises(gw.errors.UsageError, match="offset 1004: rank 0 has 1000 bytes"):
+        (p + 248).on(0)
+    with pytest.raises(gw.errors.KernelError, match="give an integer, a rank"):
+        on_nothing(p)
+
+
 def test_pointers_of_different_places_have_no_order() -> None:
     other = gw.Segment(gw.world, 8)
     with pytest.raises(gw.errors.UsageError, match="have an order"):

@@ -86,6 +86,32 @@ class GlobalPtr:
         """Return a pointer to the same byte with elements of another type. Local."""
         return GlobalPtr(self.segment, self.rank, self.offset, np.dtype(dtype))
 
+    def on(self, rank: int) -> GlobalPtr:
+        """Return a pointer to the same byte of the part of another rank. Local; callable in compiled code too.
+
+        Where all ranks divide their parts alike, one pointer says where something is on every rank. In compiled code
+        the rank is checked and the size of its part, like other bounds there, is not.
+
+        Args:
+            rank: of the team.
+
+        Raises:
+            UsageError: there is no such rank, or its part of the segment ends before that byte.
+
+        Example:
+            >>> import gondwana as gw
+            >>> slot = gw.Segment(gw.world, 64).pointer(dtype=float) + 2
+            >>> right = (gw.world.rank + 1) % gw.world.size
+            >>> slot.on(right).offset
+            16
+            >>> @gw.jit
+            ... def announce(value, slot, team):
+            ...     for rank in range(team.size):
+            ...         gw.put(value, slot.on(rank) + team.rank)
+            >>> announce(0.5, slot, gw.world)
+        """
+        return self.segment.pointer(rank, self.dtype, self.offset)
+
     def check(self, count: int) -> None:
         """Raise if `count` elements from here are not inside the segment. Local.
 

@@ -27,7 +27,7 @@ _WORD = 8
 
 
 def is_pointer(kind: Any) -> bool:
-    """Tell whether a Numba type is that of global pointers. Local."""
+    """Return whether a Numba type is that of global pointers. Local."""
     return is_handle(kind, FAMILY)
 
 
@@ -142,6 +142,19 @@ def _is_local(ptr: Any) -> Any:
         return near(ptr) != 0
 
     return read
+
+
+@overload_method(_PointerType, "on", jit_options=INLINED)
+def _on(ptr: Any, rank: Any) -> Any:
+    if not isinstance(rank, types.Integer):
+        raise TypingError(f"ptr.on({rank}): give an integer, a rank of the team of the segment")
+
+    def move(ptr: Any, rank: Any) -> Any:
+        if rank < 0 or rank >= load_word(handle_word(ptr, 0)):
+            raise IndexError("ptr.on: there is no such rank in the team of the segment")
+        return with_word(ptr, 1, rank)
+
+    return move
 
 
 @overload_method(_PointerType, "local", jit_options=INLINED)

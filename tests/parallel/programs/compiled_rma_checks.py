@@ -68,6 +68,20 @@ def fetch_local(ptr):
 
 
 @gw.jit
+def announce(team, mine, value):
+    """Write a number into the memory of every rank, at the place of this one."""
+    for step in range(team.size):
+        rank = (team.rank + step) % team.size
+        gw.put(value, mine.on(rank) + team.rank)
+    return mine.on(0).on(team.size - 1).rank
+
+
+@gw.jit
+def on_rank(ptr, rank):
+    return ptr.on(rank).rank
+
+
+@gw.jit
 def superstep(team, theirs, mine, arrived, ready, right, left, steps):
     """A BSP ring: put to the right, signal, wait, compute, agree; the slot is free again when `ready` says so."""
     total = 0
@@ -151,6 +165,26 @@ def check_pointers():
         assert fetch_local(ptr)[0]
     else:
         assert "loads and stores do not reach" in raises(ValueError, fetch_local, ptr)
+
+
+def check_the_same_place_of_every_rank():
+    """Parts have different sizes: what is inside of one may be outside of another."""
+    segment = shared(8 * (SIZE + 1) + 8 * RANK)
+    mine = segment.pointer(dtype="f8") + 1
+    assert announce(world, mine, RANK + 0.5) == SIZE - 1
+    world.barrier()
+    assert mine.local(SIZE).tolist() == [rank + 0.5 for rank in range(SIZE)]
+    assert not mine.local(SIZE + RANK)[SIZE:].any()
+    assert mine.on(RIGHT) == segment.pointer(RIGHT, "f8", 8)
+    assert gw.get(mine.on(LEFT) + RIGHT).result() == RIGHT + 0.5
+    last = mine + SIZE + RANK  # behind the last element of this rank
+    assert last.on(SIZE - 1).rank == SIZE - 1
+    if RANK > 0:
+        assert f"rank 0 has {8 * (SIZE + 1)} bytes" in raises(gw.errors.UsageError, last.on, 0)
+    for rank in (-1, SIZE):
+        assert "there is no such rank" in raises(IndexError, on_rank, mine, rank)
+        assert f"the ranks of world are 0 to {SIZE - 1}" in raises(gw.errors.UsageError, mine.on, rank)
+    world.barrier()
 
 
 def check_errors():
