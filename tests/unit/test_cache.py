@@ -33,7 +33,6 @@ import json, sys
 import numpy as np
 import gondwana as gw
 import helper
-from gondwana.compiler import statistics
 
 K = 1.0
 
@@ -46,7 +45,8 @@ def make(bias):
 a = gw.Array.full(gw.RectDomain(0, 4), 3.0)
 make(0.5)(a.domain, a)
 loaded = sorted({name.partition(".")[0] for name in sys.modules} & {"numba", "mpi4py", "llvmlite"})
-print(json.dumps({"value": a[2], "compiled": statistics.compiled, "loaded": statistics.loaded, "modules": loaded}))
+done = gw.compilation()
+print(json.dumps({"value": a[2], "compiled": done.compiled, "loaded": done.loaded, "modules": loaded}))
 """
 
 
@@ -97,7 +97,6 @@ DEVICE = """
 import json, sys
 import numpy as np
 import gondwana as gw
-from gondwana.compiler import statistics
 
 BOX = gw.RectDomain((0, 0, 0), (6, 6, 6))
 
@@ -115,7 +114,8 @@ grow(a.owned.shrink(1), b, a)
 gw.fused(a.owned.shrink(2), (grow, between, a), (grow, b, between))
 value = total(b.owned, b)
 compilers = sorted(name for name in ("gondwana.kernels.cuda.compiler", "numba.cuda") if name in sys.modules)
-print(json.dumps({"value": value, "compiled": statistics.compiled, "loaded": statistics.loaded, "modules": compilers}))
+done = gw.compilation()
+print(json.dumps({"value": value, "compiled": done.compiled, "loaded": done.loaded, "modules": compilers}))
 """
 
 
@@ -152,7 +152,6 @@ import enum, json
 from typing import NamedTuple
 import numpy as np
 import gondwana as gw
-from gondwana.compiler import statistics
 
 class Colour(enum.IntEnum):
     RED = 1
@@ -172,7 +171,7 @@ def kernel(p, a, b):
 b = gw.Array(np.arange(10.0, 16.0))
 a = gw.Array.zeros(b.domain)
 kernel(gw.RectDomain(1, 4), a, b)
-print(json.dumps({"value": a[1], "compiled": statistics.compiled}))
+print(json.dumps({"value": a[1], "compiled": gw.compilation().compiled}))
 """
 
 
@@ -244,7 +243,6 @@ RUNTIME = """
 import json, sys
 import numpy as np
 import gondwana as gw
-from gondwana.compiler import statistics
 
 @gw.jit
 def sorted_sum(a):
@@ -259,7 +257,7 @@ try:
     error = ""
 except ValueError as problem:
     error = str(problem)
-print(json.dumps({"value": value, "compiled": statistics.compiled, "error": error}))
+print(json.dumps({"value": value, "compiled": gw.compilation().compiled, "error": error}))
 """
 
 

@@ -87,7 +87,6 @@ WARM = """
 import json, sys
 import numpy as np
 import gondwana as gw
-from gondwana.compiler import statistics
 
 @gw.jit
 def step(ptr, array):
@@ -100,7 +99,7 @@ def step(ptr, array):
 segment = gw.Segment(gw.world, 1024)
 assert step(segment.pointer((gw.world.rank + 1) % gw.world.size, float), np.arange(4.0)) == 3.5
 if gw.world.rank == 0:
-    print(json.dumps({"compiled": statistics.compiled, "numba": "numba" in sys.modules}))
+    print(json.dumps({"compiled": gw.compilation().compiled, "numba": "numba" in sys.modules}))
 gw.barrier(gw.world)
 """
 

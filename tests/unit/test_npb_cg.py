@@ -14,7 +14,6 @@ from gondwana.apps.npb.cg.grid import Grid
 from gondwana.apps.npb.cg.makea import make_matrix
 from gondwana.apps.npb.cg.matrix import Matrix, multiply
 from gondwana.apps.npb.cg.problem import PROBLEMS, CGProblem
-from gondwana.compiler import clock
 from gondwana.errors import UsageError
 from support import npb_cg_oracle as oracle
 
@@ -119,16 +118,6 @@ def test_operations_and_estimates() -> None:
     a, _ = make_matrix(problem, Grid(problem.n, 0, 1).block)
     held = sum(array.nbytes for array in (a.row, a.start, a.value, a.column))
     assert held <= app.BENCHMARK.needs(problem, None, 1) <= 2 * held  # type: ignore[arg-type]
-
-
-def test_the_clock_in_compiled_code() -> None:
-    @gw.jit
-    def read() -> float:
-        return 1e-9 * clock.nanoseconds()
-
-    first, second = read(), read()
-    assert 0 < first <= second
-    assert abs(1e-9 * clock.nanoseconds() - second) < 60
 
 
 def test_what_is_refused() -> None:

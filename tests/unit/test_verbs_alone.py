@@ -113,7 +113,6 @@ WARM = """
 import json, sys
 import numpy as np
 import gondwana as gw
-from gondwana.compiler import statistics
 
 @gw.jit
 def step(team, mine, other, right, left):
@@ -125,7 +124,7 @@ rank, size = gw.world.rank, gw.world.size
 found = step(gw.world, np.full(4, rank), np.empty(4, int), (rank + 1) % size, (rank - 1) % size)
 assert found == sum(range(size)) + 4 * size
 if rank == 0:
-    print(json.dumps({"compiled": statistics.compiled, "numba": "numba" in sys.modules}))
+    print(json.dumps({"compiled": gw.compilation().compiled, "numba": "numba" in sys.modules}))
 """
 
 

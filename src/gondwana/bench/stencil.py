@@ -12,7 +12,7 @@ from gondwana.arrays import GlobalArray, zeros
 from gondwana.bench.measure import interleave, timed
 from gondwana.bench.native.sweeps import Field, Sweeps
 from gondwana.bench.report import Row, beside_c
-from gondwana.compiler import set_threads, statistics, threads
+from gondwana.compiler import compilation, set_threads, threads
 from gondwana.domains import RectDomain, X, Y, Z
 from gondwana.errors import UsageError
 from gondwana.kernels import Foreach, foreach
@@ -186,7 +186,7 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
         repeat=repeat,
         batch_seconds=batch_seconds,
         rest_seconds=REST_SECONDS if count > 1 else 0.0,
-        compilations=lambda: statistics.compiled,
+        compilations=lambda: compilation().compiled,
     )
     verified = all(
         _equal(mine, other, TOLERANCE[dtype])

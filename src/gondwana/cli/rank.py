@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from gondwana.apps import registry
-from gondwana.compiler import statistics
+from gondwana.compiler import compilation
 from gondwana.runtime import exits, launcher, watchdog
 
 
@@ -26,7 +26,7 @@ def main(target: str, arguments: list[str]) -> int:
         if os.environ.get("GONDWANA_TIMING") and is_first():
             waited = start - float(os.environ["GONDWANA_TIMING"])
             print(f"gondwana: start {waited:.2f} s, program {time.time() - start:.2f} s", file=sys.stderr)
-            print(f"gondwana: {statistics}", file=sys.stderr)
+            print(f"gondwana: {compilation()}", file=sys.stderr)
 
 
 def run_app(name: str, arguments: list[str]) -> int:

@@ -4,8 +4,9 @@ Importing this package loads neither Numba nor LLVM: code that was compiled befo
 """
 
 from gondwana.compiler.function import jit as jit
-from gondwana.compiler.linker import Statistics as Statistics
-from gondwana.compiler.linker import statistics as statistics
+from gondwana.compiler.linker import Compilation as Compilation
+from gondwana.compiler.linker import compilation as compilation
 from gondwana.compiler.mpi import team as _team  # noqa: F401  (teams become arguments of compiled code)
 from gondwana.compiler.thread_pool import set_threads as set_threads
 from gondwana.compiler.thread_pool import threads as threads
+from gondwana.compiler.timing import clock as clock

@@ -133,20 +133,18 @@ def bind(function: pytypes.FunctionType, args: tuple[Any, ...], kwargs: dict[str
 
 
 def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache.ObjectCode:
-    """Machine code from the cache, or built now, by one thread at a time; counted in `linker.statistics`."""
+    """Machine code from the cache, or built now, by one thread at a time; counted in `linker.compilation`."""
     import time
 
     start = time.perf_counter()
     name = hashlib.sha256("\0".join((toolchain(), *key)).encode()).hexdigest()
     with linker.preparing:
         code, built = cache.get(name, build)
-    seconds = time.perf_counter() - start
-    if built:
-        linker.statistics.compiled += 1
-        linker.statistics.seconds_compiling += seconds
-    else:
-        linker.statistics.loaded += 1
-        linker.statistics.seconds_loading += seconds
+        seconds = time.perf_counter() - start
+        if built:
+            linker.count(compiled=1, seconds_compiling=seconds)
+        else:
+            linker.count(loaded=1, seconds_loading=seconds)
     return code
 
 

@@ -13,21 +13,34 @@ from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.mpi import table
 
 
-@dataclass
-class Statistics:
-    """What compilation cost this process so far.
+@dataclass(frozen=True)
+class Compilation:
+    """What compilation cost a process; the difference of two is what it cost between them.
 
     Attributes:
-        compiled: functions compiled here.
-        loaded: functions that came from the cache.
-        seconds_compiling: time spent compiling, or waiting for another process that compiled the same.
-        seconds_loading: time spent reading and linking.
+        compiled: functions compiled by this process.
+        loaded: functions whose machine code came from the cache.
+        seconds_compiling: time spent compiling, or waiting for another process that compiled the same [s].
+        seconds_loading: time spent reading and linking machine code [s].
     """
 
     compiled: int = 0
     loaded: int = 0
     seconds_compiling: float = 0.0
     seconds_loading: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All of the time [s]."""
+        return self.seconds_compiling + self.seconds_loading
+
+    def __sub__(self, earlier: Compilation) -> Compilation:
+        return Compilation(
+            self.compiled - earlier.compiled,
+            self.loaded - earlier.loaded,
+            self.seconds_compiling - earlier.seconds_compiling,
+            self.seconds_loading - earlier.seconds_loading,
+        )
 
     def __str__(self) -> str:
         return (
@@ -36,10 +49,38 @@ class Statistics:
         )
 
 
-statistics = Statistics()
-"""The figures of this process."""
+_compilation = Compilation()
 preparing = threading.RLock()
 """Held while something is compiled, loaded or linked: parts of Numba serve one thread at a time."""
+
+
+def compilation() -> Compilation:
+    """Return what was compiled and loaded in this process until now, and the seconds that it took. Local.
+
+    Example:
+        >>> import gondwana as gw
+        >>> @gw.jit
+        ... def double(x):
+        ...     return 2 * x
+        >>> before = gw.compilation()
+        >>> double(21)
+        42
+        >>> spent = gw.compilation() - before
+        >>> spent.compiled + spent.loaded, spent.seconds > 0
+        (1, True)
+    """
+    return _compilation
+
+
+def count(*, compiled: int = 0, loaded: int = 0, seconds_compiling: float = 0.0, seconds_loading: float = 0.0) -> None:
+    """Add to the figures of this process. Local; the caller holds `preparing`."""
+    global _compilation
+    _compilation = Compilation(
+        _compilation.compiled + compiled,
+        _compilation.loaded + loaded,
+        _compilation.seconds_compiling + seconds_compiling,
+        _compilation.seconds_loading + seconds_loading,
+    )
 
 
 @functools.cache
@@ -82,7 +123,7 @@ def _link(entry: ObjectCode) -> int:
     engine.finalize_object()
     address: int = engine.get_function_address(entry.symbol)
     engine.detach()  # the code is there as long as the process; disposing at exit, after llvmlite is gone, would fail
-    statistics.seconds_loading += time.perf_counter() - start
+    count(seconds_loading=time.perf_counter() - start)
     return address
 
 

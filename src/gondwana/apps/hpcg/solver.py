@@ -15,7 +15,6 @@ from gondwana.apps.hpcg.native import meet
 from gondwana.apps.hpcg.solution import Solution, Times
 from gondwana.apps.hpcg.sweeps import cycle, multiply
 from gondwana.apps.vectors import dot
-from gondwana.compiler.clock import nanoseconds
 
 Vector = NDArray[np.float64]
 
@@ -87,31 +86,31 @@ def solve(
     The product of the start and those of the iterations are one call, because the compiler makes a copy for each.
     """
     r, z, t, p, ap, y = work
-    began = since = nanoseconds()
+    began = since = gw.clock()
     bring(m, crew, right, x, work)
     start, end = share(crew, 0, len(p))
     done, first, norm, rtz = -1, 0.0, 0.0, 1.0
     while done < iterations:
-        now = nanoseconds()
+        now = gw.clock()
         ticks[COMBINE] += now - since
         curvature = multiply(m, links, crew, p, ap)
-        since = nanoseconds()
+        since = gw.clock()
         ticks[MULTIPLY] += since - now
         if done < 0:
             part = subtract(crew, ap, r)
         else:
             sum_, spent = reduce(crew, team, curvature)
             ticks[REDUCE] += spent
-            now = nanoseconds()
+            now = gw.clock()
             ticks[DOT] += now - since
             part = advance(crew, rtz / sum_, p, ap, y, r)
             since = now
-        now = nanoseconds()
+        now = gw.clock()
         ticks[COMBINE] += now - since
         sum_, spent = reduce(crew, team, part)
         norm = sum_**0.5
         ticks[REDUCE] += spent
-        since = nanoseconds()
+        since = gw.clock()
         ticks[DOT] += since - now
         first = norm if done < 0 else first
         done += 1
@@ -121,18 +120,18 @@ def solve(
             cycle(m, links, crew, r, z, t)
         else:
             z[start:end] = r[start:end]
-        now = nanoseconds()
+        now = gw.clock()
         ticks[PRECONDITION] += now - since
         before = rtz
         rtz, spent = reduce(crew, team, dot(r, z, start, end))
         ticks[REDUCE] += spent
-        since = nanoseconds()
+        since = gw.clock()
         ticks[DOT] += since - now
         beta = rtz / before if done > 0 else 0.0
         for row in range(start, end):
             p[row] = z[row] + beta * p[row]
     fetch(m, crew, y, x)
-    ticks[TOTAL] += nanoseconds() - began
+    ticks[TOTAL] += gw.clock() - began
     return done, first, norm
 
 

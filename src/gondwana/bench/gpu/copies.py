@@ -14,7 +14,7 @@ from gondwana.bench.gpu.devices import shortage
 from gondwana.bench.measure import interleave
 from gondwana.bench.report import Row, relative
 from gondwana.bench.statistics import summarize
-from gondwana.compiler import statistics
+from gondwana.compiler import compilation
 from gondwana.memory.cuda_kind import CudaKind
 
 COLUMNS = {
@@ -96,7 +96,7 @@ def _measure_one(kind: CudaKind, size: int, dtype: str, repeat: int, batch_secon
         {"driver": on_device(device, by_driver), "kernel": on_device(device, by_kernel)},
         repeat=repeat,
         batch_seconds=batch_seconds,
-        compilations=lambda: statistics.compiled,
+        compilations=lambda: compilation().compiled,
     )
     target.fill(-1.0)
     by_kernel()

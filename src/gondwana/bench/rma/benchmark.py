@@ -16,7 +16,7 @@ from gondwana.bench.rma import calls, rivals
 from gondwana.bench.rma.candidates import WAYS, Candidate
 from gondwana.bench.rma.ours import Ours
 from gondwana.bench.statistics import summarize
-from gondwana.compiler import linker
+from gondwana.compiler import compilation
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, exits
 from gondwana.teams import Team
@@ -195,7 +195,7 @@ def _rows(
         repeat=repeat,
         batch_seconds=batch_seconds,
         team=team,
-        compilations=lambda: linker.statistics.compiled,
+        compilations=lambda: compilation().compiled,
     )
     seconds = {name: [s / used[name].operations for s in samples[name]] for name in used}
     right = {name: candidate.is_right() for name, candidate in used.items()}

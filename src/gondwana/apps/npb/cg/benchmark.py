@@ -18,7 +18,6 @@ from gondwana.apps.npb.cg.solver import solver
 from gondwana.apps.npb.common.benchmark import Outcome, Say
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.apps.npb.common.sections import Sections
-from gondwana.compiler import statistics
 from gondwana.errors import GondwanaError, UsageError
 
 TOLERANCE = 1e-10
@@ -64,7 +63,7 @@ class CG:
         self, problem: CGProblem, options: argparse.Namespace, team: gw.Team, sections: Sections, say: Say
     ) -> Outcome:
         """Make the matrix, iterate once to warm up, then inside the clock. Collective over team."""
-        begin, before = time.perf_counter(), _seconds_compiling()
+        begin, before = time.perf_counter(), gw.compilation()
         grid = Grid(problem.n, team.rank, team.size)
         a, nonzeros = make_matrix(problem, grid.block)
         _check_nonzeros(problem, team.allreduce(nonzeros))
@@ -73,7 +72,7 @@ class CG:
         iterate = solver(options.variant)
         x.fill(1.0)
         iterate(a, x, z, r, p, q, by)
-        compiling = _seconds_compiling() - before
+        compiling = (gw.compilation() - before).seconds
         setup = time.perf_counter() - begin - compiling
         say(f"\n Initialization time = {setup:15.3f} seconds\n")
         say("   iteration           ||r||                 zeta")
@@ -121,7 +120,3 @@ class CG:
 def _check_nonzeros(problem: CGProblem, nonzeros: Any) -> None:
     if problem.nonzeros not in (None, nonzeros):
         raise GondwanaError(f"the matrix of class {problem.letter} has {nonzeros} nonzeros, not {problem.nonzeros}")
-
-
-def _seconds_compiling() -> float:
-    return statistics.seconds_compiling + statistics.seconds_loading

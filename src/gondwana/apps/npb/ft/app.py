@@ -14,7 +14,7 @@ from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.ft import blocks, kernels, one_sided, solver, transform
 from gondwana.apps.npb.ft.layout import NAMES, Layout, choose
 from gondwana.apps.npb.ft.problem import PROBLEMS, Problem
-from gondwana.compiler import fftw, linker
+from gondwana.compiler import fftw
 
 
 class FT:
@@ -62,13 +62,14 @@ class FT:
         self, problem: Problem, options: argparse.Namespace, team: gw.Team, sections: Sections, say: Say
     ) -> Outcome:
         """Warm up, compute inside the clock, compare. Collective over team; `say` prints on rank 0 only."""
-        compiling, start = linker.statistics.seconds_compiling, time.perf_counter()
+        before, start = gw.compilation(), time.perf_counter()
         layout = _layout(problem, options, team.size)
         stages = blocks.stages(problem, layout, team)
         solving = solver.Solver(problem, stages, options.variant, sections)
         solving.warm_up()
         sections.clear()
-        compiled, setup = linker.statistics.seconds_compiling - compiling, time.perf_counter() - start
+        setup = time.perf_counter() - start
+        compiled = (gw.compilation() - before).seconds
         say(f" Initialization time :{setup:15.3f} seconds\n")
         with Clock(team) as clock:
             checksums = solving.solve(say)

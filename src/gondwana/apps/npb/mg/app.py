@@ -14,7 +14,6 @@ from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.mg import blocks, kernels, multigrid, pipelined, sweeps
 from gondwana.apps.npb.mg.division import Plan
 from gondwana.apps.npb.mg.problem import PROBLEMS, MGProblem
-from gondwana.compiler import linker
 from gondwana.errors import UsageError
 
 SIDE = 4
@@ -72,7 +71,7 @@ class MG:
         self, problem: MGProblem, options: argparse.Namespace, team: gw.Team, sections: Sections, say: Say
     ) -> Outcome:
         """Warm up, compute inside the clock, compare. Collective over team; `say` prints on rank 0 only."""
-        compiling, start = linker.statistics.seconds_compiling, time.perf_counter()
+        before, start = gw.compilation(), time.perf_counter()
         plan = Plan.of(problem.levels, team.size, options.side)
         pipelines = plan.grid[1:] == (1, 1) and not sections.enabled
         solver = (pipelined.Pipelined if pipelines else multigrid.Multigrid)(
@@ -82,7 +81,8 @@ class MG:
         _solve(solver, 2, lambda _: None)
         solver.start()
         sections.clear()
-        compiled, setup = linker.statistics.seconds_compiling - compiling, time.perf_counter() - start
+        setup = time.perf_counter() - start
+        compiled = (gw.compilation() - before).seconds
         say(f" Initialization time: {setup:15.3f} seconds")
         with Clock(team) as clock:
             norm = _solve(solver, problem.iterations, say)

@@ -9,9 +9,9 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
-from gondwana.compiler import clock
 from gondwana.compiler.inlining import INLINED
 from gondwana.compiler.memory_order import declare
+from gondwana.compiler.timing import clock
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
 _BILLION = 10**9
@@ -32,8 +32,8 @@ def _monotonic(typingctx: Any) -> Any:
     return types.int64(), codegen
 
 
-@overload(clock.nanoseconds, jit_options=INLINED)
-def _nanoseconds() -> Any:
+@overload(clock, jit_options=INLINED)
+def _clock() -> Any:
     def read() -> int:
         return _monotonic()  # type: ignore[no-any-return]
 

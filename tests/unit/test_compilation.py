@@ -1,0 +1,57 @@
+"""The clock, and what compilation costs, as programs see them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+
+import gondwana as gw
+
+
+def test_the_clock_is_one_for_python_and_compiled_code() -> None:
+    @gw.jit
+    def read() -> int:
+        return gw.clock()
+
+    moments = [gw.clock(), read(), gw.clock(), read(), gw.clock()]
+    assert moments == sorted(moments)
+    assert all(type(moment) is int for moment in moments)
+    assert moments[-1] - time.monotonic_ns() <= 0
+
+
+def test_the_clock_in_kernels_counts_nanoseconds() -> None:
+    @gw.foreach
+    def read(p, a):  # type: ignore[no-untyped-def]
+        a[p] = gw.clock()
+
+    a = gw.Array.zeros(gw.RectDomain(0, 3), dtype=np.int64)
+    before = gw.clock()
+    read(a.domain, a)
+    after = gw.clock()
+    assert all(before <= a[i] <= after for i in range(3))
+
+
+def test_a_function_is_counted_once_for_each_type_of_its_arguments() -> None:
+    @gw.jit
+    def triple(x):  # type: ignore[no-untyped-def]
+        return 3 * x
+
+    before = gw.compilation()
+    assert (triple(2), triple(3)) == (6, 9)
+    once = gw.compilation() - before
+    assert triple(2.0) == 6.0
+    twice = gw.compilation() - before
+    assert (once.compiled + once.loaded, twice.compiled + twice.loaded) == (1, 2)
+    assert 0 < once.seconds < twice.seconds
+    assert twice.seconds == twice.seconds_compiling + twice.seconds_loading
+
+
+def test_the_figures_are_a_value() -> None:
+    before = gw.compilation()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        before.compiled = 3  # type: ignore[misc]
+    assert str(gw.Compilation(2, 1, 0.5, 0.25)) == "2 functions compiled in 0.50 s, 1 loaded in 0.25 s"
+    assert gw.Compilation(2, 1, 0.5, 0.25) - gw.Compilation(1, 1, 0.25, 0.0) == gw.Compilation(1, 0, 0.25, 0.25)
