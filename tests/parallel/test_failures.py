@@ -53,7 +53,7 @@ def test_an_exception_on_one_rank_ends_the_job_with_its_traceback_once(through: 
         ("thread", 1, "ValueError: the odd one"),
         ("agree", 1, "KeyError: 'missing'"),
         ("interrupt", 130, "KeyboardInterrupt"),
-        ("exit", 3, "exits with status 3, but other ranks go on"),
+        ("exit", 3, "exits with status 3, but other ranks are still running"),
         ("text", 1, "a last word"),
     ],
 )

@@ -17,11 +17,11 @@ from support import jobs
 
 pytestmark = pytest.mark.parallel
 
-PROGRAM = Path(__file__).parent / "programs" / "restless.py"
+PROGRAM = Path(__file__).parent / "programs" / "endless_work.py"
 RANKS = 3
 LIMIT = 5.0
-NAMED = {
-    "raise": r"\[rank {rank} on \S+\] .*MishapError: the odd one",
+REPORTED = {
+    "raise": r"\[rank {rank} on \S+\] .*HandlerError: the odd one",
     "exit": r"\[rank {rank} on \S+\] exits with status 3",
     "kill": r"rank {rank} (with PID|\(process)",
 }
@@ -49,10 +49,10 @@ def test_one_rank_goes_wrong_at_a_random_moment(what: str, rank: int, moment: fl
     variables = {**job.variables, "OMPI_MCA_btl_sm_backing_directory": str(shared_memory)}
     outcome = jobs.run_command(job.argv, variables=variables, timeout=60)
     ended = time.time()
-    struck = re.search(r"now ([\d.]+)", outcome.stdout)
-    assert struck, str(outcome)
-    assert ended - float(struck[1]) < LIMIT, str(outcome)
+    raised = re.search(r"now ([\d.]+)", outcome.stdout)
+    assert raised, str(outcome)
+    assert ended - float(raised[1]) < LIMIT, str(outcome)
     assert outcome.status not in (0, 124), str(outcome)
-    assert re.search(NAMED[what].format(rank=rank), " ".join(outcome.stderr.split())), str(outcome)
+    assert re.search(REPORTED[what].format(rank=rank), " ".join(outcome.stderr.split())), str(outcome)
     assert list(shared_memory.iterdir()) == []
     assert ours() <= before

@@ -1,4 +1,4 @@
-"""Which exceptions are the program's own, wherever they strike, and how the main thread gets them."""
+"""Which exceptions are the program's own, wherever they are delivered, and how they reach the main thread."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def handled() -> Iterator[Callable[[Any], None]]:
     signal.signal(signal.SIGALRM, previous)
 
 
-def be_struck(*_: object) -> None:
+def raise_alarm(*_: object) -> None:
     signal.raise_signal(signal.SIGALRM)
 
 
@@ -44,7 +44,7 @@ def be_struck(*_: object) -> None:
 def test_what_a_signal_handler_raises_is_the_programs(handler: Any, handled: Callable[[Any], None]) -> None:
     handled(handler)
     with pytest.raises(ValueError, match="of a") as raised:
-        be_struck()
+        raise_alarm()
     assert interruptions.is_interruption(raised.value)
 
 
@@ -59,9 +59,9 @@ def test_exits_are_the_programs_and_other_errors_are_not() -> None:
 def test_it_is_no_result_of_a_call_or_a_continuation(handled: Callable[[Any], None]) -> None:
     handled(fail)
     for start in (
-        lambda: gw.rpc(0, be_struck),
-        lambda: gw.rpc(0, abs, -1).then(be_struck),
-        lambda: deferred_by(0, be_struck),
+        lambda: gw.rpc(0, raise_alarm),
+        lambda: gw.rpc(0, abs, -1).then(raise_alarm),
+        lambda: deferred_by(0, raise_alarm),
     ):
         with pytest.raises(ValueError, match="of a handler"):
             start().exception()

@@ -270,7 +270,7 @@ class Segment:
         try:
             descriptor = file.open()
         except OSError as error:
-            exits.let_others_speak()  # the memory of a rank that ends with an error is gone before it says so
+            exits.let_others_report()  # a failing rank's memory is gone before its message is printed
             raise LaunchError(
                 f"rank {self.team.rank} cannot map the memory of rank {entry.rank} ({file.path}: {error.strerror}): "
                 "ranks of one node must see each other's processes; run them in one container, or set "

@@ -1,6 +1,6 @@
-"""Where a user's processes on this machine keep what the next ones find again, and how they do not disturb each other.
+"""Folders in which a user's processes on this machine keep files for later ones, and the locks between them.
 
-Whatever goes wrong with a folder means that nothing is kept there, never a failure.
+A folder that cannot be used means that nothing is kept, never a failure.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import platformdirs
 
 
 def cache_folder(name: str) -> Path | None:
-    """Return a folder that this user owns and can write to, made if need be; None if there is none to be had. Local.
+    """Return a folder that this user owns and can write to, created if need be; None if there is none. Local.
 
-    `GONDWANA_CACHE_DIR` says where it is, else it is in the user's cache folder, else in the one for temporary files.
+    It is in `GONDWANA_CACHE_DIR` if that is set, else in the user's cache folder, else in the one for temporary files.
 
     Args:
-        name: what is kept in it.
+        name: of the folder, after what is kept in it.
     """
     named = os.environ.get("GONDWANA_CACHE_DIR")
     private = Path(tempfile.gettempdir()) / f"gondwana-{os.getuid()}"
@@ -37,9 +37,9 @@ def cache_folder(name: str) -> Path | None:
 
 @contextlib.contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Be the only process that makes a file. Local; blocks while another one does.
+    """Hold the lock of a file that processes create once. Local; blocks while another process holds it.
 
-    Look again inside whether it is there now. The system releases the lock of a process that dies.
+    Check inside whether the file exists by now. The system releases the lock of a process that dies.
     """
     lock = file.with_suffix(".lock")
     try:
@@ -58,7 +58,7 @@ def locked(file: Path) -> Iterator[None]:
 
 
 def keep(file: Path, data: bytes) -> None:
-    """Write a file under another name and then rename it, so that nobody reads half of it. Local."""
+    """Write a file under another name, then rename it, so that no process reads half of it. Local."""
     aside = file.with_suffix(f".{uuid.uuid4().hex}")
     try:
         aside.write_bytes(data)

@@ -1,4 +1,4 @@
-"""The cores of this host and the ranks that share them: what waiting and threads adapt to."""
+"""The cores of this host and the ranks that share them: waiting and threads adapt to both."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def own() -> frozenset[int]:
 
 
 def share(of_ranks: Collection[frozenset[int]]) -> None:
-    """Note the cores of all ranks of this host. Local.
+    """Record the cores of all ranks of this host. Local.
 
-    Launchers may bind each rank to cores of its own; what the ranks have is what all of them have together.
+    Launchers may bind each rank to cores of its own; the host then offers the union of them.
     """
     _host.ranks = len(of_ranks)
     _host.cores = len(frozenset().union(*of_ranks))
 
 
 def ranks() -> int:
-    """Return how many ranks share this host: as the launcher says until the world has connected. Local."""
+    """Return how many ranks share this host: the launcher's number until the world has connected. Local."""
     return _host.ranks or _from_launcher()
 
 
 def crowded(threads: int = 1) -> bool:
-    """Tell whether several ranks of so many threads outnumber the cores: who waits should yield at once. Local."""
+    """Return whether the threads of all ranks outnumber the cores, so that waiting should yield at once. Local."""
     return ranks() > 1 and threads * ranks() > (_host.cores or len(own()))
 
 

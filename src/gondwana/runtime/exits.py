@@ -1,4 +1,4 @@
-"""How a rank leaves: together with the others, or by ending the whole job with one readable message."""
+"""How a rank ends: together with the others, or by ending the whole job with one readable message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.runtime import interruptions, launcher, progress
 
 Communicator: TypeAlias = Any
-"""What joins the ranks of a job, with the methods of mpi4py's communicators."""
+"""The communicator of all ranks of a job, with the methods of mpi4py's communicators."""
 
 GRACE = 0.5
 """Seconds that a rank other than 0 gives rank 0 to print the same error first."""
@@ -33,7 +33,7 @@ INTERRUPTED = 130
 
 
 class RemoteError(GondwanaError, RuntimeError):
-    """Another rank failed; its own traceback says where."""
+    """Another rank failed; its own traceback shows where."""
 
 
 @dataclass
@@ -72,9 +72,9 @@ def connected(comm: Communicator) -> None:
 
 
 def when_all_leave(action: Callable[[], object]) -> None:
-    """Have ``action`` called at exit on every rank, once all ranks have come to their end. Local, idempotent.
+    """Register an action to be called at exit on every rank, once all ranks have finished. Local, idempotent.
 
-    Then, and not in other functions called at exit, is collective work safe.
+    Collective work is safe there, and in no other function called at exit.
     """
     if action not in _state.last_actions:
         _state.last_actions.append(action)
@@ -92,27 +92,27 @@ def status_of(error: BaseException) -> int:
 
 
 def set_status(status: int) -> None:
-    """Say that this process is about to exit with ``status``. Local."""
+    """Record that this process is about to exit with ``status``. Local."""
     _state.status = status
 
 
 def announce_by(announce: Callable[[], None]) -> None:
-    """Have `announce` called before this rank ends the job, so that others need not report its death. Local."""
+    """Register a function to be called before this rank ends the job, so that others need not report it. Local."""
     _state.announce = announce
 
 
 def leaving() -> bool:
-    """Tell whether this rank has come to its end and waits for the others there. Local."""
+    """Return whether this rank has finished and waits for the others at exit. Local."""
     return _state.leaving
 
 
 def left() -> bool:
-    """Tell whether all ranks have come to their end, so that processes may go. Local."""
+    """Return whether all ranks have finished, so that processes may end. Local."""
     return _state.left
 
 
-def let_others_speak() -> None:
-    """Wait as long as a rank that is ending the job may take to say why, which ends this one too. Local; blocks."""
+def let_others_report() -> None:
+    """Wait as long as a rank that ends the job may take to report why; its abort ends this rank too. Local; blocks."""
     if _state.comm is not None:
         time.sleep(PATIENCE + GRACE)
 
@@ -127,17 +127,17 @@ def abort(status: int) -> NoReturn:
 
 
 def _exit(status: Any = None) -> NoReturn:
-    """Stand in for ``sys.exit``: the same, and its status is known when the process leaves."""
+    """Replace ``sys.exit``: do the same, and record the status for when the process ends."""
     error = SystemExit(status)
     set_status(status_of(error))
     raise error
 
 
 def _on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Stand in for ``sys.excepthook``: print, and with several ranks end them all."""
+    """Replace ``sys.excepthook``: print the error, and with several ranks end the job."""
     rank = _rank()
     if isinstance(error, LaunchError) and rank > 0:
-        # Each process finds the same and the first one says it; some launchers end it when another one exits.
+        # Every process finds the same, and rank 0 reports it; some launchers end rank 0 as soon as another one exits.
         time.sleep(PATIENCE)
         raise SystemExit(status_of(error))
     try:
@@ -145,7 +145,7 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
             _state.announce()
         _wait_for_others(error, rank)
     finally:
-        # Also if a signal handler raises once more meanwhile.
+        # In `finally`, since a signal handler may raise once more meanwhile.
         _flush()
         _write(_describe(kind, error, trace, rank))
         if _state.comm is not None:
@@ -156,7 +156,7 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
 
 
 def _on_thread_exception(arguments: threading.ExceptHookArgs) -> None:
-    """Stand in for ``threading.excepthook``: a rank that has lost a thread cannot do its part either."""
+    """Replace ``threading.excepthook``: a rank that has lost a thread cannot do its part either."""
     error = arguments.exc_value
     if error is None or isinstance(error, SystemExit):
         return
@@ -167,9 +167,9 @@ def _on_thread_exception(arguments: threading.ExceptHookArgs) -> None:
 
 
 def _wait_for_others(error: BaseException, rank: int) -> None:
-    """Let the rank speak first whose message helps most; when it aborts the job, this process is gone.
+    """Wait for the rank whose message helps most to report first; its abort ends this process.
 
-    An error that all ranks raise is printed by rank 0 alone, and the consequence of another rank's error after that.
+    An error that all ranks raise is printed by rank 0 alone; consequences of another rank's error come last.
     """
     if rank > 0:
         time.sleep(GRACE + 0.02 * min(rank, 50))
@@ -188,7 +188,7 @@ def _describe(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 
 def _leave() -> None:
-    """Wait at exit until all ranks are there, serving them; a rank with a non-zero status does not wait for ever."""
+    """Wait at exit until all ranks have finished, and serve them; with a non-zero status, wait `PATIENCE` seconds."""
     _state.leaving = True
     status = _state.status if _ended_by_exception(_state.main_frame) else 0
     arrived = _state.comm.Ibarrier()
@@ -200,19 +200,19 @@ def _leave() -> None:
             _end_for_main(error)
         else:
             if not _state.left:
-                _end_by_exit(status, "other ranks go on")
+                _end_by_exit(status, "other ranks are still running")
     left_over = progress.unfinished()
     if left_over and not status:
         _write(
             f"[rank {_rank()} on {socket.gethostname()}] ends with {' and '.join(left_over)}: wait for their futures, "
-            "or call gw.quiesce, before the end\n"
+            "or call gw.quiesce, before the program ends\n"
         )
     for action in _state.last_actions:
         action()
 
 
 def _await_others(arrived: Any, end: float) -> bool:
-    """Return when all are at their end, or False at the time `end`; a rank that has no such limit serves them."""
+    """Return True when all ranks have finished, False at the time `end`; without a limit, serve others meanwhile."""
     pause = 1e-4
     while not arrived.Test():
         late = interruptions.take()
@@ -229,16 +229,18 @@ def _await_others(arrived: Any, end: float) -> bool:
 
 
 def _end_for_main(error: BaseException) -> None:
-    """End the job for an exception that the main thread cannot raise: it stands in compiled code, or is at its end.
+    """End the job for an exception that the main thread cannot raise: it runs compiled code, or has finished.
 
-    An exit with status 0 ends nothing, nor does anything here without other ranks.
+    An exit with status 0 does not end the job, and without other ranks nothing is done here.
     """
     if _state.comm is None:
         return
     if not isinstance(error, SystemExit):
         _on_exception(type(error), error, error.__traceback__)
     elif status_of(error):
-        _end_by_exit(status_of(error), "its program is at its end" if _state.leaving else "its main thread goes on")
+        _end_by_exit(
+            status_of(error), "its program has finished" if _state.leaving else "its main thread is still running"
+        )
 
 
 def _end_by_exit(status: int, reason: str) -> NoReturn:
@@ -247,9 +249,9 @@ def _end_by_exit(status: int, reason: str) -> NoReturn:
 
 
 def _ended_by_exception(frame: FrameType | None) -> bool:
-    """Tell whether the program's outermost code was left by an exception (here: SystemExit), not by its end.
+    """Return whether the program's outermost code was left by an exception (here: SystemExit), not at its last line.
 
-    Python does not say so at exit. The last instruction that the frame has executed does.
+    Python does not report this at exit, but the last instruction that the frame has executed shows it.
     """
     if frame is None or frame.f_lasti < 0:
         return False
@@ -272,13 +274,13 @@ def _rank() -> int:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
-        # A closed or missing stream has nothing left to show.
+        # A closed or missing stream has nothing left to flush.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
 
 
 def _write(text: str) -> None:
     """Write to stderr in one piece, so that lines of different ranks do not mix."""
-    # If nobody listens any more, the exit status still tells.
+    # If stderr is closed, the exit status still reports the failure.
     with contextlib.suppress(OSError):
         os.write(2, text.encode(errors="replace"))

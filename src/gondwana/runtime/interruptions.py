@@ -1,9 +1,9 @@
-"""Exceptions that are meant for the program and strike where Python or this library would keep them from it.
+"""Exceptions of signal handlers that are delivered where Python or this library would discard them.
 
-A signal handler runs between any two steps of the main thread, and what it raises comes out there. Inside a finalizer
-(`__del__`, a callback of a weak reference or of ctypes) Python prints "Exception ignored in ..." and goes on; and
-compiling a kernel runs thousands of them. Inside a call that this rank serves it would pass for the result of the call.
-Here such an exception is raised once more, in the main thread, until it comes out of the place that it strikes.
+A signal handler runs between any two steps of the main thread, and what it raises is raised there. Inside a finalizer
+(`__del__`, a callback of a weak reference or of ctypes) Python prints "Exception ignored in ..." and continues, and
+compiling a kernel runs thousands of finalizers. Inside a remote call that this rank serves, the exception would become
+the result of the call. Here such an exception is raised again in the main thread until it reaches the program.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 PATIENCE = 2.0
-"""Seconds that the main thread has to take an exception, after which it stands in compiled code and will not."""
+"""Seconds in which the main thread takes an exception, unless it runs compiled code and cannot."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-3, 0.05
 
 _waiting: deque[BaseException] = deque()
@@ -29,7 +29,7 @@ _waiting: deque[BaseException] = deque()
 
 @dataclass
 class _State:
-    number: int | None = None  # the signal by which the main thread is told
+    number: int | None = None  # the signal that has the main thread raise the exception
     give_up: Callable[[BaseException], None] = lambda error: None
     ignore: Callable[[Any], object] = sys.__unraisablehook__
 
@@ -38,7 +38,7 @@ _state = _State()
 
 
 def install(give_up: Callable[[BaseException], None]) -> None:
-    """Take care of what is raised inside finalizers of the main thread. Local.
+    """Handle what is raised inside finalizers of the main thread. Local.
 
     Args:
         give_up: called on another thread with an exception that the main thread does not take; may end the process.
@@ -50,7 +50,7 @@ def install(give_up: Callable[[BaseException], None]) -> None:
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Tell whether an exception is the program's: an exit, Ctrl-C, or what its signal handler raised. Local."""
+    """Return whether an exception is the program's: an exit, Ctrl-C, or raised by its signal handler. Local."""
     if isinstance(error, SystemExit | KeyboardInterrupt):
         return True
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
@@ -63,9 +63,9 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def let_pass(error: BaseException) -> None:
-    """Raise an exception again if it is the program's (see `is_interruption`): it has only struck here. Local.
+    """Raise an exception again if it is the program's (see `is_interruption`) and only was delivered here. Local.
 
-    For those who catch what user code raises and make a result of it.
+    For code that catches what user code raises and makes a result of it.
     """
     if is_interruption(error):
         raise error
@@ -76,14 +76,14 @@ def raise_in_main(error: BaseException) -> None:
     prepare()
     _waiting.append(error)
     try:
-        # Not a `threading.Thread`, whose start waits and could itself be struck.
-        _thread.start_new_thread(_knock, ())
+        # Not a `threading.Thread`, whose start waits and could itself be interrupted.
+        _thread.start_new_thread(_signal_main_thread, ())
     except RuntimeError:
-        return  # the interpreter is about to end: `take` finds it
+        return  # the interpreter is about to end: `take` returns the exception
 
 
 def prepare() -> None:
-    """Choose the signal for `raise_in_main`; only the main thread can. Local, idempotent."""
+    """Choose the signal for `raise_in_main`, which only the main thread can do. Local, idempotent."""
     if _state.number is None and threading.current_thread() is threading.main_thread():
         for number in range(signal.SIGRTMAX, signal.SIGRTMIN - 1, -1):
             if signal.getsignal(number) == signal.SIG_DFL:
@@ -101,7 +101,7 @@ def take() -> BaseException | None:
 
 
 def _on_unraisable(what: Any) -> None:
-    """Stand in for `sys.unraisablehook`: raise later what concerns the program, and print the rest as ever."""
+    """Replace `sys.unraisablehook`: raise the program's exceptions later, and print others as before."""
     error = what.exc_value
     if error is not None and threading.current_thread() is threading.main_thread() and is_interruption(error):
         raise_in_main(error)
@@ -109,8 +109,8 @@ def _on_unraisable(what: Any) -> None:
         _state.ignore(what)
 
 
-def _knock() -> None:
-    """Signal the main thread until it has taken what waits; also if that strikes a finalizer again."""
+def _signal_main_thread() -> None:
+    """Signal the main thread until it has raised what waits, however often the signal meets a finalizer again."""
     main, pause = threading.main_thread().ident, _FIRST_PAUSE
     end = time.monotonic() + PATIENCE
     while _waiting:
@@ -124,7 +124,7 @@ def _knock() -> None:
 
 
 def _deliver(number: int, frame: FrameType | None) -> None:
-    """Handle the signal: raise what waits, unless the finalizer that swallowed it is not left yet."""
+    """Handle the signal: raise what waits, unless the finalizer that swallowed it is still running."""
     while frame is not None:
         if frame.f_code is _on_unraisable.__code__:
             return
@@ -135,7 +135,7 @@ def _deliver(number: int, frame: FrameType | None) -> None:
 
 
 def _code(handler: Any) -> CodeType | None:
-    """Code of a signal handler: a function, a method, a partial or an object that can be called; None for others."""
+    """Return the code of a signal handler (a function, a method, a partial or a callable object), None for others."""
     function = getattr(handler, "func", handler)
     function = getattr(function, "__func__", function)
     if not hasattr(function, "__code__") and callable(function):

@@ -1,4 +1,4 @@
-"""What the environment says about the launcher that started this process. Pure: reads variables, starts nothing."""
+"""The launcher that started this process, as environment variables describe it. Pure: starts nothing."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Launch:
     """How this process was started.
 
     Args:
-        launcher: what started it, in words.
-        rank: its place among the processes of the job.
-        size: how many processes were started; None where the launcher does not say.
+        launcher: its name, for messages.
+        rank: the number of the process in the job.
+        size: how many processes were started; None where the launcher sets no such variable.
         wired: whether the launcher offers the connection (PMI or PMIx) through which MPI finds the other ranks.
     """
 
@@ -41,7 +41,7 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
         if environment.get(rank, "").isdigit():
             count = environment.get(size, "") if size else ""
             return Launch(name, int(environment[rank]), int(count) if count.isdigit() else None, wired=True)
-    # srun without PMI or PMIx: N processes that cannot find each other. A batch script is no step and has no such size.
+    # srun without PMI or PMIx: N processes that cannot find each other. Batch scripts are no steps.
     tasks = environment.get("SLURM_STEP_NUM_TASKS", "")
     if environment.get("SLURM_PROCID", "").isdigit() and tasks.isdigit() and int(tasks) > 1:
         return Launch("srun", int(environment["SLURM_PROCID"]), int(tasks), wired=False)

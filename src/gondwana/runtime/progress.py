@@ -1,4 +1,4 @@
-"""Progress: all that a rank does for others happens inside calls, at one of three levels.
+"""Progress: whatever a rank does for others happens inside calls, at one of three levels.
 
 - *none*: queries and arithmetic.
 - *internal*: data and answers move, user code does not run. `advance`; what starting an operation does.
@@ -21,15 +21,15 @@ from gondwana.errors import GondwanaError
 from gondwana.runtime import cores
 
 Poll = Callable[[], bool]
-"""Looks for something to do, does it, and tells whether there was anything."""
+"""Does whatever work there is, and returns whether there was any."""
 
-_IDLE_LOOKS = 50
-"""Vain looks before a waiting rank offers its core to others; none if the ranks of the host outnumber the cores."""
+_IDLE_POLLS = 50
+"""Failed polls before a waiting rank yields the processor; it yields at once if ranks outnumber the cores."""
 
 _YIELDS = 200
-"""Offers of the core after which a rank that waits among too many sleeps between two looks."""
+"""Yields after which a waiting rank sleeps between two polls if ranks outnumber the cores."""
 _NAP = 2e-5
-"""How long it sleeps [s]; waking up takes the system as long again and more."""
+"""How long it sleeps [s]; waking up takes at least as long again."""
 
 _movers: list[Poll] = []
 _accounts: list[Callable[[], str | None]] = []
@@ -46,14 +46,14 @@ _thread = _Thread()
 
 
 class ProgressError(GondwanaError, RuntimeError):
-    """A call that waits was made where waiting could never end."""
+    """A blocking call was made where it could never return."""
 
 
 def register(move: Poll, serve: Poll | None = None) -> None:
-    """Have every later call that makes progress poll a source of work. Local.
+    """Register a source of work that every later call with progress polls. Local.
 
     Args:
-        move: internal progress: it moves data and marks futures, and runs no user code.
+        move: internal progress: it moves data and completes futures, and runs no user code.
         serve: user-level progress: it runs user code, inside `callback()`.
     """
     _movers.append(move)
@@ -62,12 +62,12 @@ def register(move: Poll, serve: Poll | None = None) -> None:
 
 
 def account_for(unfinished: Callable[[], str | None]) -> None:
-    """Have `unfinished()` asked when all ranks have come to their end: it says what was never completed. Local."""
+    """Register a function that describes what was never completed, called when all ranks have finished. Local."""
     _accounts.append(unfinished)
 
 
 def unfinished() -> list[str]:
-    """Return what this rank has started and not completed, in words. Local."""
+    """Return descriptions of what this rank has started and not completed. Local."""
     return [text for text in (account() for account in _accounts) if text]
 
 
@@ -77,7 +77,7 @@ def enqueue(call: Callable[[], object]) -> None:
 
 
 def in_callback() -> bool:
-    """Tell whether this thread runs a callback, where waiting is not allowed. Local; no progress."""
+    """Return whether this thread runs a callback, where waiting is not allowed. Local; no progress."""
     return _thread.depth > 0
 
 
@@ -93,7 +93,7 @@ _callback = _Callback()
 
 
 def callback() -> _Callback:
-    """Mark what runs inside a `with` statement as a callback. Local."""
+    """Return a context manager: what runs inside its `with` statement counts as a callback. Local."""
     return _callback
 
 
@@ -104,7 +104,7 @@ def advance() -> bool:
         Whether anything was done.
     """
     if not _moving.acquire(False):
-        return False  # another thread is at it
+        return False  # another thread makes progress
     try:
         done = False
         for move in _movers:
@@ -142,16 +142,16 @@ def progress() -> bool:
 
 
 def wait_until(ready: Callable[[], bool], what: str, timeout: float | None = None) -> None:
-    """Make user-level progress until something is so. Local; blocks.
+    """Make user-level progress until a condition holds. Local; blocks.
 
     Args:
-        ready: tells whether it is so; cheap, and makes no user-level progress itself.
+        ready: returns whether it holds; cheap, and makes no user-level progress itself.
         what: what is waited for, for messages.
-        timeout: seconds; None: for ever.
+        timeout: seconds; None: no limit.
 
     Raises:
-        ProgressError: called inside a callback when it is not so yet.
-        TimeoutError: it is not so after `timeout` seconds.
+        ProgressError: called inside a callback when the condition does not hold yet.
+        TimeoutError: it does not hold after `timeout` seconds.
     """
     if ready():
         return
@@ -164,18 +164,18 @@ def wait_until(ready: Callable[[], bool], what: str, timeout: float | None = Non
             continue
         idle += 1
         if crowded and idle > _YIELDS:
-            time.sleep(_NAP)  # whoever is waited for, or anybody else, has the core for longer than a look takes
-        elif crowded or idle > _IDLE_LOOKS:
+            time.sleep(_NAP)  # the rank that is waited for, or any other, gets the core for longer than a poll takes
+        elif crowded or idle > _IDLE_POLLS:
             os.sched_yield()
         if end is not None and time.monotonic() > end:
-            raise TimeoutError(f"{what}: not after {timeout:g} s")
+            raise TimeoutError(f"waited {timeout:g} s for {what}: give a longer timeout=, or None")
 
 
 def refuse_in_callback(what: str) -> None:
     """Raise if this thread runs a callback. Local.
 
     Raises:
-        ProgressError: it does.
+        ProgressError: this thread runs a callback.
     """
     if _thread.depth:
         raise ProgressError(

@@ -1,4 +1,4 @@
-"""The text of a roll call: ranks that stand at the same place in one line, the odd one out by name. Pure."""
+"""The text of a roll call: ranks at the same place in the program share a line. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Place: TypeAlias = tuple[str, str, int]
 """Function, file, line."""
 
 Stack: TypeAlias = list[Place]
-"""The outermost place first."""
+"""The places of a thread's frames, outermost first."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def roll_call(reason: str, stacks: Mapping[int, Stack | None]) -> str:
-    """Return the report on where all ranks stand. Local.
+    """Return the report on where all ranks are in the program. Local.
 
     Args:
-        reason: why there is a report.
-        stacks: for every rank its stack, or None if it did not answer.
+        reason: what caused the report.
+        stacks: of every rank; None if it did not answer.
     """
     groups: dict[Place, list[int]] = {}
     for rank, stack in stacks.items():
@@ -46,7 +46,7 @@ def user_place(stack: Stack) -> Place:
 
 
 def program_part(stack: Stack) -> Stack:
-    """Return ``stack`` from the first place in the user's own code on: without how the program was started. Local."""
+    """Return ``stack`` from the first place in the user's own code on, without the start of the program. Local."""
     first = next((depth for depth, place in enumerate(stack) if not _is_library(place[1])), 0)
     return stack[first:]
 

@@ -1,4 +1,4 @@
-"""Anonymous files in memory that other processes of this host find without a name in any folder."""
+"""Anonymous files in memory that other processes of this host open without a name in any folder."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 
 class ForeignFileError(LookupError):
-    """Where a shared file should be, there is another: the processes do not see the same ones."""
+    """There is another file where a shared file should be: the processes do not see each other's descriptors."""
 
 
 @dataclass(frozen=True)
 class SharedFile:
-    """Where a file of a process is found; can be sent to other processes. The file is gone when nobody has it open."""
+    """Where the file of a process can be opened; can be sent to others. The file exists while a process has it open."""
 
     process: int
     descriptor: int
@@ -20,10 +20,10 @@ class SharedFile:
 
     @classmethod
     def create(cls, name: str, nbytes: int) -> SharedFile:
-        """Make a file of zeros; memory is taken when it is touched. Local.
+        """Create a file of zeros; its memory is allocated on first touch. Local.
 
         Raises:
-            OSError: this system gives no such memory.
+            OSError: this system provides no such memory.
         """
         descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
         try:
@@ -35,7 +35,7 @@ class SharedFile:
 
     @property
     def path(self) -> str:
-        """Where it can be opened while its process has it open."""
+        """The path by which it can be opened while its process has it open."""
         return f"/proc/{self.process}/fd/{self.descriptor}"
 
     def open(self) -> int:

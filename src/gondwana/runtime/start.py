@@ -11,7 +11,7 @@ _hooks: list[Callable[[Any], None]] = []
 
 
 def at_connect(hook: Callable[[Any], None]) -> None:
-    """Have `hook(world)` called on every rank when the world has connected; it may be collective. Local."""
+    """Register `hook(world)` to be called on every rank when the world has connected; may be collective. Local."""
     _hooks.append(hook)
 
 
@@ -34,6 +34,6 @@ def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
 
 
 def connected(world: Any) -> None:
-    """Let the upper layers open what they need on every rank. Collective over the world."""
+    """Call the hooks of the upper layers. Collective over the world."""
     for hook in _hooks:
         hook(world)

@@ -1,4 +1,4 @@
-"""Whether a person looks at what a rank prints: MPI's launcher stands between the rank and the terminal."""
+"""Whether output is a terminal: MPI's launcher is between a rank and the terminal, so the launcher describes it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 def describe() -> str:
-    """Return what the launcher of a job tells its ranks in ``VARIABLE``. Local."""
+    """Return the value that the launcher of a job gives its ranks in ``VARIABLE``. Local."""
     return ",".join(str(columns(stream) or 0) for stream in _STREAMS)
 
 
 def columns(stream: Stream) -> int | None:
-    """Return the width of the terminal where a stream of this process ends up, or None if no person looks. Local.
+    """Return the width of the terminal to which a stream of this process goes, or None if it is no terminal. Local.
 
     Args:
         stream: "stdout" or "stderr".
     """
-    told = os.environ.get(VARIABLE, "").split(",")
-    if len(told) == len(_STREAMS) and all(width.isdecimal() for width in told):
-        return int(told[_STREAMS.index(stream)]) or None
+    widths = os.environ.get(VARIABLE, "").split(",")
+    if len(widths) == len(_STREAMS) and all(width.isdecimal() for width in widths):
+        return int(widths[_STREAMS.index(stream)]) or None
     return shutil.get_terminal_size().columns if getattr(sys, stream).isatty() else None

@@ -1,9 +1,9 @@
-"""Which rank stands where: a report on SIGUSR1, and at the end of a time limit, which also ends the job.
+"""Reports on where the ranks are in the program: on SIGUSR1, and at the end of a time limit, which also ends the job.
 
-It also says so when another rank of the host has died without a word.
+It also reports when another rank of the host terminated abnormally.
 
-Every rank has a thread that sleeps until it is asked, over TCP, where the main thread stands. It answers while the main
-thread waits inside MPI. Rank 0 asks all of them and prints a roll call that names the odd one out.
+Every rank has a thread that sleeps until it is asked, over TCP, for the stack of the main thread. It answers while the
+main thread waits inside MPI. Rank 0 asks all ranks and prints a roll call that names the one that differs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dataclasses import dataclass
 from types import FrameType
 
 from gondwana.errors import UsageError
-from gondwana.runtime import cores, exits, obituary
+from gondwana.runtime import cores, exits, liveness
 from gondwana.runtime.rollcall import Stack, roll_call
 
 ANSWER_TIME = 3.0
-"""Seconds that a rank has to say where it stands."""
+"""Seconds that a rank has to answer with its stack."""
 
-LAST_WORDS = 0.02
-"""Seconds that a launcher has to end this rank as well, after which the death of another is this rank's to report."""
+LAUNCHER_GRACE = 0.02
+"""Seconds that the launcher has to end this rank too; after that, this rank reports that another one terminated."""
 
 TIMED_OUT = 124
 """The exit status of a job that has reached its time limit, as timeout(1) has it."""
@@ -51,26 +51,28 @@ def time_limit() -> float | None:
     except ValueError:
         limit = math.nan
     if not 0 < limit < 1e7:
-        raise UsageError(f"GONDWANA_TIME_LIMIT={given!r}: legal is a positive number of seconds")
+        raise UsageError(
+            f"GONDWANA_TIME_LIMIT={given!r}: legal is a positive number of seconds below 1e7; unset it for no limit"
+        )
     return limit
 
 
 def start(comm: exits.Communicator, limit: float | None) -> None:
     """Start this rank's watchdog. Collective over comm.
 
-    With one rank and no time limit there is nobody to wait for, and nothing is started.
+    With one rank and no time limit nothing is started.
     """
     if comm.size == 1 and limit is None:
         return
-    members = comm.allgather(obituary.member(comm.rank))
-    watch = obituary.Obituary(members[comm.rank], members)
+    members = comm.allgather(liveness.member(comm.rank))
+    watch = liveness.Monitor(members[comm.rank], members)
     exits.announce_by(watch.announce)
     cores.share([member.cores for member in members if member.host == members[comm.rank].host])
     hosts = [member.host for member in members]
     one_host = len(set(hosts)) == 1
     listener = socket.create_server(("127.0.0.1" if one_host else "", 0), backlog=64)
     address = ("127.0.0.1" if one_host else hosts[comm.rank], listener.getsockname()[1])
-    # Only this job's ranks may ask: a stack says more about a program than a stranger on the network should see.
+    # Only ranks of this job may ask: a stack shows more of a program than others on the network should see.
     token = comm.bcast(secrets.token_hex(16), 0)
     addresses: list[Address] = comm.allgather(address)
     deadline = None if limit is None or comm.rank else time.monotonic() + limit
@@ -80,17 +82,17 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
 
 
 def arm(limit: float | None, *, first: bool) -> None:
-    """Have the C level print this process's stacks after the limit, should no Python be able to run then. Local.
+    """Make the C runtime print this process's stacks after the limit, should Python be unable to run then. Local.
 
-    That is the case while compiled code holds the interpreter. A watchdog that runs calls this off: on rank 0 when it
-    reports, on the others when they answer. Without it, rank 0 also ends its process, and with it the job.
+    That is the case while compiled code holds the interpreter. A watchdog that can run cancels this: on rank 0 when it
+    reports, on the others when they answer. Uncancelled, it also ends the process of rank 0, and with it the job.
     """
     if limit is not None:
         faulthandler.dump_traceback_later(limit + ANSWER_TIME * (2 if first else 0.5), exit=first)
 
 
 def _signal_pipe() -> socket.socket | None:
-    """Return a socket that becomes readable at SIGUSR1, even while the main thread is inside C; None if taken."""
+    """Return a socket that becomes readable at SIGUSR1, even while the main thread runs C; None if it is in use."""
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGUSR1) != signal.SIG_DFL:
         return None
     reader, writer = socket.socketpair()
@@ -109,7 +111,7 @@ _kept_open: list[socket.socket] = []
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
-    """Handle SIGUSR1: the byte on the wake-up socket has told the watchdog already."""
+    """Handle SIGUSR1: do nothing, since the byte on the wake-up socket has woken the watchdog."""
 
 
 @dataclass
@@ -119,13 +121,13 @@ class _Watchdog:
     token: str
     listener: socket.socket
     signals: socket.socket | None
-    watch: obituary.Obituary
+    watch: liveness.Monitor
     limit: float | None
     deadline: float | None
     quiet_until: float = 0.0
 
     def run(self) -> None:
-        """Sleep until a rank asks, a signal arrives or the time is over."""
+        """Sleep until a rank asks, a signal arrives, a process ends or the time limit is reached, and react."""
         selector = selectors.DefaultSelector()
         selector.register(self.listener, selectors.EVENT_READ)
         if self.signals is not None:
@@ -147,9 +149,9 @@ class _Watchdog:
                 selector.unregister(handle)
                 self.on_death(self.watch.handles[handle])
 
-    def on_death(self, member: obituary.Member) -> None:
-        """End the job if a rank has died unexpectedly, saying which, and that before the launcher ends this one."""
-        time.sleep(LAST_WORDS)
+    def on_death(self, member: liveness.Member) -> None:
+        """Report a rank that terminated abnormally, before the launcher ends this one, and end the job."""
+        time.sleep(LAUNCHER_GRACE)
         if exits.leaving():
             time.sleep(ANSWER_TIME / 3)
         text = None if exits.left() else self.watch.text(member)
@@ -159,7 +161,7 @@ class _Watchdog:
             exits.abort(1)
 
     def on_signal(self) -> None:
-        """Report, or have rank 0 report: a launcher signals all ranks, a user perhaps only one."""
+        """Report, or make rank 0 report: a launcher signals all ranks, a user perhaps only one."""
         reason = f"signal SIGUSR1 to rank {self.rank}"
         if self.rank == 0:
             self.report_once(reason)
@@ -168,7 +170,7 @@ class _Watchdog:
                 pass  # no answer is expected
 
     def answer(self) -> None:
-        """Tell the rank that asks where the main thread stands, or report if that is what it wants."""
+        """Send the main thread's stack to the rank that asks, or report if it asks for a report."""
         connection, _ = self.listener.accept()
         with connection:
             connection.settimeout(ANSWER_TIME)
@@ -181,7 +183,7 @@ class _Watchdog:
                     connection.sendall(json.dumps(main_stack()).encode() + b"\n")
                     return
             except (OSError, ValueError):
-                return  # who asked has gone, or was not one of ours
+                return  # the rank that asked has ended, or was none of this job
         self.report_once(wanted_report)
 
     def report_once(self, reason: str) -> None:
@@ -191,7 +193,7 @@ class _Watchdog:
             self.quiet_until = time.monotonic() + 1.0
 
     def report(self, reason: str) -> None:
-        """Ask every rank where it stands and print the roll call."""
+        """Ask every rank for its stack and print the roll call."""
         others = [rank for rank in range(len(self.addresses)) if rank != self.rank]
         with ThreadPoolExecutor(max_workers=32) as pool:
             answers = dict(zip(others, pool.map(self.ask, others), strict=True))
@@ -200,7 +202,7 @@ class _Watchdog:
         os.write(2, text.encode(errors="replace"))
 
     def ask(self, rank: int) -> Stack | None:
-        """Return where the main thread of ``rank`` stands, or None if it does not answer."""
+        """Return the stack of the main thread of ``rank``, or None if it does not answer."""
         try:
             with self.send(rank, "") as connection:
                 return [(name, file, line) for name, file, line in json.loads(connection.makefile("r").readline())]
@@ -208,13 +210,13 @@ class _Watchdog:
             return None
 
     def send(self, rank: int, wanted_report: str) -> socket.socket:
-        """Connect to the watchdog of ``rank`` and say what is wanted: its stack, or a report for a reason."""
+        """Connect to the watchdog of ``rank`` and request its stack, or a report for a given reason."""
         connection = socket.create_connection(self.addresses[rank], timeout=ANSWER_TIME)
         connection.sendall(json.dumps([self.token, wanted_report]).encode() + b"\n")
         return connection
 
 
 def main_stack() -> Stack:
-    """Return where the main thread stands, outermost frame first. Local."""
+    """Return the stack of the main thread, outermost frame first. Local."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     return [(entry.name, entry.filename, entry.lineno or 0) for entry in traceback.extract_stack(frame)]

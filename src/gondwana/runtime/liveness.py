@@ -1,7 +1,7 @@
-"""Noticing that a rank of this host has died without a word: killed, crashed, or ended by `os._exit`.
+"""Detection of ranks of this host that terminated abnormally: killed, crashed, or ended by `os._exit`.
 
-Launchers end the job then, but not all of them say which rank it was. A rank that ends the job knowingly, with a
-traceback or a message of its own, announces that first in a page of memory that the ranks of the host share.
+Launchers end the job then, but not all of them report which rank it was. A rank that ends the job on purpose, with a
+traceback or a message of its own, first announces that in a page of memory that the ranks of the host share.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Member:
     cores: frozenset[int]
 
 
-class Obituary:
-    """Watches the processes of the other ranks on this host. Local; the members come from an allgather.
+class Monitor:
+    """Watches the processes of the other ranks of this host. Local; the members come from an allgather.
 
     Attributes:
         handles: file descriptors that become readable when a process has ended, with the member.
@@ -42,11 +42,11 @@ class Obituary:
         self.handles: dict[int, Member] = {}
         for member in neighbours:
             if member.rank != own.rank:
-                with contextlib.suppress(OSError):  # an old kernel, or a process that cannot be seen: no watch
+                with contextlib.suppress(OSError):  # an old kernel, or an invisible process: it is not watched
                     self.handles[os.pidfd_open(member.page.process)] = member
 
     def announce(self) -> None:
-        """Say that this rank ends the job and has told, or tells, why. Local."""
+        """Announce that this rank ends the job and reports the reason itself. Local."""
         if self._page is not None:
             self._page[0] = 1
 
@@ -56,28 +56,28 @@ class Obituary:
         return self._page is not None and self._page[0] == 1
 
     def text(self, member: Member) -> str | None:
-        """What to print about a dead member: None if another rank prints it, or if the end was announced. Local."""
+        """Return the report on a member that has ended; None if another rank prints it or it was announced. Local."""
         lower = [handle for handle, other in self.handles.items() if other.rank < self._own.rank]
         gone = {handle for handle, _ in _poll(lower)}
         if self.announced or any(handle not in gone for handle in lower):
             return None
         return (
-            f"gondwana: rank {member.rank} (process {member.page.process} on {member.host}) has died without a word: "
+            f"gondwana: rank {member.rank} (process {member.page.process} on {member.host}) terminated abnormally: "
             "it was killed, crashed, or called os._exit; ending the job\n"
         )
 
 
 def member(rank: int) -> Member:
-    """Describe this process; its page, if it is the first of its host, is the one that is used. Local."""
+    """Describe this process; the ranks of a host use the page of the first one. Local."""
     try:
         page = SharedFile.create("gondwana-end", mmap.PAGESIZE)
     except OSError as error:
-        raise LaunchError(f"this system gives no shared memory: {error}") from error
+        raise LaunchError(f"this system provides no shared memory (memfd_create): {error}") from error
     return Member(rank, socket.gethostname(), page, cores.own())
 
 
 def _map(first: Member) -> mmap.mmap | None:
-    """The page of the first rank of this host, None if its process cannot be seen."""
+    """Map the page of the first rank of this host; return None if its process is not visible."""
     try:
         descriptor = first.page.open()
     except (OSError, ForeignFileError):

@@ -1,6 +1,6 @@
-"""Every rank uses all of the address space without end; one rank goes wrong at a moment of its own.
+"""Every rank uses the whole communication API without end; one rank fails at a given moment.
 
-Arguments: what happens (raise, exit, kill), on which rank, after how many seconds.
+Arguments: how it fails (raise, exit, kill), which rank, after how many seconds.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ world = gw.world
 WORDS = 4096
 
 
-class MishapError(Exception):
-    """What the odd rank raises, wherever it is."""
+class HandlerError(Exception):
+    """What the signal handler of the failing rank raises."""
 
 
 @gw.jit
@@ -32,13 +32,13 @@ def handshake(signals, right, rounds):  # type: ignore[no-untyped-def]
     return 0
 
 
-def strike(number: int, frame: FrameType | None) -> None:
+def fail(number: int, frame: FrameType | None) -> None:
     print(f"now {time.time()}", flush=True)
     if sys.argv[1] == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
     if sys.argv[1] == "exit":
         sys.exit(3)
-    raise MishapError("the odd one")
+    raise HandlerError("the odd one")
 
 
 def work() -> None:
@@ -54,7 +54,7 @@ def work() -> None:
     world.barrier()
     print(f"rank {world.rank} is here", flush=True)
     if world.rank == int(sys.argv[2]):
-        signal.signal(signal.SIGALRM, strike)
+        signal.signal(signal.SIGALRM, fail)
         signal.setitimer(signal.ITIMER_REAL, float(sys.argv[3]))
     while True:
         handshake(signals, right, 100)

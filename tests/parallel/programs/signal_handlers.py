@@ -1,6 +1,6 @@
-"""A signal handler of rank 1 raises or exits exactly where that is most easily lost; the others wait for rank 1.
+"""A signal handler of rank 1 raises or exits where its exception is most easily lost; the others wait for rank 1.
 
-Arguments: what the handler does (raise, exit), where the signal strikes.
+Arguments: what the handler does (raise, exit), where the signal is delivered.
 """
 
 from __future__ import annotations
@@ -18,64 +18,64 @@ from gondwana.futures import deferred_by
 world = gw.world
 
 
-class StruckError(Exception):
+class HandlerError(Exception):
     """What the handler raises."""
 
 
-def strike(number: int, frame: FrameType | None) -> None:
+def on_alarm(number: int, frame: FrameType | None) -> None:
     print(f"now {time.time()}", flush=True)
     if sys.argv[1] == "exit":
         sys.exit(3)
-    raise StruckError("the odd one")
+    raise HandlerError("the odd one")
 
 
-def be_struck(*_: object) -> int:
+def raise_alarm(*_: object) -> int:
     signal.raise_signal(signal.SIGALRM)
     return 0
 
 
-def wander() -> None:
+def make_progress() -> None:
     while True:
         gw.progress()
         time.sleep(0.01)
 
 
-class Finalized:
+class AlarmInFinalizer:
     def __del__(self) -> None:
-        be_struck()
+        raise_alarm()
 
 
-class Busy:
+class SlowFinalizer:
     def __del__(self) -> None:
         end = time.monotonic() + 0.02
         while time.monotonic() < end:
             pass
 
 
-class Referred:
+class Referenced:
     """Something that a weak reference can point to."""
 
 
 _kept: list[object] = []
 
 
-def in_place(where: str) -> None:
+def raise_alarm_in(where: str) -> None:
     if where == "finalizer":
-        Finalized()
+        AlarmInFinalizer()
     elif where == "weak reference":
-        thing = Referred()
-        _kept.append(weakref.ref(thing, be_struck))
+        thing = Referenced()
+        _kept.append(weakref.ref(thing, raise_alarm))
         del thing
     elif where == "foreign callback":
-        ctypes.CFUNCTYPE(ctypes.c_int)(be_struck)()
-    elif where == "finalizers":  # when it is raised again, that strikes a finalizer too
-        Finalized()
+        ctypes.CFUNCTYPE(ctypes.c_int)(raise_alarm)()
+    elif where == "finalizers":  # when it is raised again, a finalizer is running too
+        AlarmInFinalizer()
         for _ in range(100):
-            Busy()
+            SlowFinalizer()
     elif where == "continuation":
-        gw.rpc(1, abs, -1).then(be_struck).wait()
+        gw.rpc(1, abs, -1).then(raise_alarm).wait()
     elif where == "device":
-        deferred_by(2, lambda: be_struck() and None).wait()
+        deferred_by(2, lambda: raise_alarm() and None).wait()
     elif where == "row":
         signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)  # once more while the first error waits for its turn
 
@@ -85,26 +85,26 @@ def exit_with(status: int) -> None:
 
 
 def rank_one(where: str) -> None:
-    signal.signal(signal.SIGALRM, strike)
+    signal.signal(signal.SIGALRM, on_alarm)
     if where == "end":
         signal.setitimer(signal.ITIMER_REAL, 0.5)
     elif where == "exit on a thread":
         with gw.progress_thread():
             time.sleep(60)
     elif not where.endswith("at the end"):
-        in_place(where)
-        wander()
+        raise_alarm_in(where)
+        make_progress()
 
 
 def others(where: str) -> None:
     if world.rank == 0:
         if where in ("call", "call at the end"):
-            gw.rpc(1, be_struck).wait()
+            gw.rpc(1, raise_alarm).wait()
         elif where in ("exit in a call", "exit at the end", "exit on a thread"):
             gw.rpc(1, exit_with, 3).wait()
         elif where == "leave in a call":
             gw.rpc(1, exit_with, 0).result()
-    wander()
+    make_progress()
 
 
 if __name__ == "__main__":
