@@ -208,7 +208,7 @@ def effective_bytes(size: int, item: int) -> int:
 
     Example:
         >>> effective_bytes(1024, 8)
-        34259140352
+        34259075200
     """
     fetched = size**3 - 8 - 12 * (size - 2)
     written = (size - 2) ** 3
