@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -150,3 +151,17 @@ def test_global_arrays_in_other_memory() -> None:
     assert np.array_equal(T.block(0).copy().numpy(), np.pad(data, 1, mode="wrap"))
     assert gw.zeros_like(T).kind == gw.fake_device
     assert (gw.full((3,), 2, kind=gw.fake_device).to_numpy() == 2).all()
+
+
+def test_sums_of_memory_that_no_kernel_reaches() -> None:
+    T = gw.full(BOX, 0.1, kind=gw.fake_device)  # noqa: N806
+    assert T.sum() == math.fsum([0.1] * BOX.size)
+    assert (T.min(), T.max()) == (0.1, 0.1)
+
+
+def test_extremes_need_cells() -> None:
+    nothing = gw.GlobalArray(gw.Layout(gw.RectDomain(0, 0), (1,), (0,), (False,), "C"), np.dtype(float), gw.world)
+    assert (nothing.sum(), nothing.norm()) == (0.0, 0.0)
+    for method in (nothing.min, nothing.max):
+        with pytest.raises(UsageError, match="no cells"):
+            method()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from gondwana.arrays import array_reductions
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.block_memory import BlockMemory
 from gondwana.arrays.device_array import DeviceArray
@@ -31,10 +32,10 @@ _GATHER_TAG = 30_001
 class GlobalArray:
     """An array on a domain that is divided over a team: each rank holds one block and ghost cells around it.
 
-    Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` (collective over team); everything but `exchange` and
-    `to_numpy` is local. Coordinates are global on every rank: `T.local[p]` and `T.block(rank)[p]` mean the same cell p
-    where both hold it. Blocks live in memory that the ranks of a node share, or in that of devices; every rank can read
-    and write the blocks of all others one-sidedly.
+    Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` and the like (collective over team). Everything is local
+    but `exchange`, `to_numpy`, `sum`, `min`, `max` and `norm`. Coordinates are global on every rank: `T.local[p]` and
+    `T.block(rank)[p]` mean the same cell p where both hold it. Blocks live in memory that the ranks of a node share, or
+    in that of devices; every rank can read and write the blocks of all others one-sidedly.
 
     Kernels take a global array for its local part.
 
@@ -203,6 +204,46 @@ class GlobalArray:
                 self.team.Recv(block, rank, _GATHER_TAG)
                 whole[self.owned_of(rank)] = block
         return whole.numpy()
+
+    def sum(self) -> int | float | complex:
+        """Return the sum of all cells, without ghosts. Collective over team; blocks.
+
+        Returns:
+            The exact sum, of floats rounded once to float64 (of complex numbers each part): the same bits on any number
+            of ranks, threads and devices. A Python int for integers and booleans, however large; NaN if a cell is NaN
+            or if there are infinities of both signs.
+
+        Example:
+            >>> import gondwana as gw
+            >>> T = gw.full((4, 4), 0.1, ghost=1)
+            >>> T.sum(), T.min(), T.norm()
+            (1.6, 0.1, 0.4)
+        """
+        return array_reductions.total(self)
+
+    def min(self) -> int | float | bool:
+        """Return the smallest of all cells, without ghosts; NaN if one is NaN. Collective over team; blocks.
+
+        Raises:
+            UsageError: the array is complex, or has no cells; raised by every rank before any communication.
+        """
+        return array_reductions.extreme(self, "min")
+
+    def max(self) -> int | float | bool:
+        """Return the largest of all cells, without ghosts; NaN if one is NaN. Collective over team; blocks.
+
+        Raises:
+            UsageError: the array is complex, or has no cells; raised by every rank before any communication.
+        """
+        return array_reductions.extreme(self, "max")
+
+    def norm(self) -> float:
+        """Return the Euclidean norm of all cells, without ghosts. Collective over team; blocks.
+
+        The squares are computed in float64 and added exactly: the same bits on any number of ranks, threads and
+        devices. Infinite where a square overflows, beyond 1.3e154; NaN if a cell is NaN.
+        """
+        return array_reductions.norm(self)
 
     def close(self) -> None:
         """Give up the memory of this rank. Local; views that exist stay valid."""

@@ -255,6 +255,62 @@ def check_reductions():
         assert whole[sample] == gw.random(5, sample, 3) * 10.0**8
 
 
+def check_sums_and_extremes_of_whole_arrays():
+    rng = np.random.default_rng(900)  # the same arrays on any number of ranks
+    for dtype in ("float64", "float32", "int64", "uint64", "int16", "bool", "complex128", "complex64"):
+        for shape in ((1,), (13,), (4, 3, 2)):
+            whole = random_cells(rng, shape, np.dtype(dtype))
+            grid = grids(world.size, len(shape))[-1]
+            T = gw.full(shape, 1, dtype, ghost=1, periodic=True, grid=grid)  # ghosts do not count
+            set_cells(T, whole)
+            flat = whole.ravel().tolist()
+            assert T.sum() == oracle_sum(flat, T.dtype)
+            squares = [np.float64(part) ** 2 for part in flat] if T.dtype.kind != "c" else complex_squares(whole)
+            assert T.norm() == math.sqrt(math.fsum(squares))
+            if T.dtype.kind == "c":
+                assert "no order" in raises(UsageError, T.min)
+                continue
+            assert (T.min(), T.max()) == (min(flat), max(flat))
+            assert type(T.min()) is type(T.max()) is type(flat[0])
+
+
+def random_cells(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    scaled = rng.uniform(-1, 1, shape) * 10.0 ** rng.integers(-12, 12, shape)
+    return (scaled + 1j * rng.uniform(-1, 1, shape)).astype(dtype) if dtype.kind == "c" else scaled.astype(dtype)
+
+
+def complex_squares(whole: np.ndarray) -> list[float]:
+    return (whole.real.astype(float) ** 2 + whole.imag.astype(float) ** 2).ravel().tolist()
+
+
+def oracle_sum(cells: list[Any], dtype: np.dtype) -> Any:
+    if dtype.kind in "iub":
+        return sum(map(int, cells))
+    if dtype.kind == "f":
+        return math.fsum(cells)
+    return complex(math.fsum(cell.real for cell in cells), math.fsum(cell.imag for cell in cells))
+
+
+def check_sums_and_extremes_of_special_numbers():
+    T = gw.zeros(7)
+    place = {0: math.inf, 6: -math.inf}
+    for at, value in place.items():
+        if gw.Point(at) in T.owned:
+            T.local[at] = value
+    assert (T.min(), T.max(), T.norm()) == (-math.inf, math.inf, math.inf)
+    assert math.isnan(T.sum())
+    if gw.Point(3) in T.owned:
+        T.local[3] = math.nan
+    assert all(map(math.isnan, (T.sum(), T.min(), T.max(), T.norm())))
+    zeros = gw.zeros(6)
+    if gw.Point(2) in zeros.owned:
+        zeros.local[2] = -0.0
+    assert all(math.copysign(1, number) == 1 for number in (zeros.min(), zeros.max(), zeros.sum()))
+
+
 def check_teams():
     half = world.split(world.rank % 2)
     T = gw.zeros((8, 6), ghost=1, periodic=True, team=half)
