@@ -1,4 +1,4 @@
-"""Teams of ranks and their communication: the only room that knows MPI."""
+"""Teams of ranks and their communication. The only package that uses MPI."""
 
 from functools import partial as _partial
 

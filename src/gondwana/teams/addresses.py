@@ -1,4 +1,4 @@
-"""MPI for code that calls it without mpi4py: where its functions are, and what its handles and constants are."""
+"""Addresses of MPI's C functions, and its handles and constants, for compiled code that calls MPI itself."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def constant(name: str) -> int:
 
 @functools.cache
 def _library() -> ctypes.CDLL:
-    # Looked up through mpi4py's own module, a name is found in the very library that mpi4py is linked to.
+    # A name that is looked up through mpi4py's own module is found in the library that mpi4py is linked to.
     return ctypes.CDLL(str(mpi.module().__file__))
 
 

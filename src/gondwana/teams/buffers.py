@@ -1,4 +1,4 @@
-"""What the upper-case operations of a team accept: contiguous memory behind the buffer protocol."""
+"""Arguments of the upper-case operations of a team: contiguous memory behind the buffer protocol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def as_buffer(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarra
 
     Args:
         buffer: an ndarray or any object with the buffer protocol.
-        what: how the operation calls it, for messages.
+        what: the name of the argument, for messages.
         writable: whether the operation writes into it.
 
     Raises:
@@ -45,7 +45,7 @@ def as_buffer(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarra
             "send numpy.ascontiguousarray(...) of it, or receive into a contiguous array and copy"
         )
     if writable and not array.flags.writeable:
-        raise ValueError(f"{what} is read-only, but the operation writes into it")
+        raise ValueError(f"{what} is read-only, but the operation writes into it: give a writable array or a copy")
     return array
 
 
@@ -58,10 +58,10 @@ def as_message(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarr
 
 
 def is_in_place(buffer: Any) -> bool:
-    """Tell whether ``buffer`` stands for "in place": ours, or mpi4py's constant. Local."""
+    """Return whether ``buffer`` is the constant IN_PLACE, ours or mpi4py's. Local."""
     return isinstance(buffer, InPlace) or type(buffer).__name__ == "InPlaceType"
 
 
 def as_contribution(buffer: Buffer | InPlace, what: str) -> np.ndarray[Any, Any] | InPlace:
-    """Like ``as_message`` for a send buffer that may be ``IN_PLACE``. Local."""
+    """Return ``as_message`` of a send buffer, or ``IN_PLACE``. Local."""
     return IN_PLACE if is_in_place(buffer) else as_message(buffer, what)

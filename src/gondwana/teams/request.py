@@ -33,13 +33,13 @@ class Request:
         self._done = False
 
     def test(self) -> bool:
-        """Tell whether the operation has completed, without waiting. Local, and drives progress."""
+        """Return whether the operation has completed, without waiting. Local; makes MPI's progress."""
         if not self._done and self.handle.Test():
             self._finish()
         return self._done
 
     def wait(self) -> None:
-        """Return when the operation has completed. Blocking; user-level progress.
+        """Wait until the operation has completed. Blocking; user-level progress.
 
         Raises:
             ProgressError: called inside a callback before it has completed.
@@ -62,10 +62,10 @@ class Request:
 
 
 class PersistentRequest(Request):
-    """A send or a receive that is prepared once and started many times. Local.
+    """A send or receive that is prepared once and started many times. Local.
 
-    ``start`` it, ``wait`` for it, start it again: MPI then has no matching information to rebuild. ``free`` it when it
-    is no longer needed.
+    Call ``start``, then ``wait``, and ``start`` again: MPI sets up the transfer only once. Call ``free`` when it is no
+    longer needed.
     """
 
     __slots__ = ()
@@ -97,6 +97,6 @@ def start_all(requests: Iterable[PersistentRequest]) -> None:
 
 
 def wait_all(requests: Iterable[Request]) -> None:
-    """Return when every one of ``requests`` has completed. Blocking."""
+    """Wait until every one of ``requests`` has completed. Blocking."""
     for request in requests:
         request.wait()

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _sent(obj: Any) -> Any:
-    """What arrives when ``obj`` is sent: a copy, and an error for what cannot be sent."""
+    """Return a copy of ``obj`` as its receiver gets it; raise for what cannot be pickled."""
     return pickle.loads(pickle.dumps(obj))
 
 
@@ -32,19 +32,19 @@ class SerialRequest:
         self._receive = receive
 
     def Test(self) -> bool:
-        """Tell whether the operation has completed."""
+        """Return whether the operation has completed."""
         return self._receive is None or self._receive.done
 
     def Wait(self) -> None:
-        """Return when the operation has completed."""
+        """Check that the operation has completed: with one rank, nothing else can complete it."""
         if not self.Test():
             raise RuntimeError(
-                "waiting for a message that nobody can send: this program has one rank, and it has not sent to itself "
-                f"with tag {self._receive.tag if self._receive else None}"
+                "waiting for a message that cannot come: this program has one rank, which has not sent to itself with "
+                f"tag {self._receive.tag if self._receive else None}: send first, or start more ranks"
             )
 
     def Free(self) -> None:
-        """Give up the request."""
+        """Free the request."""
 
 
 class SerialPersistentRequest(SerialRequest):
@@ -63,7 +63,7 @@ class SerialPersistentRequest(SerialRequest):
 
 
 class _Receive:
-    """A receive that waits for its message."""
+    """A receive without its message yet."""
 
     def __init__(self, buffer: Array, tag: int | None) -> None:
         self.buffer, self.tag, self.done = buffer, tag, False
@@ -73,17 +73,19 @@ class _Receive:
 
     def take(self, message: Array) -> None:
         if message.nbytes > self.buffer.nbytes:
-            raise ValueError(f"message truncated: {message.nbytes} bytes for a buffer of {self.buffer.nbytes}")
+            raise ValueError(
+                f"message truncated: {message.nbytes} bytes for a buffer of {self.buffer.nbytes}: give a larger buffer"
+            )
         target = self.buffer.reshape(-1, order="A").view(np.uint8)
         target[: message.nbytes] = message
         self.done = True
 
 
 class SerialComm:
-    """One rank that can talk to itself. Local.
+    """A communicator of one rank, which can send to itself. Local.
 
     The methods have the names, the arguments and the effects of an mpi4py communicator of size 1, so that a team needs
-    no second implementation. Sends complete at once; receives match sends by tag, in order.
+    no second implementation. Sends complete immediately; receives match sends by tag, in order.
     """
 
     rank = 0
@@ -95,7 +97,7 @@ class SerialComm:
         self._receives: list[_Receive] = []
 
     def Barrier(self) -> None:
-        """Wait for all ranks: there is one."""
+        """Do nothing: there is no other rank to wait for."""
 
     def bcast(self, obj: Any, root: int = 0) -> Any:
         """Return a copy of ``obj``."""
@@ -132,7 +134,7 @@ class SerialComm:
         return _sent(obj)
 
     def exscan(self, obj: Any, op: Any) -> None:
-        """Return None: no rank lies before this one."""
+        """Return None: there is no rank before this one."""
 
     def Bcast(self, buf: Array, root: int = 0) -> None:
         """Leave ``buf`` as it is."""
@@ -179,7 +181,7 @@ class SerialComm:
         _move(send[0][: send[1][0]], recv[0][: recv[1][0]])
 
     def Ibarrier(self) -> SerialRequest:
-        """Wait for all ranks: there is one."""
+        """Do nothing: there is no other rank to wait for."""
         return SerialRequest()
 
     def Ibcast(self, buf: Array, root: int = 0) -> SerialRequest:
@@ -227,12 +229,12 @@ class SerialComm:
                 del self._objects[position]
                 return obj
         raise RuntimeError(
-            "waiting for an object that nobody can send: this program has one rank, and it has not sent to itself "
-            f"with tag {tag}"
+            "waiting for an object that cannot come: this program has one rank, which has not sent to itself with "
+            f"tag {tag}: send first, or start more ranks"
         )
 
     def Send(self, buf: Array, dest: int, tag: int = 0) -> None:
-        """Deliver the bytes of ``buf`` to the receive that waits for them, or keep them."""
+        """Deliver the bytes of ``buf`` to a matching receive, or keep them for a later one."""
         message = buf.reshape(-1, order="A").view(np.uint8)
         for position, receive in enumerate(self._receives):
             if receive.accepts(tag):
@@ -257,7 +259,7 @@ class SerialComm:
         self.Irecv(buf, source, tag).Wait()
 
     def Isend(self, buf: Array, dest: int, tag: int = 0) -> SerialRequest:
-        """Start ``Send``, which completes at once."""
+        """Start ``Send``, which completes immediately."""
         self.Send(buf, dest, tag)
         return SerialRequest()
 
@@ -274,4 +276,4 @@ class SerialComm:
         return SerialPersistentRequest(self, buf, tag, sends=False)
 
     def Free(self) -> None:
-        """Give up the communicator."""
+        """Free the communicator."""

@@ -19,7 +19,7 @@ _keys = itertools.count()
 
 
 class Team(Collectives, Messages):
-    """An ordered set of ranks that communicate. Local to make; connects at first use.
+    """An ordered set of ranks that communicate. Local to create; connects at first use.
 
     ``gondwana.world`` is the team of all ranks. Others come from ``split`` and ``node``, or from an mpi4py communicator
     by ``Team.from_comm``. Without MPI a team has one rank and everything works as on one rank of MPI.
@@ -29,7 +29,7 @@ class Team(Collectives, Messages):
 
     Args:
         connect: returns the communicator; called once, at the first use of anything that needs it.
-        name: how messages call it.
+        name: its name in messages.
         connected: called with the team once it has its communicator.
 
     Example:
@@ -61,7 +61,7 @@ class Team(Collectives, Messages):
         team.comm = comm
         return team
 
-    # -- who and where -------------------------------------------------------------------------------------------
+    # -- ranks and nodes -----------------------------------------------------------------------------------------
 
     @functools.cached_property
     def comm(self) -> mpi.Communicator:
@@ -72,12 +72,12 @@ class Team(Collectives, Messages):
 
     @functools.cached_property
     def rank(self) -> int:  # type: ignore[override]
-        """The place of this process in the team, from 0. Local."""
+        """The number of this process in the team, from 0. Local."""
         return int(self.comm.rank)
 
     @functools.cached_property
     def size(self) -> int:  # type: ignore[override]
-        """How many ranks the team has. Local."""
+        """The number of ranks of the team. Local."""
         return int(self.comm.size)
 
     @functools.cached_property
@@ -101,7 +101,7 @@ class Team(Collectives, Messages):
 
     @functools.cached_property
     def key(self) -> int:
-        """A number that only the ranks of this team call it by. Collective over team at first use, then local."""
+        """A number that identifies this team among all teams. Collective over team at first use, then local."""
         proposal = next(_keys) | self.world_ranks[self.rank] << 32
         return int(self.bcast(proposal))
 
@@ -109,51 +109,51 @@ class Team(Collectives, Messages):
     def node(self) -> Team:
         """The team of the ranks that share memory with this one. Collective over team at first use, then local.
 
-        GONDWANA_RANKS_PER_NODE=k makes the library believe in nodes of k consecutive ranks, to try on one machine what
-        happens between nodes.
+        With GONDWANA_RANKS_PER_NODE=k, every k consecutive ranks count as a node, to test on one machine what happens
+        between nodes.
         """
         pretended = os.environ.get("GONDWANA_RANKS_PER_NODE", "")
         if pretended and (not pretended.isdigit() or int(pretended) < 1):
             raise UsageError(f"GONDWANA_RANKS_PER_NODE={pretended!r}: legal is a number of ranks from 1")
-        mark = self.rank // int(pretended) if pretended else 0
-        return self._required(self._divide((mark, *self._memory()), None, f"node of {self.name}", "node"))
+        index = self.rank // int(pretended) if pretended else 0
+        return self._required(self._divide((index, *self._memory()), None, f"node of {self.name}", "node"))
 
     @functools.cached_property
-    def _node_marks(self) -> list[int]:
+    def _lowest_ranks(self) -> list[int]:
         """For every rank, the lowest rank of its node. Collective over team at first use, then local."""
         return self.allgather(self.node.bcast(self.rank))
 
     @property
     def node_count(self) -> int:
-        """How many nodes the team spans. Collective over team at first use, then local."""
-        return len(set(self._node_marks))
+        """The number of nodes that the team spans. Collective over team at first use, then local."""
+        return len(set(self._lowest_ranks))
 
     @property
     def node_index(self) -> int:
-        """The place of this rank's node among the nodes of the team. Collective over team at first use, then local."""
-        return sorted(set(self._node_marks)).index(self._node_marks[self.rank])
+        """The index of this rank's node among the nodes of the team. Collective over team at first use, then local."""
+        return sorted(set(self._lowest_ranks)).index(self._lowest_ranks[self.rank])
 
     def node_of(self, rank: int) -> int:
         """Return the index of the node where ``rank`` is. Collective over team at first use, then local."""
-        return sorted(set(self._node_marks)).index(self._node_marks[rank])
+        return sorted(set(self._lowest_ranks)).index(self._lowest_ranks[rank])
 
     @functools.cached_property
     def leaders(self) -> Team | None:
         """The team of the first rank of every node; None on the others. Collective over team at first use."""
         return self._divide(0 if self.node.rank == 0 else None, None, f"node leaders of {self.name}", "leaders")
 
-    # -- making and freeing --------------------------------------------------------------------------------------
+    # -- creating and freeing ------------------------------------------------------------------------------------
 
     def split(self, color: Any, key: int | None = None, *, name: str | None = None) -> Team | None:
         """Divide the team: ranks that give equal colors form a new team. Collective over team. Blocking.
 
-        Asking again for the same ranks in the same order returns the same team: communicators are few (about 2 000 in
-        some MPIs), and the library needs none twice.
+        The same ranks in the same order give the same team again, since communicators are scarce (about 2 000 in some
+        MPIs).
 
         Args:
             color: anything that can be compared and pickled; None to be in no new team.
-            key: the place in the new team: ranks are ordered by key, then by rank here. None: by rank here.
-            name: how messages call the new team.
+            key: ranks of the new team are ordered by key, then by rank here. None: by rank here.
+            name: of the new team, in messages.
 
         Returns:
             The new team of this rank, or None if its color is None.
@@ -167,7 +167,7 @@ class Team(Collectives, Messages):
         return self._divide(color, key, name, "")
 
     def _divide(self, color: Any, key: int | None, name: str | None, purpose: str) -> Team | None:
-        """Split for a purpose: a user who frees a team must not free the library's team of the same ranks."""
+        """Split for a purpose, so that a user who frees a team does not free the library's team of the same ranks."""
         given = self.allgather((color, self.rank if key is None else key))
         if color is None:
             return None
@@ -183,15 +183,15 @@ class Team(Collectives, Messages):
         return self._subteams[kept]
 
     def free(self) -> None:
-        """Give the communicators of this team and of all teams split from it back to MPI. Collective over team.
+        """Free the communicators of this team and of all teams split from it. Collective over team.
 
-        Teams are never freed behind the user's back, because that would be collective: a program that makes many
-        different teams frees them, or uses them as context managers. ``gondwana.world`` and communicators that the
-        user made stay open; only the teams split from them are freed.
+        Freeing is collective, so it is never done implicitly: a program that creates many different teams frees them,
+        or uses them as context managers. ``gondwana.world`` and communicators that the user created stay open; only
+        the teams split from them are freed.
         """
         for team in list(self._subteams.values()):
             team.free()
-        for name in ("node", "_node_marks", "leaders"):
+        for name in ("node", "_lowest_ranks", "leaders"):
             self.__dict__.pop(name, None)
         if self._owned:
             self.comm.Free()
@@ -212,7 +212,7 @@ class Team(Collectives, Messages):
     def agree(self, error: BaseException | None) -> None:
         """Raise on all ranks if any rank has an error. Collective over team. Blocking.
 
-        Call it where one rank may have failed on its own, before the next collective, so that none waits for ever:
+        Call it where one rank may have failed alone, before the next collective, so that no rank waits forever.
 
         Args:
             error: this rank's error, or None.
@@ -241,10 +241,10 @@ class Team(Collectives, Messages):
                     raise UsageError(message)
                 raise RemoteError(f"rank {rank} of {self.name} failed: {kind}: {message}")
 
-    # -- the rest ------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------
 
     def _memory(self) -> tuple[Any, ...]:
-        """What the ranks that share memory with this one have in common."""
+        """Return a value that exactly the ranks which share memory with this one have in common."""
         if mpi.is_serial(self.comm):
             return (0, "")
         shared = mpi.shared_memory_comm(self.comm)

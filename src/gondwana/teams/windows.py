@@ -1,13 +1,12 @@
 """Windows: memory of every rank of a team that the others read and write one-sided, through MPI.
 
-This is the way between nodes; inside a node memory is mapped. A window stays in one passive access epoch from its
-creation to its end. MPI offers no test for the remote completion of one put, only a flush of all operations towards a
+They are used between nodes; inside a node memory is mapped. A window is in one permanent passive-target epoch from its
+creation to its end. MPI has no test for the remote completion of one put, only a flush of all operations towards a
 rank. So operations belong to the epoch of their target that is open when they start, and complete together when it is
-flushed; gets have a request of their own as well.
+flushed; gets also have requests of their own.
 
-A window is given up locally, when the last reference to it goes, but MPI frees windows collectively: those that every
-rank has given up are freed when the next one is made over their communicator, the others when all ranks have come to
-their end.
+A window is released locally, when the last reference to it is dropped, but MPI frees windows collectively: those that
+every rank has released are freed when the next one is created over their communicator, the others at exit.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from gondwana.teams.team import Team
 Bytes = npt.NDArray[np.uint8]
 
 PIECE = 2**30
-"""The most bytes that one MPI operation moves: many MPIs count with 32 bits."""
+"""Bytes that one MPI operation moves at most: many MPIs count with 32 bits."""
 
 MOST_OPERATIONS = 1024
 MOST_BYTES = 64 * 2**20
-"""When an epoch has more than one of these, it is flushed: what is under way takes memory."""
+"""An epoch is flushed when it reaches one of these limits: operations under way take memory."""
 
 
 class Epoch:
@@ -42,9 +41,9 @@ class Epoch:
 
     Attributes:
         rank: the target.
-        done: whether they have completed at the target, and what they fetch has arrived here. Reading it costs nothing
+        done: whether they have completed at the target, and fetched data have arrived here. Reading it costs nothing
             and makes no progress.
-        operations: how many there are.
+        operations: their number.
         nbytes: the bytes that they move.
     """
 
@@ -60,7 +59,7 @@ class Epoch:
         self.nbytes = 0
 
     def wait(self) -> None:
-        """Return when all operations of the epoch have completed: flush it unless it is done. Blocking."""
+        """Wait until all operations of the epoch have completed: flush it unless it is done. Blocking."""
         if not self.done:
             self._exposure.flush(self.rank)
             self._finish()
@@ -93,7 +92,7 @@ class Get:
         return not self._requests
 
     def wait(self) -> None:
-        """Return when the data have arrived. Blocking."""
+        """Wait until the data have arrived. Blocking."""
         for request in self._requests:
             request.Wait()
         self._requests.clear()
@@ -101,7 +100,7 @@ class Get:
 
 
 class _Exposure:
-    """An MPI window and all that must live until it is freed: the memory, and the buffers of what is under way."""
+    """An MPI window, and what must live until it is freed: its memory, and the buffers of operations under way."""
 
     __slots__ = ("epochs", "memory", "win")
 
@@ -111,7 +110,7 @@ class _Exposure:
         self.epochs: dict[int, Epoch] = {}
 
     def flush(self, rank: int) -> None:
-        # New operations go to a new epoch from here on, also those of other threads while the flush is under way.
+        # From here on new operations, also those of other threads during the flush, belong to a new epoch.
         epoch = self.epochs.pop(rank, None)
         self.win.Flush(rank)
         if epoch is not None:
@@ -126,17 +125,17 @@ class _Exposure:
 
 
 class _Windows:
-    """The windows over one communicator that are not freed, by the number that all ranks know them by."""
+    """The windows over one communicator that are not freed, by a number that is the same on all ranks."""
 
     def __init__(self) -> None:
         self.numbers = itertools.count()
         self.exposures: dict[int, _Exposure] = {}
-        self.given_up: list[int] = []
+        self.released: list[int] = []
 
-    def free(self, given_up_by_rank: list[list[int]]) -> None:
-        """Free the windows that all ranks have given up, everywhere in one order. Collective."""
-        for number in sorted(set(given_up_by_rank[0]).intersection(*given_up_by_rank[1:])):
-            self.given_up.remove(number)
+    def free(self, released_by_rank: list[list[int]]) -> None:
+        """Free the windows that all ranks have released, everywhere in one order. Collective."""
+        for number in sorted(set(released_by_rank[0]).intersection(*released_by_rank[1:])):
+            self.released.remove(number)
             exposure = self.exposures.pop(number)
             del _unfreed[exposure]
             exposure.free()
@@ -147,24 +146,24 @@ _unfreed: dict[_Exposure, None] = {}
 
 
 class Window:
-    """Memory of every rank of a team, open to one-sided access by the others. Collective over team to make.
+    """Memory of every rank of a team for one-sided access by the others. Collective over team to create.
 
     All other methods are local. Nothing is ordered: two operations, even towards one rank, may take effect in any
-    order unless the first was flushed before the second started; only atomic operations on one place with one dtype
-    keep the order in which this rank started them. The memory may be read and written directly as well; what others
-    have put is there when they have flushed it and said so.
+    order unless the first was flushed before the second started; only atomic operations on one element with one dtype
+    keep the order in which this rank started them. The memory may be read and written directly as well; data that
+    others have put are there once they have flushed and signalled it.
 
-    Whether an operation makes progress while its target computes and calls nothing is up to the MPI and the network. At
-    a target that waits or calls ``gondwana.progress`` it does.
+    Whether an operation makes progress while its target computes without calls depends on the MPI and the network. It
+    does at a target that waits or calls ``gondwana.progress``.
 
     Args:
-        team: the ranks that make the window together; it works through MPI.
+        team: the ranks that create the window together; it works through MPI.
         memory: this rank's memory, contiguous; may be empty, and differ in size from rank to rank. It lives until MPI
             frees the window.
 
     Raises:
         UsageError: the team works without MPI, or ``memory`` is not made of contiguous bytes.
-        GondwanaError: MPI has no more windows, or keeps a copy of its own of their memory (the separate model).
+        GondwanaError: MPI has no more windows, or keeps a separate copy of their memory (the separate model).
 
     Example:
         >>> import numpy as np
@@ -176,7 +175,7 @@ class Window:
 
     def __init__(self, team: Team, memory: Bytes) -> None:
         if mpi.is_serial(team.comm):
-            raise UsageError(f"a window over {team!r}: its one rank needs none, and MPI is not in use")
+            raise UsageError(f"a window over {team!r}: it has one rank and works without MPI; use the memory itself")
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
             raise UsageError(
                 f"a window over {memory.dtype} of shape {memory.shape}, strides {memory.strides}: give contiguous "
@@ -185,8 +184,8 @@ class Window:
         exits.when_all_leave(_free_all)
         _serve_others()
         windows = mpi.attachment(team.comm, _Windows)
-        shared = team.allgather((memory.size, list(windows.given_up)))
-        windows.free([given_up for _, given_up in shared])
+        shared = team.allgather((memory.size, list(windows.released)))
+        windows.free([released for _, released in shared])
         self.team = team
         self.sizes = tuple(size for size, _ in shared)
         self._exposure = _Exposure(_create(team, memory), memory)
@@ -194,16 +193,16 @@ class Window:
         number = next(windows.numbers)
         windows.exposures[number] = self._exposure
         _unfreed[self._exposure] = None
-        self._release = weakref.finalize(self, windows.given_up.append, number)
+        self._release = weakref.finalize(self, windows.released.append, number)
         self._release.atexit = False
 
     @property
     def handle(self) -> int:
-        """The window as MPI's C functions take it, as an integer: a pointer or a number, as the MPI has it."""
+        """The handle of the window for MPI's C functions, as an integer."""
         return addresses.handle(self._win)
 
     def release(self) -> None:
-        """Give the window up; it must not be used any more. Local, idempotent. The end of the object does the same."""
+        """Release the window; it must not be used any more. Local, idempotent. Deleting the object does the same."""
         self._release()
 
     # -- moving bytes --------------------------------------------------------------------------------------------
@@ -253,8 +252,8 @@ class Window:
     def accumulate(self, rank: int, offset: int, source: npt.NDArray[Any], op: Op | str) -> Epoch:
         """Start to combine every element of ``source`` with one at ``rank``, each atomically. Non-blocking.
 
-        Atomic with respect to the atomic operations of this window with the same dtype, and to nothing else: neither
-        put and get nor loads and stores. This holds for ``fetch_and_op`` and ``compare_and_swap``, too.
+        Atomic only with respect to atomic operations of this window with the same dtype, and neither to put and get
+        nor to loads and stores. The same holds for ``fetch_and_op`` and ``compare_and_swap``.
 
         Args:
             rank: the target, in the team.
@@ -311,23 +310,23 @@ class Window:
         return tuple(self._exposure.epochs)
 
     def flush(self, rank: int) -> None:
-        """Return when all operations of this rank towards ``rank`` have completed there. Blocking."""
+        """Wait until all operations of this rank towards ``rank`` have completed there. Blocking."""
         self._exposure.flush(rank)
 
     def flush_all(self) -> None:
-        """Return when all operations of this rank have completed. Blocking."""
+        """Wait until all operations of this rank have completed. Blocking."""
         for rank in self.busy:
             self._exposure.flush(rank)
 
     def flush_local(self, rank: int) -> None:
-        """Return when the sources of what this rank has put to ``rank`` may be changed. Blocking."""
+        """Wait until the sources of this rank's puts to ``rank`` may be changed. Blocking."""
         self._win.Flush_local(rank)
 
     def _enlist(self, rank: int, *buffers: npt.NDArray[Any]) -> Epoch:
-        """Add an operation that has started to the open epoch; the buffers live until it is flushed.
+        """Add an operation that has started to the open epoch; its buffers live until the epoch is flushed.
 
-        Starting comes before: a flush by another thread in between then leaves the operation in an open epoch, and
-        never in one that is done.
+        The operation starts first, so that a flush by another thread in between leaves it in an open epoch and never
+        in one that is done.
         """
         epochs = self._exposure.epochs
         epoch = epochs.get(rank) or epochs.setdefault(rank, Epoch(self._exposure, rank))
@@ -340,7 +339,7 @@ class Window:
 
     def _check(self, rank: int, offset: int, nbytes: int) -> None:
         if not 0 <= rank < len(self.sizes):
-            raise UsageError(f"rank {rank}, but the ranks of {self.team!r} are 0 to {len(self.sizes) - 1}")
+            raise UsageError(f"rank {rank}: legal are the ranks of {self.team!r}, 0 to {len(self.sizes) - 1}")
         if not 0 <= offset <= self.sizes[rank] - nbytes:
             raise UsageError(
                 f"{nbytes} bytes at offset {offset} of rank {rank}, whose memory here has {self.sizes[rank]} bytes"
@@ -349,18 +348,18 @@ class Window:
 
 @functools.cache
 def _serve_others() -> None:
-    """Have all progress of this rank drive MPI, which may need it to carry out what others do in its memory."""
+    """Make MPI's progress part of this rank's: MPI may need it to execute operations of others on its memory."""
     progress.register(mpi.drive)
 
 
 def _create(team: Team, memory: Bytes) -> Any:
     try:
         win = mpi.create_window(team.comm, memory)
-    except RuntimeError as error:  # mpi4py's exceptions are such
+    except RuntimeError as error:  # the base class of mpi4py's exceptions
         reason = str(error).strip().splitlines()[-1]
         raise GondwanaError(
-            f"MPI made no window over {team!r} beside the {len(_unfreed)} that there are ({reason}): some have about "
-            "2 000. Give up memory that is no longer needed, or divide few large pieces rather than making many"
+            f"MPI created no window over {team!r} besides the {len(_unfreed)} that exist ({reason}): some MPIs have "
+            "about 2 000. Release memory that is no longer needed, or divide few large segments instead"
         ) from error
     if not mpi.is_unified(win):
         raise GondwanaError(
@@ -371,14 +370,14 @@ def _create(team: Team, memory: Bytes) -> Any:
 
 
 def _pieces(buffer: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
-    """Cut a buffer into what one MPI operation can move, with the place of each piece in elements."""
+    """Yield the pieces of a buffer that one MPI operation can move, with the index of their first elements."""
     step = PIECE // buffer.itemsize
     for start in range(0, buffer.size, step):
         yield start, buffer[start : start + step]
 
 
 def _free_all() -> None:
-    """Free all windows of this process, wanted or not. Collective over all ranks, at exit."""
+    """Free all windows of this process, released or not. Collective over all ranks, at exit."""
     for exposure in tuple(_unfreed):
         exposure.free()
     _unfreed.clear()

@@ -267,10 +267,10 @@ def check_windows_come_and_go():
             window.release()
             window.release()
         del window, memory
-    assert len(windows._unfreed) <= before + 2, "windows that all ranks have given up are freed"
+    assert len(windows._unfreed) <= before + 2, "windows that all ranks have released are freed"
 
 
-def check_a_window_given_up_by_one_rank_serves_the_others():
+def check_a_window_released_by_one_rank_serves_the_others():
     memory = zeros(64)
     window = Window(world, memory)
     if world.rank == 0:
