@@ -44,8 +44,8 @@ class Parcels:
         UsageError: the team works without MPI.
 
     Example:
-        >>> from gondwana.teams import world
-        >>> parcels = Parcels(world)                        # doctest: +SKIP
+        >>> import gondwana as gw
+        >>> parcels = Parcels(gw.world)                        # doctest: +SKIP
         >>> parcels.send(1, [b"header", b"payload"])        # doctest: +SKIP
         True
         >>> parcels.poll()                                  # doctest: +SKIP

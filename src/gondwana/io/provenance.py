@@ -26,9 +26,9 @@ def provenance(
         grid: the number of ranks per axis.
 
     Example:
-        >>> from gondwana.teams import world
-        >>> about = provenance(world, {"F": 0.02}, {"F": 0.02, "output": "gs.bp"})
-        >>> about["F"], about["gondwana_ranks"] == world.size
+        >>> import gondwana as gw
+        >>> about = provenance(gw.world, {"F": 0.02}, {"F": 0.02, "output": "gs.bp"})
+        >>> about["F"], about["gondwana_ranks"] == gw.world.size
         (0.02, True)
     """
     from gondwana import __version__  # not at the top: the package's root is above this layer

@@ -11,8 +11,8 @@ import numpy as np
 
 from gondwana.runtime import progress
 from gondwana.teams import mpi
-from gondwana.teams.buffers import Buffer, VectorBuffer, as_buffer, as_contribution, as_message
-from gondwana.teams.ops import SUM, InPlace, Op
+from gondwana.teams.buffers import Buffer, VectorBuffer, as_buffer, as_contribution, as_message, is_in_place
+from gondwana.teams.ops import IN_PLACE, SUM, InPlace, Op
 from gondwana.teams.request import Request
 
 Combine = Op | Callable[[Any, Any], Any]
@@ -101,8 +101,8 @@ class Collectives:
         """Return all ranks' objects combined with ``op``, on every rank. Collective over team. Blocking.
 
         Example:
-            >>> from gondwana.teams import MAX, world
-            >>> world.allreduce(world.rank, MAX) == world.size - 1
+            >>> import gondwana as gw
+            >>> gw.world.allreduce(gw.world.rank, gw.MAX) == gw.world.size - 1
             True
         """
         _refuse_array(obj, "allreduce")
@@ -158,6 +158,44 @@ class Collectives:
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
             self.comm.Allreduce(sent, received, mpi.native(self.comm, op))
+
+    def Reduce_scatter_block(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Op = SUM) -> None:
+        """Combine all ``sendbuf`` element by element, and leave part r of the result on rank r. Collective over team.
+
+        Blocking.
+
+        Args:
+            sendbuf: this rank's contribution, one equal part for every rank; or ``IN_PLACE``: it lies in ``recvbuf``.
+            recvbuf: room for one part; with ``IN_PLACE`` the whole contribution, whose first part becomes the result.
+            op: the operation.
+
+        Example:
+            >>> import gondwana as gw, numpy as np
+            >>> part = np.empty(2)
+            >>> gw.world.Reduce_scatter_block(np.ones(2 * gw.world.size), part)
+            >>> bool((part == gw.world.size).all())
+            True
+        """
+        in_place = is_in_place(sendbuf)
+        send, recv = self._reduction(sendbuf, recvbuf, self.size)
+        whole = recv if in_place else send
+        if whole.size % self.size:
+            raise ValueError(f"a buffer of {whole.size} elements has no equal parts for {self.size} ranks")
+        self._arrive()
+        if whole.size <= mpi.largest_count(self.comm):
+            self.comm.Reduce_scatter_block(self._native(send), recv, mpi.native(self.comm, op))
+        else:
+            self._reduce_parts(whole, recv, op, in_place=in_place)
+
+    def _reduce_parts(self, whole: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Op, *, in_place: bool) -> None:
+        """Combine more elements than one operation of this MPI takes: one part after the other."""
+        parts = np.split(whole.reshape(-1, order="A"), self.size)
+        for root, part in enumerate(parts):
+            here = self.rank == root
+            target = (part if in_place else recv) if here else None
+            self.Reduce(IN_PLACE if here and in_place else part, target, op, root)
+        if in_place:
+            parts[0][...] = parts[self.rank]
 
     def Gather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> None:
         """Gather all ranks' equally long ``sendbuf`` in ``recvbuf`` of ``root``. Collective over team. Blocking."""
@@ -297,13 +335,13 @@ class Collectives:
         for obj in objs:
             _refuse_array(obj, operation)
 
-    def _reduction(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
+    def _reduction(self, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any]:
         send = as_contribution(sendbuf, "sendbuf")
         recv = None if recvbuf is None else as_message(recvbuf, "recvbuf", writable=True)
         for given, message in ((sendbuf, send), (recvbuf, recv)):
             if isinstance(given, np.ndarray) and isinstance(message, np.ndarray) and message.dtype != given.dtype:
                 raise TypeError(f"MPI has no reductions of dtype {given.dtype}: convert the array first")
-        _check_pair(send, recv, 1)
+        _check_pair(recv, send, parts)
         return send, recv
 
     def _refuse_large(self, *buffers: Any) -> None:

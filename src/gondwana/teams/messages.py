@@ -4,14 +4,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gondwana.runtime import progress
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, as_message
-from gondwana.teams.request import PersistentRequest, Request
+from gondwana.teams.request import PersistentRequest, Request, wait_all
+
+
+class Envelope(NamedTuple):
+    """What is known of a message before it is received.
+
+    Attributes:
+        source: the rank that sent it.
+        tag: with which it was sent.
+        nbytes: its length in bytes.
+    """
+
+    source: int
+    tag: int
+    nbytes: int
 
 
 class Messages:
@@ -48,6 +62,75 @@ class Messages:
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
         """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
         self.Irecv(buf, source, tag).wait()
+
+    def Sendrecv(
+        self,
+        sendbuf: Buffer,
+        dest: int,
+        sendtag: int = 0,
+        recvbuf: Buffer | None = None,
+        source: int | None = None,
+        recvtag: int | None = None,
+    ) -> None:
+        """Send a buffer to one rank and receive one from the same or another rank. Blocking until both are done.
+
+        Ranks that send around a ring, or exchange in pairs, do not wait for each other's receive.
+
+        Args:
+            sendbuf: what is sent; shares no memory with ``recvbuf``.
+            dest: the rank that receives it.
+            sendtag: its tag.
+            recvbuf: room for the message that is received.
+            source: the rank that sends it, None for any.
+            recvtag: its tag, None for any.
+
+        Example:
+            >>> import gondwana as gw, numpy as np
+            >>> mine, theirs = np.array([gw.world.rank]), np.array([-1])
+            >>> left, right = (gw.world.rank - 1) % gw.world.size, (gw.world.rank + 1) % gw.world.size
+            >>> gw.world.Sendrecv(mine, right, 0, theirs, left, 0)
+            >>> int(theirs[0]) == left
+            True
+        """
+        message = as_message(sendbuf, "sendbuf")
+        as_message(recvbuf, "recvbuf", writable=True)
+        self._partner(dest, "dest")
+        received = self.Irecv(recvbuf, source, recvtag)
+        wait_all((self.Isend(message, dest, sendtag), received))
+
+    def Probe(self, source: int | None = None, tag: int | None = None) -> Envelope:
+        """Return the envelope of the next message that a receive would take. Blocking until there is one.
+
+        The message stays where it is, so that a buffer of its length can be made for it.
+        """
+        self._from(source, tag)
+        if mpi.is_serial(self.comm):
+            self.comm.check_sent(tag)
+        found: Envelope | None = None
+
+        def has_arrived() -> bool:
+            nonlocal found
+            found = self.Iprobe(source, tag)
+            return found is not None
+
+        progress.wait_until(has_arrived, "a message")
+        assert found is not None
+        return found
+
+    def Iprobe(self, source: int | None = None, tag: int | None = None) -> Envelope | None:
+        """Return the envelope of the next message that a receive would take, None if there is none. Local.
+
+        Example:
+            >>> import gondwana as gw, numpy as np
+            >>> alone = gw.world.split(gw.world.rank)
+            >>> request = alone.Isend(np.zeros(3), 0, tag=7)
+            >>> alone.Probe().nbytes, alone.Iprobe(tag=8)
+            (24, None)
+            >>> alone.Recv(np.zeros(3)), request.wait()
+            (None, None)
+        """
+        found = mpi.probe(self.comm, *self._from(source, tag))
+        return None if found is None else Envelope(*found)
 
     def Isend(self, buf: Buffer, dest: int, tag: int = 0) -> Request:
         """Start ``Send``. Non-blocking; leave ``buf`` unchanged until the request has completed."""

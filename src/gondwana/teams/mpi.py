@@ -161,6 +161,15 @@ def message_size(status: Any) -> int:
     return int(status.Get_elements(module().BYTE))
 
 
+def probe(comm: Communicator, source: int | None, tag: int | None) -> tuple[int, int, int] | None:
+    """Return source, tag and bytes of the next message that a receive on ``comm`` would take, or None. Local."""
+    if is_serial(comm):
+        found: tuple[int, int, int] | None = comm.probe(tag)
+        return found
+    status = module().Status()
+    return (status.source, status.tag, message_size(status)) if comm.Iprobe(source, tag, status) else None
+
+
 def any_source(comm: Communicator, source: int | None) -> int | None:
     """Return the rank to receive from on ``comm``, where None means any. Local."""
     return module().ANY_SOURCE if source is None and not is_serial(comm) else source

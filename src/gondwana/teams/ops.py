@@ -15,8 +15,8 @@ class Op(enum.Enum):
     combine any Python objects that support it: numbers, sets (``BOR``), pairs of value and location (``MAXLOC``).
 
     Example:
-        >>> from gondwana.teams import MAX
-        >>> MAX(2, 3)
+        >>> import gondwana as gw
+        >>> gw.MAX(2, 3)
         3
     """
 

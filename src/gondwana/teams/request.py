@@ -17,10 +17,10 @@ class Request:
 
     Example:
         >>> import numpy as np
-        >>> from gondwana.teams import world
+        >>> import gondwana as gw
         >>> total = np.empty(1)
-        >>> request = world.Iallreduce(np.ones(1), total)
-        >>> float(request.result()[0]) == world.size
+        >>> request = gw.world.Iallreduce(np.ones(1), total)
+        >>> float(request.result()[0]) == gw.world.size
         True
     """
 

@@ -93,7 +93,6 @@ class SerialComm:
 
     def __init__(self) -> None:
         self._messages: list[tuple[int, Array]] = []
-        self._objects: list[tuple[int, Any]] = []
         self._receives: list[_Receive] = []
 
     def Barrier(self) -> None:
@@ -144,6 +143,10 @@ class SerialComm:
         _move(send, recv)
 
     def Allreduce(self, send: Any, recv: Any, op: Any) -> None:
+        """Copy ``send`` to ``recv``."""
+        _move(send, recv)
+
+    def Reduce_scatter_block(self, send: Any, recv: Any, op: Any) -> None:
         """Copy ``send`` to ``recv``."""
         _move(send, recv)
 
@@ -219,19 +222,34 @@ class SerialComm:
         return SerialRequest()
 
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
-        """Keep ``obj`` for a later ``recv``."""
-        self._objects.append((tag, _sent(obj)))
+        """Send ``obj``, pickled."""
+        self.Send(np.frombuffer(pickle.dumps(obj), np.uint8), dest, tag)
 
     def recv(self, buf: None = None, source: int | None = None, tag: int | None = None) -> Any:
         """Return the oldest object that was sent with ``tag``."""
-        for position, (sent_tag, obj) in enumerate(self._objects):
-            if tag is None or tag == sent_tag:
-                del self._objects[position]
-                return obj
-        raise RuntimeError(
-            "waiting for an object that cannot come: this program has one rank, which has not sent to itself with "
-            f"tag {tag}: send first, or start more ranks"
-        )
+        self.check_sent(tag)
+        position = self._position(tag)
+        assert position is not None
+        return pickle.loads(self._messages.pop(position)[1].data)
+
+    def probe(self, tag: int | None) -> tuple[int, int, int] | None:
+        """Return source, tag and bytes of the oldest message that was sent with ``tag``, None if there is none."""
+        position = self._position(tag)
+        if position is None:
+            return None
+        sent_tag, message = self._messages[position]
+        return 0, sent_tag, message.nbytes
+
+    def check_sent(self, tag: int | None) -> None:
+        """Raise RuntimeError if no message with ``tag`` waits: nobody else could send it."""
+        if self._position(tag) is None:
+            raise RuntimeError(
+                "waiting for a message that cannot come: this program has one rank, which has not sent to itself with "
+                f"tag {tag}: send first, or start more ranks"
+            )
+
+    def _position(self, tag: int | None) -> int | None:
+        return next((i for i, (sent_tag, _) in enumerate(self._messages) if tag is None or tag == sent_tag), None)
 
     def Send(self, buf: Array, dest: int, tag: int = 0) -> None:
         """Deliver the bytes of ``buf`` to a matching receive, or keep them for a later one."""

@@ -33,8 +33,8 @@ class Team(Collectives, Messages):
         connected: called with the team once it has its communicator.
 
     Example:
-        >>> from gondwana.teams import world
-        >>> world.allreduce(1) == world.size
+        >>> import gondwana as gw
+        >>> gw.world.allreduce(1) == gw.world.size
         True
     """
 
@@ -89,8 +89,8 @@ class Team(Collectives, Messages):
         """Return the rank here of a rank of ``gondwana.world``, None if it is not in this team. Local.
 
         Example:
-            >>> from gondwana.teams import world
-            >>> world.rank_of_world(world.rank) == world.rank
+            >>> import gondwana as gw
+            >>> gw.world.rank_of_world(gw.world.rank) == gw.world.rank
             True
         """
         return self._places.get(world_rank)
@@ -159,9 +159,9 @@ class Team(Collectives, Messages):
             The new team of this rank, or None if its color is None.
 
         Example:
-            >>> from gondwana.teams import world
-            >>> evens = world.split(0 if world.rank % 2 == 0 else None)
-            >>> (evens is None) == (world.rank % 2 == 1)
+            >>> import gondwana as gw
+            >>> evens = gw.world.split(0 if gw.world.rank % 2 == 0 else None)
+            >>> (evens is None) == (gw.world.rank % 2 == 1)
             True
         """
         return self._divide(color, key, name, "")
@@ -223,12 +223,12 @@ class Team(Collectives, Messages):
             RemoteError: another rank has any other error and this one has none; the message names the lowest one.
 
         Example:
-            >>> from gondwana.teams import world
+            >>> import gondwana as gw
             >>> try:
-            ...     error = None if world.size else ValueError("nobody here")
+            ...     error = None if gw.world.size else ValueError("nobody here")
             ... except OSError as problem:
             ...     error = problem
-            >>> world.agree(error)
+            >>> gw.world.agree(error)
         """
         report = None if error is None else (isinstance(error, UsageError), type(error).__name__, str(error))
         reports = self.allgather(report)

@@ -167,8 +167,8 @@ class Window:
 
     Example:
         >>> import numpy as np
-        >>> from gondwana.teams import world
-        >>> window = Window(world, np.zeros(64, np.uint8))          # doctest: +SKIP
+        >>> import gondwana as gw
+        >>> window = Window(gw.world, np.zeros(64, np.uint8))       # doctest: +SKIP
         >>> epoch = window.put(1, 8, np.ones(4, np.uint8))          # doctest: +SKIP
         >>> epoch.wait()                                            # doctest: +SKIP
     """

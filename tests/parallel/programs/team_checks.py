@@ -26,6 +26,7 @@ from gondwana.teams import (
     SUM,
     RemoteError,
     Team,
+    mpi,
     start_all,
     wait_all,
     world,
@@ -205,6 +206,77 @@ def check_messages_around_a_ring():
             world.send({"from": r}, right, tag=9)
         elif left == giver:
             assert world.recv(giver, 9) == {"from": giver}
+
+
+def check_sending_while_receiving():
+    r, n = world.rank, world.size
+    right, left = (r + 1) % n, (r - 1) % n
+    for size in (0, 4, 200_000):
+        received = np.full(size, -1.0)
+        world.Sendrecv(np.full(size, float(r)), right, 5, received, left, 5)
+        assert (received == left).all()
+    received = bytearray(4)
+    world.Sendrecv(bytes([r] * 4), dest=left, recvbuf=received)
+    assert received == bytes([right] * 4)
+    assert "recvbuf" in raises(TypeError, world.Sendrecv, np.zeros(2), right)
+    assert f"dest={n}" in raises(ValueError, world.Sendrecv, np.zeros(2), n, 0, np.zeros(2))
+    assert "source=-1" in raises(ValueError, world.Sendrecv, np.zeros(2), right, 0, np.zeros(2), -1)
+    world.barrier()
+    assert world.Iprobe() is None  # what was refused has sent nothing
+
+
+def check_probing():
+    r, n = world.rank, world.size
+    right, left = (r + 1) % n, (r - 1) % n
+    assert world.Iprobe(left, 21) is None
+    world.barrier()
+    requests = [world.Isend(np.arange(r + 1), right, 21), world.Isend(np.zeros(5, "i2"), right, 22)]
+    for source, tag in ((left, 21), (None, 22), (left, None)):
+        envelope = world.Probe(source, tag)
+        expected = {21: (left, 21, 8 * (left + 1)), 22: (left, 22, 10)}
+        assert envelope == expected[tag or 21]  # messages of one rank are found in the order of their sending
+    assert world.Iprobe(left, 23) is None
+    room = np.empty(world.Probe(tag=21).nbytes // 8, int)
+    world.Recv(room, left, 21)
+    assert (room == np.arange(left + 1)).all()
+    assert world.Iprobe(tag=22) == (left, 22, 10)
+    world.Recv(np.zeros(5, "i2"), tag=22)
+    wait_all(requests)
+    world.barrier()
+    assert world.Iprobe() is None
+    assert f"source={n}" in raises(ValueError, world.Probe, n)
+
+
+def check_reduced_parts():
+    r, n = world.rank, world.size
+    for dtype, op, function in (("f8", SUM, np.sum), ("i4", MAX, np.max), ("f4", MIN, np.min), ("c16", PROD, np.prod)):
+        oracle = rows(3 * n, dtype)
+        expected = function(oracle, axis=0)[3 * r : 3 * r + 3]
+        part = np.zeros(3, dtype)
+        world.Reduce_scatter_block(oracle[r].copy(), part, op)
+        np.testing.assert_allclose(part, expected, rtol=1e-6)
+        in_place = oracle[r].copy()
+        world.Reduce_scatter_block(IN_PLACE, in_place, op)
+        np.testing.assert_allclose(in_place[:3], expected, rtol=1e-6)
+    assert "agree" in raises(ValueError, world.Reduce_scatter_block, np.zeros(n), np.zeros(2))
+    assert "float32" in raises(TypeError, world.Reduce_scatter_block, np.zeros(n), np.zeros(1, "f4"))
+    if n > 1:
+        assert "equal parts" in raises(ValueError, world.Reduce_scatter_block, IN_PLACE, np.zeros(n + 1))
+
+
+def check_reduced_parts_of_more_than_one_operation_takes():
+    largest, block = mpi.largest_count, mpi.LARGE_BLOCK
+    oracle = rows(4 * world.size)
+    expected = oracle.sum(axis=0)[4 * world.rank : 4 * world.rank + 4]
+    mpi.largest_count, mpi.LARGE_BLOCK = lambda comm: 3, 2
+    try:
+        part, in_place = np.zeros(4), oracle[world.rank].copy()
+        world.Reduce_scatter_block(oracle[world.rank].copy(), part)
+        world.Reduce_scatter_block(IN_PLACE, in_place)
+    finally:
+        mpi.largest_count, mpi.LARGE_BLOCK = largest, block
+    np.testing.assert_allclose(part, expected)
+    np.testing.assert_allclose(in_place[:4], expected)
 
 
 def check_messages_to_itself_match_by_tag():
