@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gondwana as gw
 from gondwana.transfer import paths
-from gondwana.transfer.rows import LOOPS, copy_row, execute, program
+from gondwana.transfer.copy_table import LOOPS, copy_of_memory, copy_table, execute
 from gondwana.transfer.staged import pieces
 
 ROOM = 1 << 16
@@ -114,14 +114,14 @@ def test_indexed(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_compiled_rows(data: st.DataObject) -> None:
+def test_compiled_tables(data: st.DataObject) -> None:
     dtype = np.dtype(data.draw(st.sampled_from(DTYPES)))
     shape = tuple(
-        data.draw(st.lists(st.integers(1, 5), max_size=LOOPS - 1).filter(lambda axes: math.prod(axes) <= 400))
+        data.draw(st.lists(st.integers(1, 5), max_size=LOOPS + 2).filter(lambda axes: math.prod(axes) <= 400))
     )
     memories = [np.random.default_rng(role).integers(0, 100, ROOM, np.uint8) for role in range(2)]
     source, target = (elements(memory, dtype, shape, *data.draw(boxes(shape, dtype.itemsize))) for memory in memories)
-    execute(program([copy_row(source, target)]))
+    execute(copy_table([copy_of_memory(source, target)]))
     assert target.tobytes() == source.tobytes()
     expected = np.random.default_rng(1).integers(0, 100, ROOM, np.uint8)
     elements(expected, dtype, shape, target.ctypes.data - memories[1].ctypes.data, target.strides)[...] = source

@@ -1,4 +1,4 @@
-"""Boxes of device copies: orders to copy engines, pieces and kernels cover each byte once, at the right places."""
+"""Copies of boxes on devices: copy-engine commands, pieces and kernels cover each byte once, at the right places."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gondwana.gpu.pack_ptx import AXES
-from gondwana.transfer import pack
-from gondwana.transfer.boxes import SOURCE, TARGET, Box, box_of, cut, is_dense, planes, runs
-from gondwana.transfer.pack import BoxKernels
+from gondwana.gpu.box_kernels_ptx import AXES, UNITS, copy_name
+from gondwana.transfer import device_boxes
+from gondwana.transfer.box_copy import SOURCE, TARGET, BoxCopy
 from support.recording_driver import RecordingDriver
 
 Bytes = Counter[tuple[int, int]]
@@ -26,6 +25,9 @@ class OneDevice:
     def __init__(self) -> None:
         self.driver = RecordingDriver()
         self.facts = self.driver.facts(0)
+
+    def activate(self) -> None:
+        """Nothing to do."""
 
 
 @st.composite
@@ -54,13 +56,13 @@ def wanted(shape: tuple[int, ...], item: int, source: tuple[int, ...], target: t
     return pairs
 
 
-def of_box(box: Box, source: int = 0, target: int = 0) -> Bytes:
-    return Counter((source + a + i, target + b + i) for a, b in runs(box) for i in range(box.run))
+def of_box(box: BoxCopy) -> Bytes:
+    return Counter((a + i, b + i) for a, b in box.starts() for i in range(box.run))
 
 
 @given(copies(), st.booleans())
 def test_a_box_has_all_bytes(copy: tuple[Any, ...], by_target: bool) -> None:
-    box = box_of(*copy, by_target=by_target)
+    box = BoxCopy.of(*copy, by_target=by_target)
     assert of_box(box) == wanted(*copy)
     assert box.nbytes == math.prod(copy[0]) * copy[1]
     end = TARGET if by_target else SOURCE
@@ -70,35 +72,34 @@ def test_a_box_has_all_bytes(copy: tuple[Any, ...], by_target: bool) -> None:
 
 @given(copies(), st.integers(1, 300), st.booleans())
 def test_pieces_have_all_bytes(copy: tuple[Any, ...], limit: int, by_target: bool) -> None:
-    box = box_of(*copy, by_target=by_target)
-    pieces = list(cut(box, limit))
-    assert sum((of_box(piece, a, b) for a, b, piece in pieces), Counter()) == wanted(*copy)
-    assert all(piece.nbytes <= max(limit, box.run) for _, _, piece in pieces)
+    box = BoxCopy.of(*copy, by_target=by_target)
+    pieces = list(box.pieces(limit))
+    assert sum(map(of_box, pieces), Counter()) == wanted(*copy)
+    assert all(piece.nbytes <= max(limit, box.run) for piece in pieces)
     for end in (SOURCE, TARGET):
-        if is_dense(box, end):
-            assert all(is_dense(piece, end) for _, _, piece in pieces)
+        if box.is_dense(end):
+            assert all(piece.is_dense(end) for piece in pieces)
 
 
 @given(st.data())
-def test_orders_to_copy_engines_have_all_bytes_and_legal_pitches(data: st.DataObject) -> None:
+def test_copy_engine_commands_have_all_bytes_and_legal_pitches(data: st.DataObject) -> None:
     shape, item, source, target = data.draw(copies(most_axes=5, items=(512, 640)))
-    box = box_of(shape, item, source, target)
-    orders = planes(box)
-    if orders is None:
+    box = BoxCopy.of(shape, item, source, target)
+    commands = box.pitched()
+    if commands is None:
         return
     starts: Counter[tuple[int, int]] = Counter()
-    for order in orders:
-        width, rows, many = order.counts
-        assert width == box.run
-        if rows * many > 1:
-            for row, plane in (order.source_strides, order.target_strides):
-                assert row >= width
+    for command in commands:
+        assert command.run == box.run
+        assert len(command.axes) in (0, 2)
+        if command.runs > 1:
+            (many, *planes), (rows, *pitches) = command.axes
+            for row, plane in zip(pitches, planes, strict=True):
+                assert row >= box.run
                 assert plane % row == 0
                 assert plane >= rows * row or many == 1
-        for y, z in itertools.product(range(rows), range(many)):
-            a, b = (y * row + z * plane for row, plane in (order.source_strides, order.target_strides))
-            starts[order.source + a, order.target + b] += 1
-    assert starts == Counter(runs(box))
+        starts.update(command.starts())
+    assert starts == Counter(box.starts())
 
 
 def test_faces_of_a_cube_go_the_way_they_should() -> None:
@@ -106,17 +107,17 @@ def test_faces_of_a_cube_go_the_way_they_should() -> None:
     fortran = (item, n * item, n * n * item)
     for axis, engine in ((0, False), (1, True), (2, True)):
         shape = tuple(1 if i == axis else n for i in range(3))
-        box = box_of(shape, item, fortran, fortran)
-        assert (planes(box) is not None) == engine
+        box = BoxCopy.of(shape, item, fortran, fortran)
+        assert (box.pitched() is not None) == engine
 
 
 @given(copies(most_axes=6), st.sampled_from([1, 2, 4, 8, 16, 256]), st.sampled_from([1, 2, 8, 64]))
 def test_launches_have_all_bytes(copy: tuple[Any, ...], source: int, target: int) -> None:
     one = OneDevice()
-    kernels = BoxKernels(one)  # type: ignore[arg-type]
-    sizes = {entry: unit for unit, entry in kernels._entries.items()}
+    entries = device_boxes._entries(one)  # type: ignore[arg-type]
+    sizes = {entries[copy_name(unit)]: unit for unit in UNITS}
     one.driver.take()
-    kernels.copy(target, source, box_of(*copy), 0)
+    device_boxes.copy_box(one, BoxCopy.of(*copy, source=source, target=target), 0)  # type: ignore[arg-type]
     found: Bytes = Counter()
     for _, entry, (blocks, _, _), (threads, _, _), _, _, arguments in one.driver.take():
         unit, words = sizes[entry], struct.unpack("14q", arguments)
@@ -136,11 +137,11 @@ def test_launches_have_all_bytes(copy: tuple[Any, ...], source: int, target: int
 
 
 def test_launches_stay_below_what_32_bits_count(monkeypatch: Any) -> None:
-    monkeypatch.setattr(pack, "MOST_UNITS", 100)
+    monkeypatch.setattr(device_boxes, "MOST_UNITS", 100)
     one = OneDevice()
-    kernels = BoxKernels(one)  # type: ignore[arg-type]
+    device_boxes._entries(one)  # type: ignore[arg-type]
     one.driver.take()
-    kernels.copy(0, 0, box_of((1000,), 8, (16,), (8,)), 0)
+    device_boxes.copy_box(one, BoxCopy.of((1000,), 8, (16,), (8,)), 0)  # type: ignore[arg-type]
     units = [struct.unpack("14q", call[-1])[2] for call in one.driver.take()]
     assert sum(units) == 1000
     assert max(units) < 100

@@ -11,8 +11,8 @@ import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.futures import Future, Promise, ready
 from gondwana.testing.fake_device import POISON
-from gondwana.transfer.staging import SLOT, Pool
-from gondwana.transfer.steps import run
+from gondwana.transfer.slots import SLOT, Pool
+from gondwana.transfer.staged import run
 
 
 def read(address: int, nbytes: int) -> np.ndarray:
@@ -99,7 +99,7 @@ def test_slots_queue_in_order_and_never_grow() -> None:
         future.add_done_callback(lambda done: got.append(done.result().number))
     assert [future.done() for future in taken] == [True, True, False, False, False]
     for index in range(5):
-        taken[index].result().give_back()
+        taken[index].result().release()
         gw.progress()
     assert len(got) == 5
     assert set(got) == {0, 1}
@@ -203,11 +203,11 @@ def test_indices_outside(arguments: tuple, message: str) -> None:
         gw.copy_indexed(pointer, starts, np.zeros(9), into, length)
 
 
-def test_private_places_cannot_be_sent() -> None:
-    from gondwana.transfer.places import Place
+def test_private_boxes_cannot_be_sent() -> None:
+    from gondwana.transfer.box import StridedBox
 
     with pytest.raises(TypeError, match="private memory"):
-        pickle.dumps(Place.of(np.zeros(3)))
+        pickle.dumps(StridedBox.of(np.zeros(3)))
     box = gw.strided(gw.Segment(gw.world, 64).pointer(dtype="i4"), (2, 3), (4, 12))
     again = pickle.loads(pickle.dumps(box))
     assert (again.pointer, again.shape, again.strides) == (box.pointer, box.shape, box.strides)

@@ -22,8 +22,8 @@ from gondwana.memory.events import EventFuture
 from gondwana.memory.ipc import Offer
 from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin
 from gondwana.runtime.shared_file import ForeignFileError
-from gondwana.transfer import lane
-from gondwana.transfer.order import USUAL, Order, order_of
+from gondwana.transfer import copy_stream
+from gondwana.transfer.stream_order import DEFAULT, Order, order_of
 from support.recording_driver import Call, RecordingDriver
 
 
@@ -57,7 +57,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> ObedientDriver:
     monkeypatch.setattr(cuda_kind, "driver", lambda: one)
     monkeypatch.setattr(devices, "_devices", {})
     monkeypatch.setattr(events, "_under_way", {})
-    monkeypatch.setattr(lane, "_lanes", {})
+    monkeypatch.setattr(copy_stream, "_streams", {})
     monkeypatch.setattr(reclaim, "_waiting", [])
     monkeypatch.setattr(fallbacks, "_counts", dict.fromkeys(fallbacks.counters(), 0))
     monkeypatch.setattr(fallbacks, "_reported", set())
@@ -291,7 +291,7 @@ def test_streams_of_several_makes(given: Any, stream: int) -> None:
 
 
 def test_what_is_no_stream_is_refused() -> None:
-    assert order_of(None) is USUAL
+    assert order_of(None) is DEFAULT
     with pytest.raises(UsageError, match="stream='fast'"):
         order_of("fast")  # type: ignore[arg-type]
 

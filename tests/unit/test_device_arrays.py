@@ -16,7 +16,8 @@ from gondwana.arrays.layout import Layout
 from gondwana.compiler.types.arguments import DTYPES
 from gondwana.errors import KernelError, UsageError
 from gondwana.transfer import device_boxes
-from gondwana.transfer.device_boxes import BoxCopy, BoxProgram
+from gondwana.transfer.box_copy import BoxCopy
+from gondwana.transfer.device_boxes import BoxProgram
 from support.emulated_gpu import emulated_gpu
 
 BOX = gw.RectDomain((-1, 2), (3, 8))
@@ -274,18 +275,18 @@ def test_many_copies_in_one_launch(monkeypatch: pytest.MonkeyPatch) -> None:
                 target = expected[start : start + count * item].view(f"V{item}").reshape(shape)
                 target[...] = source
                 copies.append(
-                    BoxCopy(
-                        segment.address + first,
-                        segment.address + start,
+                    BoxCopy.of(
                         source.shape,
                         item,
                         source.strides,
                         target.strides,
+                        source=segment.address + first,
+                        target=segment.address + start,
                     )
                 )
             gw.put(data, segment.pointer()).wait()
             program = BoxProgram(kind, copies)
-            assert program.nbytes == sum(int(np.prod(one.shape)) * one.item for one in copies)
+            assert program.nbytes == sum(one.nbytes for one in copies)
             program.launch(kind.device.compute)
             assert np.array_equal(gw.get(segment.pointer(), 1 << 16).result(), expected)
     BoxProgram(kind, []).launch(kind.device.compute)

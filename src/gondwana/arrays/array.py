@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,9 @@ from gondwana.compiler.types.arguments import Described
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer.places import Place
+from gondwana.transfer.box import MemoryOrder as MemoryOrder
+from gondwana.transfer.box import StridedBox
 from gondwana.transfer.verbs import copy
-
-MemoryOrder: TypeAlias = Literal["C", "F"]
 
 
 class Array(DomainArray):
@@ -81,9 +80,9 @@ class Array(DomainArray):
         offset = pointer.offset + self._data.ctypes.data - address
         return GlobalPtr(pointer.segment, pointer.rank, offset, self.dtype)
 
-    def __gondwana_place__(self) -> Place:
+    def __gondwana_box__(self) -> StridedBox:
         """Where the elements are, for `gw.copy`."""
-        return Place.of(self._data, None if self._anchor is None else self.pointer)
+        return StridedBox.of(self._data, None if self._anchor is None else self.pointer)
 
     @classmethod
     def empty(cls, domain: RectDomain, dtype: npt.DTypeLike = float, *, order: MemoryOrder = "C") -> Array:

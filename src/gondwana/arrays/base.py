@@ -12,9 +12,8 @@ from gondwana.domains import Offset, PointLike, RectDomain, as_point
 from gondwana.domains.point import as_integer
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer.notify import Notify
-from gondwana.transfer.places import Place
-from gondwana.transfer.transfer import Transfer
+from gondwana.transfer.box import StridedBox
+from gondwana.transfer.completion import Notify, Transfer
 from gondwana.transfer.verbs import copy
 
 if TYPE_CHECKING:
@@ -67,9 +66,9 @@ class DomainArray(ABC):
 
         return ArrayReference(self.pointer, self._domain, self.strides)
 
-    def __gondwana_place__(self) -> Place:
+    @abstractmethod
+    def __gondwana_box__(self) -> StridedBox:
         """Where the elements are, for `gw.copy`."""
-        return Place(self.pointer, None, self.dtype, self.shape, self.strides)
 
     @property
     def domain(self) -> RectDomain:
@@ -193,8 +192,8 @@ class DomainArray(ABC):
         Args:
             other: an array of the same number of axes and dtype, anywhere. Leave it unchanged until `.source` of the
                 result is done.
-            notify: whom to tell when the elements have arrived, also if there are none: a `gw.Signal`, which is raised
-                at the rank that holds this array, or `(function, *arguments)`, which runs there.
+            notify: whom to notify when the elements have arrived, also if there are none: a `gw.Signal`, which is
+                raised at the rank that holds this array, or `(function, *arguments)`, which runs there.
 
         Returns:
             The future of operation completion, with the futures `source` and `remote`: see `gw.copy`.

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from gondwana.arrays.layout import Layout
-from gondwana.arrays.strided import contiguous
+from gondwana.transfer.box import contiguous_strides
 
 LINE = 128
 """Bytes that a device moves at once: rows of cells start on a multiple of them."""
@@ -41,7 +41,7 @@ class BlockMemory:
             item: bytes of an element.
         """
         shape = layout.held(rank).shape
-        return cls(0, contiguous(shape, item, layout.order), math.prod(shape) * item)
+        return cls(0, contiguous_strides(shape, item, layout.order), math.prod(shape) * item)
 
     @classmethod
     def on_lines(cls, layout: Layout, rank: int, item: int) -> BlockMemory:
@@ -58,7 +58,7 @@ class BlockMemory:
         line = LINE if shape[axis] * item >= _FEW * LINE else _SECTOR
         shape[axis] = _up(shape[axis] * item, line) // item
         offset = -layout.ghost[axis] * item % line
-        return cls(offset, contiguous(tuple(shape), item, layout.order), offset + math.prod(shape) * item)
+        return cls(offset, contiguous_strides(tuple(shape), item, layout.order), offset + math.prod(shape) * item)
 
 
 def _up(nbytes: int, line: int) -> int:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.arrays.strided import Strided
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.ipc import OnDevice
 from gondwana.memory.segment import Segment
 from gondwana.teams import world
+from gondwana.transfer.box import StridedBox, bounds
 
 _keys = itertools.count(-1, -1)  # those of segments that ranks make together are positive
 
@@ -61,7 +61,7 @@ def borrow(
     *,
     readonly: bool,
     owner: object,
-) -> Strided:
+) -> StridedBox:
     """Return elements in device memory of another library. Local, no copy.
 
     Args:
@@ -73,8 +73,6 @@ def borrow(
         readonly: whether they must not be written.
         owner: what keeps the memory from being given back.
     """
-    reach = [(count - 1) * stride for count, stride in zip(shape, strides, strict=True) if count]
-    low = sum(min(0, step) for step in reach)
-    nbytes = sum(map(abs, reach)) + dtype.itemsize if 0 not in shape else 0
-    memory = Borrowed(address + low, nbytes, device, readonly=readonly, owner=owner)
-    return Strided(memory.pointer(world.rank, dtype, -low if nbytes else 0), tuple(shape), tuple(strides))
+    low, high = bounds(shape, strides, dtype.itemsize)
+    memory = Borrowed(address + low, high - low, device, readonly=readonly, owner=owner)
+    return StridedBox.named(memory.pointer(world.rank, dtype, -low), shape, strides)

@@ -9,7 +9,6 @@ import numpy as np
 from gondwana.arrays.borrowed import Borrowed
 from gondwana.arrays.descriptor import describe_elements
 from gondwana.arrays.remote import RemoteArray
-from gondwana.arrays.strided import Strided
 from gondwana.compiler.types.arguments import Described
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
@@ -17,6 +16,7 @@ from gondwana.gpu.device import Device, device
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.transfer import device_boxes
+from gondwana.transfer.box import StridedBox
 
 _MOST_WORK = 10_000
 """Steps in which to find out whether two arrays share an element before it is taken for granted."""
@@ -49,13 +49,13 @@ class DeviceArray(RemoteArray):
 
     __slots__ = ("_described",)
 
-    def __init__(self, data: Strided, domain: RectDomain | None = None) -> None:
+    def __init__(self, data: StridedBox, domain: RectDomain | None = None) -> None:
         self._lie_on(data, domain)
         self._described: Described | None = None
 
     @property
     def _kind(self) -> CudaKind:
-        kind = self._data.pointer.kind
+        kind = self._data.location.kind
         assert isinstance(kind, CudaKind)
         return kind
 
@@ -67,22 +67,18 @@ class DeviceArray(RemoteArray):
     @property
     def address(self) -> int:
         """Where the first element lies on the device."""
-        return self._data.pointer.segment.address + self._data.pointer.offset
+        return self._data.address
 
     @property
     def extent(self) -> tuple[int, int]:
         """First address of the elements and the address behind the last one."""
-        first = self.address
-        if not self.size:
-            return first, first
-        reach = [(count - 1) * stride for count, stride in zip(self.shape, self.strides, strict=True)]
-        low, high = sum(min(0, step) for step in reach), sum(max(0, step) for step in reach)
-        return first + low, first + high + self.dtype.itemsize
+        low, high = self._data.bounds
+        return self.address + low, self.address + high
 
     @property
     def readonly(self) -> bool:
         """Whether the elements must not be written: so other libraries may say of their memory."""
-        return self._data.pointer.segment.readonly
+        return self._data.location.segment.readonly
 
     @property
     def pointer(self) -> GlobalPtr:
@@ -91,12 +87,12 @@ class DeviceArray(RemoteArray):
         Raises:
             UsageError: in memory of another library.
         """
-        if isinstance(self._data.pointer.segment, Borrowed):
+        if isinstance(self._data.location.segment, Borrowed):
             raise UsageError(
                 f"{self!r} lies in memory of another library that other ranks cannot reach: copy it to a block of a "
                 "global array"
             )
-        return self._data.pointer
+        return self._data.location
 
     def copy_from(self, other: Any) -> None:
         """Copy the elements at the points that both arrays have: see `DomainArray.copy_from`. Blocks.

@@ -27,7 +27,8 @@ from gondwana.memory.ipc import Attached
 from gondwana.memory.segment import Segment
 from gondwana.sync.signals import Signal
 from gondwana.transfer import paths
-from gondwana.transfer.device_boxes import BoxCopy, BoxProgram
+from gondwana.transfer.box_copy import BoxCopy
+from gondwana.transfer.device_boxes import BoxProgram
 
 _FIRST_TAG, _TAGS = 30_002, 2000
 """Tags of messages: exchanges that are under way together must not take those of each other."""
@@ -114,13 +115,13 @@ def _mapped(moves: list[Move], rank: int, one: Device) -> dict[int, Attached] | 
 def _copies(moves: list[Move], mapped: dict[int, Attached] | None = None) -> list[BoxCopy]:
     """The copies from this rank's cells to ghosts here, or in a neighbour's memory as it is mapped."""
     return [
-        BoxCopy(
-            _address(move.source, None),
-            _address(move.target, mapped),
+        BoxCopy.of(
             move.source.shape,
             move.source.dtype.itemsize,
             move.source.strides,
             move.target.strides,
+            source=_address(move.source, None),
+            target=_address(move.target, mapped),
         )
         for move in moves
     ]

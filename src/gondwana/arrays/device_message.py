@@ -13,13 +13,14 @@ from gondwana.arrays.base import DomainArray
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.ghost_cells import Move
 from gondwana.arrays.ghost_exchange import free_requests
-from gondwana.arrays.strided import contiguous
 from gondwana.gpu.device import Event
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pinned import pin
 from gondwana.teams import Team
 from gondwana.transfer import paths
-from gondwana.transfer.device_boxes import BoxCopy, BoxProgram
+from gondwana.transfer.box import contiguous_strides
+from gondwana.transfer.box_copy import BoxCopy
+from gondwana.transfer.device_boxes import BoxProgram
 
 _ALIGN = 16
 """Bytes on which the cells of a move start in a message, so that they are moved in the widest units."""
@@ -119,13 +120,15 @@ class Incoming:
 def _packing(cells: DomainArray, place: int, order: MemoryOrder) -> BoxCopy:
     """The copy of cells to their place in a message."""
     item = cells.dtype.itemsize
-    return BoxCopy(_address(cells), place, cells.shape, item, cells.strides, contiguous(cells.shape, item, order))
+    packed = contiguous_strides(cells.shape, item, order)
+    return BoxCopy.of(cells.shape, item, cells.strides, packed, source=_address(cells), target=place)
 
 
 def _unpacking(place: int, ghosts: DomainArray, order: MemoryOrder) -> BoxCopy:
     """The copy of ghosts from their place in a message."""
     item = ghosts.dtype.itemsize
-    return BoxCopy(place, _address(ghosts), ghosts.shape, item, contiguous(ghosts.shape, item, order), ghosts.strides)
+    packed = contiguous_strides(ghosts.shape, item, order)
+    return BoxCopy.of(ghosts.shape, item, packed, ghosts.strides, source=place, target=_address(ghosts))
 
 
 def _address(array: DomainArray) -> int:

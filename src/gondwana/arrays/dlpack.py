@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gondwana.arrays.strided import contiguous
 from gondwana.errors import UsageError
+from gondwana.transfer.box import contiguous_strides
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 """Types of devices."""
@@ -182,7 +182,7 @@ def _read(tensor: _Tensor, readonly: bool) -> Elements:
     if tensor.strides:
         strides = tuple(stride * dtype.itemsize for stride in tensor.strides[: tensor.ndim])
     else:
-        strides = contiguous(shape, dtype.itemsize, "C")
+        strides = contiguous_strides(shape, dtype.itemsize)
     address = (tensor.data or 0) + tensor.offset
     return Elements(address, shape, strides, dtype, (tensor.device_type, tensor.device), readonly)
 

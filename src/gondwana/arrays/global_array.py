@@ -14,13 +14,13 @@ from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.layout import Layout
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
-from gondwana.arrays.strided import moved
 from gondwana.compiler.types.arguments import Described
 from gondwana.domains import IndexSet, RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.kinds import MemoryKind, host
 from gondwana.memory.segment import Segment
 from gondwana.teams import Team, wait_all
+from gondwana.transfer.box import moved
 
 if TYPE_CHECKING:
     from gondwana.arrays.ghost_exchange import Exchange

@@ -22,7 +22,8 @@ from gondwana.arrays.ghost_exchange import Exchange, free_requests
 from gondwana.compiler.native import Native
 from gondwana.memory.segment import Segment
 from gondwana.teams import PersistentRequest
-from gondwana.transfer.rows import Row, alike_together, copy_row, execute, program
+from gondwana.transfer.box_copy import BoxCopy
+from gondwana.transfer.copy_table import CopyTable, copy_of_memory, copy_table, execute
 
 _MODULE = "gondwana.arrays.host_exchange_native"
 _start = Native(_MODULE, "start", 1)
@@ -43,8 +44,8 @@ class _Message:
 
     send: npt.NDArray[np.uint8]
     receive: npt.NDArray[np.uint8]
-    pack: npt.NDArray[np.int64]
-    unpack: npt.NDArray[np.int64]
+    pack: CopyTable
+    unpack: CopyTable
     requests: tuple[PersistentRequest, PersistentRequest]
 
 
@@ -87,26 +88,27 @@ class HostExchange(Exchange):
     def _build_links(self, cells: GhostCells, places: dict[int, int]) -> None:
         """Lay out the plan that compiled code reads: see the constants of `native_exchange`."""
         me = cells.team.rank
-        rows = _direct_rows(cells, me)
-        own = len(rows)
+        tables = [copy_table(_direct_copies(cells, me))]
         links = []
         mine = self._flags.view(me)
         for index, (rank, place) in enumerate(places.items()):
             theirs = self._flags.view(rank)[2 * _LINE * place :]
             ours = mine[2 * _LINE * index :]
-            first = len(rows)
-            rows += _direct_rows(cells, rank)
+            first = sum(map(len, tables))
+            tables.append(copy_table(_direct_copies(cells, rank)))
             flags = [theirs[_ENTER:], ours[_ENTER:], theirs[_READY:], ours[_READY:]]
-            links.append([*(flag.ctypes.data for flag in flags), first, len(rows), 0])
-        self._rows = program(rows)
+            links.append([*(flag.ctypes.data for flag in flags), first, first + len(tables[-1]), 0])
+        self._rows = np.concatenate(tables)
         self._links = np.array(links, np.int64)
-        self._plan = np.array([0, len(links), self._links.ctypes.data, self._rows.ctypes.data, own], np.int64)
+        self._plan = np.array(
+            [0, len(links), self._links.ctypes.data, self._rows.ctypes.data, len(tables[0])], np.int64
+        )
         self._plan_address = self._plan.ctypes.data
 
 
-def _direct_rows(cells: GhostCells, rank: int) -> list[Row]:
+def _direct_copies(cells: GhostCells, rank: int) -> list[BoxCopy]:
     """The copies into the ghosts of a rank of this node."""
-    return alike_together([copy_row(_memory(move.source), _memory(move.target)) for move in cells.to(rank)])
+    return [copy_of_memory(_memory(move.source), _memory(move.target)) for move in cells.to(rank)]
 
 
 def _message(cells: GhostCells, rank: int) -> _Message:
@@ -114,10 +116,10 @@ def _message(cells: GhostCells, rank: int) -> _Message:
     out, into = cells.to(rank), cells.between(rank, cells.team.rank)
     send, sent = _buffer(out)
     receive, received = _buffer(into)
-    pack = [copy_row(_memory(move.source), part) for move, part in zip(out, sent, strict=True)]
-    unpack = [copy_row(part, _memory(move.target)) for move, part in zip(into, received, strict=True)]
+    pack = [copy_of_memory(_memory(move.source), part) for move, part in zip(out, sent, strict=True)]
+    unpack = [copy_of_memory(part, _memory(move.target)) for move, part in zip(into, received, strict=True)]
     requests = cells.team.Send_init(send, rank, _TAG), cells.team.Recv_init(receive, rank, _TAG)
-    return _Message(send, receive, program(alike_together(pack)), program(alike_together(unpack)), requests)
+    return _Message(send, receive, copy_table(pack), copy_table(unpack), requests)
 
 
 def _buffer(moves: list[Move]) -> tuple[npt.NDArray[np.uint8], list[np.ndarray[Any, Any]]]:

@@ -11,11 +11,11 @@ from gondwana.arrays.array import Array
 from gondwana.arrays.borrowed import borrow
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.dlpack import CPU, CUDA, CUDA_HOST, CUDA_MANAGED, Elements
-from gondwana.arrays.strided import contiguous
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.gpu.device import device as opened
 from gondwana.gpu.driver import driver
+from gondwana.transfer.box import contiguous_strides
 
 _LEGACY = 1
 """The handle of the stream that other libraries use unless they are told otherwise."""
@@ -116,7 +116,7 @@ def _by_interface(data: Any, interface: dict[str, Any], domain: RectDomain | Non
         one.record(stream).block(one.compute)
     dtype, shape = np.dtype(interface["typestr"]), tuple(interface["shape"])
     strides = interface.get("strides")
-    strides = contiguous(shape, dtype.itemsize, "C") if strides is None else tuple(strides)
+    strides = contiguous_strides(shape, dtype.itemsize) if strides is None else tuple(strides)
     address, readonly = interface["data"]
     return _on_loan(Elements(address, shape, strides, dtype, (CUDA, one.number), readonly), one.number, data, domain)
 

@@ -9,13 +9,12 @@ from gondwana.arrays.array import Array, MemoryOrder, in_segment
 from gondwana.arrays.base import DomainArray
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.remote import RemoteArray
-from gondwana.arrays.strided import Strided, contiguous
 from gondwana.domains import PointLike, RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.teams import Team, world
-from gondwana.transfer.places import strided
+from gondwana.transfer.box import contiguous_strides, strided
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,11 @@ class ArrayReference:
         Raises:
             UsageError: an element is not inside the segment, or there is not one stride for each axis.
         """
-        place = strided(self.pointer, self.domain.shape, self.strides)
-        if place.memory is None:
-            on_gpu = isinstance(self.pointer.kind, CudaKind) and place.is_own
-            reach = DeviceArray if on_gpu else RemoteArray
-            return reach(Strided(self.pointer, place.shape, place.strides), self.domain)
-        return in_segment(self.pointer, place.memory, self.domain)
+        box = strided(self.pointer, self.domain.shape, self.strides)
+        if box.memory is None:
+            on_gpu = isinstance(self.pointer.kind, CudaKind) and box.is_own
+            return (DeviceArray if on_gpu else RemoteArray)(box, self.domain)
+        return in_segment(self.pointer, box.memory, self.domain)
 
 
 def array_at(pointer: GlobalPtr, domain: RectDomain | PointLike, *, order: MemoryOrder = "C") -> Array | RemoteArray:
@@ -84,7 +82,7 @@ def array_at(pointer: GlobalPtr, domain: RectDomain | PointLike, *, order: Memor
         ([1.0], 48)
     """
     box = domain if isinstance(domain, RectDomain) else RectDomain.from_shape(domain)
-    return ArrayReference(pointer, box, contiguous(box.shape, pointer.dtype.itemsize, order)).array()
+    return ArrayReference(pointer, box, contiguous_strides(box.shape, pointer.dtype.itemsize, order)).array()
 
 
 def share(array: DomainArray | None, team: Team = world) -> list[Array | RemoteArray | None]:

@@ -8,11 +8,10 @@ import numpy as np
 
 from gondwana.arrays.array import Array, plain
 from gondwana.arrays.base import DomainArray, Position
-from gondwana.arrays.strided import Strided
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer.places import Place
+from gondwana.transfer.box import StridedBox
 from gondwana.transfer.verbs import copy, get, put
 
 
@@ -33,9 +32,9 @@ class RemoteArray(DomainArray):
     """
 
     __slots__ = ()
-    _data: Strided
+    _data: StridedBox
 
-    def __init__(self, data: Strided, domain: RectDomain) -> None:
+    def __init__(self, data: StridedBox, domain: RectDomain) -> None:
         self._lie_on(data, domain)
 
     def _like(self, data: Any, domain: RectDomain) -> Self:
@@ -44,11 +43,11 @@ class RemoteArray(DomainArray):
     @property
     def pointer(self) -> GlobalPtr:
         """Where the first element lies: rank, kind of memory, offset."""
-        return self._data.pointer
+        return self._data.location
 
-    def __gondwana_place__(self) -> Place:
+    def __gondwana_box__(self) -> StridedBox:
         """Where the elements are, for `gw.copy`."""
-        return Place(self._data.pointer, None, self.dtype, self.shape, self.strides)
+        return self._data
 
     def copy(self) -> Array:
         """Return an array of its own with the same elements and memory order, in private memory. Blocks: a get."""
@@ -74,16 +73,16 @@ class RemoteArray(DomainArray):
     def _may_overlap(self, other: DomainArray) -> bool:
         if not isinstance(other, RemoteArray):
             return False
-        mine, theirs = self._data.pointer, other._data.pointer
+        mine, theirs = self._data.location, other._data.location
         return mine.segment is theirs.segment and mine.rank == theirs.rank
 
     def _element(self, position: Position) -> Any:
-        return plain(self.dtype.type(get(self._data[position].pointer).result()))
+        return plain(self.dtype.type(get(self._data[position].location).result()))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         position = self._position(index)
         if all(isinstance(part, int) for part in position):
-            put(value, self._data[position].pointer).wait()
+            put(value, self._data[position].location).wait()
         else:
             self._view(position).fill(value)
 
@@ -99,7 +98,7 @@ class RemoteArray(DomainArray):
         raise UsageError(self._out_of_reach("compiled code"))
 
     def _out_of_reach(self, who: str) -> str:
-        kind = self._data.pointer.kind
+        kind = self._data.location.kind
         place = "on another node" if kind.host else f"in {kind.name} memory"
         return (
             f"{who} cannot take {self!r}: its elements are {place}; fetch them by copy(), work on that Array, and send "
@@ -110,5 +109,5 @@ class RemoteArray(DomainArray):
         raise TypeError(f"{self!r} cannot be pickled: send its reference(), or its elements by copy()")
 
     def __repr__(self) -> str:
-        pointer = self._data.pointer
+        pointer = self._data.location
         return f"RemoteArray({self.dtype}, {self._domain!r}, rank {pointer.rank}, {pointer.kind.name})"

@@ -3,14 +3,14 @@
 from gondwana.runtime.start import at_connect
 from gondwana.teams import Team
 from gondwana.transfer import debug, paths
+from gondwana.transfer.box import StridedBox as StridedBox
+from gondwana.transfer.box import strided as strided
+from gondwana.transfer.completion import Transfer as Transfer
 from gondwana.transfer.messages import allreduce as allreduce
 from gondwana.transfer.messages import barrier as barrier
 from gondwana.transfer.messages import recv as recv
 from gondwana.transfer.messages import send as send
 from gondwana.transfer.messages import sendrecv as sendrecv
-from gondwana.transfer.places import Place as Place
-from gondwana.transfer.places import strided as strided
-from gondwana.transfer.transfer import Transfer as Transfer
 from gondwana.transfer.verbs import copy as copy
 from gondwana.transfer.verbs import copy_indexed as copy_indexed
 from gondwana.transfer.verbs import get as get

@@ -1,7 +1,7 @@
-"""An aid against programs that rely on more than they are promised: copies that take their time.
+"""An aid against programs that rely on more than they are promised: copies that start late.
 
-With GONDWANA_DEBUG_COPY=N (N > 0) every copy, put and get starts up to N looks of its rank for work later, in no order
-that could be relied on; until then its destination holds rubbish if this rank can write there. A program that reads a
+With GONDWANA_DEBUG_COPY=N (N > 0) every copy, put and get is deferred by up to N polls of its rank, in no order that
+could be relied on; until then its destination holds garbage if this rank can write there. A program that reads a
 destination before operation completion, or changes a source before source completion, then computes something else.
 """
 
@@ -16,9 +16,9 @@ import numpy as np
 from gondwana.errors import UsageError
 from gondwana.futures import Future, Promise, deferred_by
 from gondwana.teams import world
+from gondwana.transfer.box import StridedBox
 from gondwana.transfer.paths import state
-from gondwana.transfer.places import Place
-from gondwana.transfer.steps import Steps, run
+from gondwana.transfer.staged import Steps, run
 
 VARIABLE = "GONDWANA_DEBUG_COPY"
 _POISON = 0xA5
@@ -32,13 +32,15 @@ def from_environment() -> None:
     global _most
     given = os.environ.get(VARIABLE, "0")
     if not given.isdigit():
-        raise UsageError(f"{VARIABLE}={given!r}: give the most looks for work that a copy may be late, 0 for none")
+        raise UsageError(f"{VARIABLE}={given!r}: give the most polls that a copy may be deferred by, 0 for none")
     _most = int(given)
     state.delayed = _most > 0
     _delays.seed(world.rank)
 
 
-def late(target: Place, begin: Callable[[], tuple[Future[None], Future[None]]]) -> tuple[Future[None], Future[None]]:
+def late(
+    target: StridedBox, begin: Callable[[], tuple[Future[None], Future[None]]]
+) -> tuple[Future[None], Future[None]]:
     """Have a copy start later. Local.
 
     Returns:

@@ -10,12 +10,13 @@ import numpy as np
 from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future
-from gondwana.transfer import debug, notify, paths, places
+from gondwana.transfer import box as boxes
+from gondwana.transfer import completion, debug, paths
+from gondwana.transfer.box import AWAY, DEVICE, StridedBox
 from gondwana.transfer.hops import hop, is_hop
-from gondwana.transfer.order import USUAL, Order
 from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, STAGED, WINDOW, Path
-from gondwana.transfer.places import AWAY, DEVICE, Place
 from gondwana.transfer.staged import staged
+from gondwana.transfer.stream_order import DEFAULT, Order
 
 SMALL = 8192
 """Bytes that travel inside a remote procedure call rather than beside it."""
@@ -38,7 +39,7 @@ class Started(NamedTuple):
     called: bool = False
 
 
-def start(source: Place, target: Place, call: Call | None = None, order: Order = USUAL) -> Started:
+def start(source: StridedBox, target: StridedBox, call: Call | None = None, order: Order = DEFAULT) -> Started:
     """Start a copy between ends that fit. Local; internal progress; blocks to order a copy that no driver makes.
 
     Args:
@@ -50,11 +51,11 @@ def start(source: Place, target: Place, call: Call | None = None, order: Order =
     Raises:
         UsageError: the path that is forced is not possible between these ends.
     """
-    if source.count == 0:
+    if source.size == 0:
         return Started(DONE, DONE)
     path = _choose(source, target, call)
     path.count(source.nbytes)
-    if order is not USUAL:
+    if order is not DEFAULT:
         return _begin_in_order(path, source, target, call, order)
     if not paths.state.delayed:
         return _begin(path, source, target, call)
@@ -62,7 +63,7 @@ def start(source: Place, target: Place, call: Call | None = None, order: Order =
     return Started(operation, reusable, path is MESSAGE and call is not None)
 
 
-def _choose(source: Place, target: Place, call: Call | None) -> Path:
+def _choose(source: StridedBox, target: StridedBox, call: Call | None) -> Path:
     possible = _possible(source, target, call)
     forced = paths.state.forced
     if forced is None:
@@ -76,11 +77,11 @@ def _choose(source: Place, target: Place, call: Call | None) -> Path:
     return forced
 
 
-def _possible(source: Place, target: Place, call: Call | None) -> Iterator[Path]:
+def _possible(source: StridedBox, target: StridedBox, call: Call | None) -> Iterator[Path]:
     """The paths between two ends, the best first; some come twice."""
     ways = source.reach, target.reach
     fits_message = source.memory is not None and target.pointer is not None and source.nbytes <= SMALL
-    if fits_message and (ways[1] == AWAY or (ways[1] == places.WINDOW and call is not None)):
+    if fits_message and (ways[1] == AWAY or (ways[1] == boxes.WINDOW and call is not None)):
         yield MESSAGE
     if is_hop(source, target):
         yield _hop_path(source, target)
@@ -94,14 +95,14 @@ def _possible(source: Place, target: Place, call: Call | None) -> Iterator[Path]
         yield MESSAGE
 
 
-def _hop_path(source: Place, target: Place) -> Path:
+def _hop_path(source: StridedBox, target: StridedBox) -> Path:
     ends = (source, target)
-    if any(place.reach == DEVICE for place in ends):
-        return DRIVER if all(place.is_own for place in ends if place.reach == DEVICE) else IPC
-    return WINDOW if any(place.reach == places.WINDOW for place in ends) else DIRECT
+    if any(box.reach == DEVICE for box in ends):
+        return DRIVER if all(box.is_own for box in ends if box.reach == DEVICE) else IPC
+    return WINDOW if any(box.reach == boxes.WINDOW for box in ends) else DIRECT
 
 
-def _begin_in_order(path: Path, source: Place, target: Place, call: Call | None, order: Order) -> Started:
+def _begin_in_order(path: Path, source: StridedBox, target: StridedBox, call: Call | None, order: Order) -> Started:
     """Start a copy at once, so that what the caller puts on the stream next comes behind it."""
     if path in (DRIVER, IPC):
         return Started(*hop(source, target, order))
@@ -112,11 +113,13 @@ def _begin_in_order(path: Path, source: Place, target: Place, call: Call | None,
     return started
 
 
-def _begin(path: Path, source: Place, target: Place, call: Call | None) -> Started:
+def _begin(path: Path, source: StridedBox, target: StridedBox, call: Call | None) -> Started:
     if path is STAGED:
         return Started(*staged(source, target))
     if path is MESSAGE:
-        return Started(rpc(notify.owner(target), land, source.load().tobytes(), target, call), DONE, call is not None)
+        return Started(
+            rpc(completion.owner(target), land, source.load().tobytes(), target, call), DONE, call is not None
+        )
     if path is DELEGATED:
         agent = _agent(source, target)
         assert agent is not None
@@ -125,19 +128,19 @@ def _begin(path: Path, source: Place, target: Place, call: Call | None) -> Start
     return Started(*hop(source, target))
 
 
-def serve(source: Place, target: Place) -> Future[None]:
+def serve(source: StridedBox, target: StridedBox) -> Future[None]:
     """Make a copy on request of another rank; one end is this rank's. Local."""
     return (hop if is_hop(source, target) else staged)(source, target)[0]
 
 
-def land(data: bytes, target: Place, call: Call | None) -> Future[None]:
+def land(data: bytes, target: StridedBox, call: Call | None) -> Future[None]:
     """Store what has come in a message, then run the function that came with it. Local."""
-    source = Place.of(np.frombuffer(data, target.dtype).reshape(target.shape))
+    source = StridedBox.of(np.frombuffer(data, target.dtype).reshape(target.shape))
     done = hop(source, target)[0]
-    return done if call is None else done.then(lambda _: notify.run(*call))
+    return done if call is None else done.then(lambda _: completion.run(*call))
 
 
-def _agent(source: Place, target: Place) -> int | None:
+def _agent(source: StridedBox, target: StridedBox) -> int | None:
     """The rank of the world to ask for a whole copy: one that owns an end and knows the segment of the other."""
     if source.pointer is None or target.pointer is None:
         return None

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from gondwana.futures import DONE, Future, Polled, when_all
 from gondwana.memory.cuda_kind import CudaKind
-from gondwana.memory.kinds import DeviceKind
-from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer import cuda_hops
-from gondwana.transfer.order import USUAL, Order
-from gondwana.transfer.places import AWAY, DEVICE, MEMORY, WINDOW, Place
-from gondwana.transfer.rows import joined_axes
-from gondwana.transfer.spans import as_bytes, runs
+from gondwana.memory.kinds import Bytes, DeviceKind
+from gondwana.transfer import cuda_copies
+from gondwana.transfer.box import AWAY, DEVICE, MEMORY, WINDOW, StridedBox
+from gondwana.transfer.box_copy import copy_between, merged_axes
+from gondwana.transfer.stream_order import DEFAULT, Order
 
-_WORTH = 1024
-"""Bytes in a row from which it is worth an MPI operation of its own; shorter ones the owner puts together."""
+_LONG_RUN = 1024
+"""Bytes in a run from which it is worth an MPI operation of its own; shorter ones the owner packs."""
 
 
-def is_hop(source: Place, target: Place) -> bool:
-    """Tell whether this rank can make the copy in one step. Local."""
+def is_hop(source: StridedBox, target: StridedBox) -> bool:
+    """Return whether this rank can make the copy in one step. Local."""
     ways = source.reach, target.reach
     if AWAY in ways:
         return False
@@ -31,7 +30,7 @@ def is_hop(source: Place, target: Place) -> bool:
     return DEVICE not in ways or _can_devices(source, target)
 
 
-def hop(source: Place, target: Place, order: Order = USUAL) -> tuple[Future[None], Future[None]]:
+def hop(source: StridedBox, target: StridedBox, order: Order = DEFAULT) -> tuple[Future[None], Future[None]]:
     """Start a copy for which `is_hop` holds, of one element or more. Local; internal progress.
 
     Args:
@@ -50,38 +49,38 @@ def hop(source: Place, target: Place, order: Order = USUAL) -> tuple[Future[None
     if source.reach == WINDOW:
         done = _from_window(source, target)
     elif isinstance(_device(source if source.memory is None else target), CudaKind):
-        return cuda_hops.hop(source, target, order)
+        return cuda_copies.hop(source, target, order)
     else:
         done = _by_driver(source, target)
     return done, done
 
 
-def _can_devices(source: Place, target: Place) -> bool:
+def _can_devices(source: StridedBox, target: StridedBox) -> bool:
     """Whether the driver of a device makes the copy, of which one or both ends are there."""
-    kinds = [_device(place) for place in (source, target) if place.memory is None]
+    kinds = [_device(box) for box in (source, target) if box.memory is None]
     if any(isinstance(kind, CudaKind) for kind in kinds):
-        return all(isinstance(kind, CudaKind) for kind in kinds) and cuda_hops.can(source, target)
+        return all(isinstance(kind, CudaKind) for kind in kinds) and cuda_copies.can(source, target)
     if len(kinds) == 2:
         return kinds[0] == kinds[1]
     return (target if source.memory is None else source).contiguous
 
 
-def _in_long_runs(place: Place) -> bool:
-    item = place.dtype.itemsize
-    if place.offsets() is not None:
-        return place.shape[1] * item >= _WORTH
-    axes = joined_axes((count, stride, stride) for count, stride in zip(place.shape, place.strides, strict=True))
+def _in_long_runs(box: StridedBox) -> bool:
+    item = box.dtype.itemsize
+    if box.offsets() is not None:
+        return box.shape[1] * item >= _LONG_RUN
+    axes = merged_axes((count, stride, stride) for count, stride in zip(box.shape, box.strides, strict=True))
     length = item * axes.pop()[0] if axes and axes[-1][1] == item else item
-    return not axes or length >= _WORTH
+    return not axes or length >= _LONG_RUN
 
 
-def _to_window(source: Place, target: Place) -> tuple[Future[None], Future[None]]:
-    pointer, data = _pointer(target), as_bytes(_memory(source))
+def _to_window(source: StridedBox, target: StridedBox) -> tuple[Future[None], Future[None]]:
+    pointer, data = target.location, as_bytes(_memory(source))
     window = pointer.segment.window
     assert window is not None
-    offsets, length = runs(source, target)
-    for a, b in offsets:
-        epoch = window.put(pointer.rank, pointer.offset + b, data[a : a + length])
+    copy = copy_between(source, target)
+    for a, b in copy.starts():
+        epoch = window.put(pointer.rank, pointer.offset + b, data[a : a + copy.run])
     # Runs of an earlier epoch were complete when it was closed.
     if epoch.done:
         return DONE, DONE
@@ -103,12 +102,12 @@ class _Once:
         self.done = True
 
 
-def _from_window(source: Place, target: Place) -> Future[None]:
-    pointer, data = _pointer(source), as_bytes(_memory(target))
+def _from_window(source: StridedBox, target: StridedBox) -> Future[None]:
+    pointer, data = source.location, as_bytes(_memory(target))
     window = pointer.segment.window
     assert window is not None
-    offsets, length = runs(source, target)
-    gets = [window.get(pointer.rank, pointer.offset + a, data[b : b + length]) for a, b in offsets]
+    copy = copy_between(source, target)
+    gets = [window.get(pointer.rank, pointer.offset + a, data[b : b + copy.run]) for a, b in copy.starts()]
 
     def finish() -> None:
         for get in gets:
@@ -117,37 +116,31 @@ def _from_window(source: Place, target: Place) -> Future[None]:
     return Polled(lambda: all(get.done for get in gets), finish)
 
 
-def _by_driver(source: Place, target: Place) -> Future[None]:
-    offsets, length = runs(source, target)
+def _by_driver(source: StridedBox, target: StridedBox) -> Future[None]:
+    copy = copy_between(source, target)
     if source.reach == target.reach:
-        kind, first, second = _device(source), _address(source), _address(target)
-        parts = [kind.move(first + a, second + b, length) for a, b in offsets]
+        kind, first, second = _device(source), source.address, target.address
+        parts = [kind.move(first + a, second + b, copy.run) for a, b in copy.starts()]
     elif target.reach == DEVICE:
-        kind, data, second = _device(target), as_bytes(_memory(source)), _address(target)
-        parts = [kind.write(data[a : a + length], second + b) for a, b in offsets]
+        kind, data, second = _device(target), as_bytes(_memory(source)), target.address
+        parts = [kind.write(data[a : a + copy.run], second + b) for a, b in copy.starts()]
     else:
-        kind, first, data = _device(source), _address(source), as_bytes(_memory(target))
-        parts = [kind.read(first + a, data[b : b + length]) for a, b in offsets]
+        kind, first, data = _device(source), source.address, as_bytes(_memory(target))
+        parts = [kind.read(first + a, data[b : b + copy.run]) for a, b in copy.starts()]
     return parts[0] if len(parts) == 1 else when_all(*parts).then(lambda _: None)
 
 
-def _pointer(place: Place) -> GlobalPtr:
-    assert place.pointer is not None
-    return place.pointer
+def as_bytes(memory: npt.NDArray[Any]) -> Bytes:
+    """Return the bytes of contiguous memory, without a copy. Local."""
+    return memory.reshape(-1).view(np.uint8)
 
 
-def _memory(place: Place) -> npt.NDArray[Any]:
-    assert place.memory is not None
-    return place.memory
+def _memory(box: StridedBox) -> npt.NDArray[Any]:
+    assert box.memory is not None
+    return box.memory
 
 
-def _device(place: Place) -> DeviceKind:
-    kind = _pointer(place).kind
+def _device(box: StridedBox) -> DeviceKind:
+    kind = box.location.kind
     assert isinstance(kind, DeviceKind)
     return kind
-
-
-def _address(place: Place) -> int:
-    """Where the first element lies on this rank's device."""
-    pointer = _pointer(place)
-    return pointer.segment.address + pointer.offset

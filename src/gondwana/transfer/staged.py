@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, TypeAlias
 
 from gondwana.calls.remote_calls import rpc
 from gondwana.futures import Future, Promise, when_all
-from gondwana.transfer import staging
+from gondwana.runtime import interruptions
+from gondwana.transfer import slots
+from gondwana.transfer.box import AWAY, WINDOW, StridedBox
 from gondwana.transfer.hops import hop, is_hop
-from gondwana.transfer.places import AWAY, WINDOW, Place
-from gondwana.transfer.staging import SLOT, Pool
-from gondwana.transfer.steps import Steps, run
+from gondwana.transfer.slots import SLOT, Pool
 
 _IN_FLIGHT = 4
 """Pieces of one copy that are under way together: while one is read, others are sent and written."""
 
-Box = tuple[tuple[int, ...], tuple[int, ...]]
+Part: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """Indices of the first element and shape of a piece."""
 
+Steps: TypeAlias = Generator[Future[Any], Any, None]
+"""Work that yields the futures that it waits for, and continues inside progress when they are ready."""
 
-def staged(source: Place, target: Place) -> tuple[Future[None], Future[None]]:
+
+def staged(source: StridedBox, target: StridedBox) -> tuple[Future[None], Future[None]]:
     """Start a copy through slots of this rank, of one element or more. Local; internal progress.
 
     Returns:
@@ -38,18 +42,18 @@ def staged(source: Place, target: Place) -> tuple[Future[None], Future[None]]:
             read.set_result(None)
 
     queue = iter(boxes)
-    workers = [run(_carry(queue, source, target, one_read)) for _ in range(min(_IN_FLIGHT, len(boxes)))]
+    workers = [run(_copy_pieces(queue, source, target, one_read)) for _ in range(min(_IN_FLIGHT, len(boxes)))]
     return when_all(*workers).then(lambda _: None), read.future
 
 
-def serve(source: Place, target: Place) -> Future[None]:
+def serve(source: StridedBox, target: StridedBox) -> Future[None]:
     """Copy one piece on request of the rank in whose slot it starts or ends; the other end is this rank's. Local."""
     if is_hop(source, target):
         return hop(source, target)[0]
-    return run(_through(staging.pools.others, source, target, lambda: None))
+    return run(_through(slots.pools.others, source, target, lambda: None))
 
 
-def step(source: Place, target: Place) -> Future[None]:
+def step(source: StridedBox, target: StridedBox) -> Future[None]:
     """Start to copy one piece to or from a slot of this rank, alone or by asking the owner of the other end. Local."""
     if is_hop(source, target):
         return hop(source, target)[0]
@@ -58,7 +62,7 @@ def step(source: Place, target: Place) -> Future[None]:
     return rpc(far.owner, serve, source, target)
 
 
-def pieces(shape: tuple[int, ...], item: int, limit: int) -> Iterator[Box]:
+def pieces(shape: tuple[int, ...], item: int, limit: int) -> Iterator[Part]:
     """Cut a box into boxes of at most `limit` bytes, but one element at least, as many as go with equal indices."""
     if not shape:
         yield (), ()
@@ -74,19 +78,51 @@ def pieces(shape: tuple[int, ...], item: int, limit: int) -> Iterator[Box]:
             yield (*outer, first, *(0 for _ in inner)), (*(1 for _ in outer), count, *inner)
 
 
-def _carry(queue: Iterator[Box], source: Place, target: Place, when_read: Callable[[], None]) -> Steps:
-    """Carry pieces until the queue is empty."""
+def _copy_pieces(queue: Iterator[Part], source: StridedBox, target: StridedBox, when_read: Callable[[], None]) -> Steps:
+    """Copy pieces until the queue is empty."""
     for starts, shape in queue:
-        yield run(_through(staging.pools.own, source.part(starts, shape), target.part(starts, shape), when_read))
+        yield run(_through(slots.pools.own, source.part(starts, shape), target.part(starts, shape), when_read))
 
 
-def _through(pool: Pool, source: Place, target: Place, when_read: Callable[[], None]) -> Steps:
+def _through(pool: Pool, source: StridedBox, target: StridedBox, when_read: Callable[[], None]) -> Steps:
     """Copy one piece to a slot and from there to its target."""
     slot = yield pool.take()
     try:
-        between = slot.place(source.dtype, source.shape)
+        between = slot.box(source.dtype, source.shape)
         yield step(source, between)
         when_read()
         yield step(between, target)
     finally:
-        slot.give_back()
+        slot.release()
+
+
+def run(steps: Steps) -> Future[None]:
+    """Start work and return the future of its end. Local; does not wait.
+
+    What is ready at once is not waited for. An error of a future is raised where it was yielded.
+    """
+    promise: Promise[None] = Promise()
+
+    def resume(done: Future[Any] | None) -> None:
+        try:
+            while True:
+                done = _next_future(steps, done)
+                if not done.done():
+                    done.add_done_callback(resume)
+                    return
+        except StopIteration:
+            promise.set_result(None)
+        except Exception as error:
+            interruptions.let_pass(error)
+            promise.set_exception(error)
+
+    resume(None)
+    return promise.future
+
+
+def _next_future(steps: Steps, done: Future[Any] | None) -> Future[Any]:
+    """Continue with the result of the future, if it is not the start; return the next future."""
+    if done is None:
+        return next(steps)
+    error = done.exception()
+    return steps.send(done.result()) if error is None else steps.throw(error)

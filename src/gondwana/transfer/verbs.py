@@ -13,13 +13,20 @@ from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, ready
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.sync.signals import Signal
-from gondwana.transfer import device_rows, engine
-from gondwana.transfer import notify as notices
-from gondwana.transfer.indexed import Indexed
-from gondwana.transfer.order import USUAL, Order, Stream, order_of
+from gondwana.transfer import cuda_copies, engine
+from gondwana.transfer.box import End, StridedBox, check_fit, ends_of_copy
+from gondwana.transfer.completion import (
+    COMPLETE,
+    Following,
+    Notify,
+    Transfer,
+    check_notify,
+    notify_after,
+    signal_after,
+)
+from gondwana.transfer.indexed_box import IndexedBox
 from gondwana.transfer.paths import DIRECT, state
-from gondwana.transfer.places import End, Place, check_fit, pair
-from gondwana.transfer.transfer import COMPLETE, Following, Transfer
+from gondwana.transfer.stream_order import DEFAULT, Order, Stream, order_of
 
 extend("gondwana.transfer.verbs_overloads")
 
@@ -29,7 +36,7 @@ def copy(
     dst: End,
     n: int | None = None,
     *,
-    notify: notices.Notify | None = None,
+    notify: Notify | None = None,
     stream: Stream | None = None,
 ) -> Transfer:
     """Start to copy elements from any place to any other. Local; internal progress; does not wait.
@@ -41,12 +48,12 @@ def copy(
     between the elements. Source and destination must not overlap.
 
     Args:
-        src: a global pointer, an ndarray (private memory), or anything with a place: an array, a remote block,
+        src: a global pointer, an ndarray (private memory), or anything else with elements: an array, a remote block,
             `gw.strided(...)`. Leave it unchanged until `.source` of the result is done.
         dst: the same. Its elements are undefined until the result is done.
         n: elements; needed between two pointers; default: all of an array. A pointer takes the shape of the other end,
             without gaps, last axis fastest. 0 is legal, and notifies.
-        notify: whom to tell when the data have arrived: a `gw.Signal`, which is raised by one at the owner of the
+        notify: whom to notify when the data have arrived: a `gw.Signal`, which is raised by one at the owner of the
             destination, or `(function, *arguments)`, which runs there inside its progress. The owner of private memory
             is this rank.
         stream: of a CUDA device of this rank: its handle, or an object of another library that has `__cuda_stream__`.
@@ -70,32 +77,32 @@ def copy(
         [0.0, 1.0, 2.0]
     """
     if stream is not None:
-        return _start(*pair(src, dst, n), notify, order_of(stream))
-    if state.plain and (notify is None or _told_near(notify, dst)):
+        return _start(*ends_of_copy(src, dst, n), notify, order_of(stream))
+    if state.plain and (notify is None or _is_notified_here(notify, dst)):
         count = _count(src, dst) if n is None else n
         source, target = _in_a_row(src, count), _in_a_row(dst, count)
         if source is not None and target is not None:
-            if _copied_near(source, target):
+            if _copied_directly(source, target):
                 if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
                     notify.add(dst.rank)
                 return COMPLETE
-        elif (started := device_rows.copied(src, dst, count, source, target)) is not None:
+        elif (started := cuda_copies.started_row(src, dst, count, source, target)) is not None:
             if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
-                return Transfer(*started, notices.after(started[0], functools.partial(notify.add, dst.rank)))
+                return Transfer(*started, signal_after(started[0], functools.partial(notify.add, dst.rank)))
             return Transfer(*started)
-    return _start(*pair(src, dst, n), notify)
+    return _start(*ends_of_copy(src, dst, n), notify)
 
 
-def _start(source: Place, target: Place, notify: notices.Notify | None, order: Order = USUAL) -> Transfer:
+def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order: Order = DEFAULT) -> Transfer:
     if notify is not None:
-        notices.check(notify, target)
+        check_notify(notify, target)
     call = notify if isinstance(notify, tuple) else None
     started = engine.start(source, target, call, order)
     if notify is None:
         return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
     if started.called:
         return Transfer(started.operation, started.source)
-    return Transfer(started.operation, started.source, notices.follow(started.operation, notify, target))
+    return Transfer(started.operation, started.source, notify_after(started.operation, notify, target))
 
 
 def copy_indexed(
@@ -105,7 +112,7 @@ def copy_indexed(
     dst_indices: npt.ArrayLike,
     length: int = 1,
     *,
-    notify: notices.Notify | None = None,
+    notify: Notify | None = None,
 ) -> Transfer:
     """Start to copy chunks of equal length: the i-th of the source becomes the i-th of the destination. Local.
 
@@ -128,7 +135,7 @@ def copy_indexed(
         >>> there.local(8).tolist()
         [14, 15, 0, 0, 0, 0, 10, 11]
     """
-    source, target = Indexed.within(src, src_indices, length), Indexed.within(dst, dst_indices, length)
+    source, target = IndexedBox.within(src, src_indices, length), IndexedBox.within(dst, dst_indices, length)
     if source.shape != target.shape:
         counts = source.shape[0], target.shape[0]
         raise UsageError("{} indices of the source and {} of the destination: make them equal".format(*counts))
@@ -232,10 +239,10 @@ def _count(src: End, dst: End) -> int:
     return dst.size if dst.__class__ is np.ndarray else -1
 
 
-def _copied_near(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
-    """Copy between elements in a row that loads and stores reach; tell whether that was possible.
+def _copied_directly(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
+    """Copy between elements in a row that loads and stores reach; return whether that was possible.
 
-    The short way for what needs no thought; all else, errors included, is left to the long one.
+    The fast path; all else, errors included, is left to the general path.
     """
     if source.dtype != target.dtype:
         return False
@@ -248,13 +255,13 @@ def _copied_near(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool:
     return True
 
 
-def _told_near(notify: Any, dst: Any) -> bool:
+def _is_notified_here(notify: Any, dst: Any) -> bool:
     """Whether the rank to notify is the one that the destination names, so that no translation is needed."""
     return notify.__class__ is Signal and dst.__class__ is GlobalPtr and notify.team is dst.segment.team
 
 
 def _in_a_row(end: Any, n: int) -> npt.NDArray[Any] | None:
-    """The n elements of an end of a copy as an array of one axis, None if that takes more than a look."""
+    """The n elements of an end of a copy as an array of one axis, None if that needs the general path."""
     if end.__class__ is np.ndarray:
         return end if end.ndim == 1 and end.size == n else None
     if end.__class__ is not GlobalPtr or n < 0:

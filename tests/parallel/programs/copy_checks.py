@@ -16,7 +16,7 @@ from checks import raises, run_checks
 import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.transfer import paths
-from gondwana.transfer.staging import SLOT
+from gondwana.transfer.slots import SLOT
 
 world = gw.world
 ME, RANKS = world.rank, world.size

@@ -20,9 +20,9 @@ from gondwana.gpu.device import device, opened
 from gondwana.gpu.driver import CudaError, driver
 from gondwana.memory import cuda_kind, fallbacks, ipc, pinned, reclaim
 from gondwana.transfer import paths
-from gondwana.transfer.boxes import box_of
-from gondwana.transfer.pack import BoxKernels
-from gondwana.transfer.staging import SLOT
+from gondwana.transfer.box_copy import BoxCopy
+from gondwana.transfer.device_boxes import copy_box
+from gondwana.transfer.slots import SLOT
 
 world = gw.world
 ME, RANKS = world.rank, world.size
@@ -85,10 +85,10 @@ class Kernel:
     """A kernel of a program, which copies numbers from one place of a device to another on any stream."""
 
     def __init__(self):
-        self.kernels = BoxKernels(device(0))
+        self.device = device(0)
 
     def __call__(self, source, target, count, stream):
-        self.kernels.copy(target, source, box_of((count,), 8, (8,), (8,)), stream)
+        copy_box(self.device, BoxCopy.of((count,), 8, (8,), (8,), source=source, target=target), stream)
 
 
 def check_a_rank_without_a_device_reaches_that_of_a_peer():

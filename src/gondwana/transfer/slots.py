@@ -13,7 +13,7 @@ from gondwana.futures import Future, Promise, ready
 from gondwana.memory.segment import Segment
 from gondwana.runtime.start import at_connect
 from gondwana.teams import Team
-from gondwana.transfer.places import Place
+from gondwana.transfer.box import StridedBox
 
 SLOT = 1 << 18
 """Bytes of a slot: pieces this large hide what a step costs and still fit the cache, from which the next step reads."""
@@ -29,17 +29,17 @@ class Slot:
     pool: Pool
     number: int
 
-    def place(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Place:
+    def box(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> StridedBox:
         """Return its first elements as an end of a copy. Local."""
-        return Place.at(self.pool.segment.pointer(dtype=dtype, offset=self.number * SLOT), shape)
+        return StridedBox.at(self.pool.segment.pointer(dtype=dtype, offset=self.number * SLOT), shape)
 
-    def give_back(self) -> None:
-        """Let the next one have it. Local."""
-        self.pool.give_back(self.number)
+    def release(self) -> None:
+        """Release it for the next one. Local."""
+        self.pool.release(self.number)
 
 
 class Pool:
-    """Slots that are taken and given back. Local.
+    """Slots that are taken and released. Local.
 
     Those who find none wait in the order in which they came: there are never more.
 
@@ -53,7 +53,7 @@ class Pool:
         self.segment = segment
         self._free = list(range(first, first + count))
         self._waiting: deque[Promise[Slot]] = deque()
-        self._lock = threading.Lock()  # a progress thread may go on with copies of this one
+        self._lock = threading.Lock()  # a progress thread may continue copies of this one
 
     def take(self) -> Future[Slot]:
         """Return the future of a slot. Local; does not wait."""
@@ -64,8 +64,8 @@ class Pool:
             self._waiting.append(promise)
         return promise.future
 
-    def give_back(self, number: int) -> None:
-        """Take a slot back, and hand it to who waits longest. Local."""
+    def release(self, number: int) -> None:
+        """Take a slot back, and give it to the longest wait. Local."""
         with self._lock:
             if not self._waiting:
                 self._free.append(number)

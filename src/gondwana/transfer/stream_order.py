@@ -64,7 +64,7 @@ class Order(NamedTuple):
             progress.wait_until(event.reached, "the stream that a copy is to come behind")
 
 
-USUAL = Order()
+DEFAULT = Order()
 """Behind the kernels that this rank has launched."""
 
 Stream: TypeAlias = SupportsIndex | HasStream | Order
@@ -77,7 +77,7 @@ def order_of(stream: Stream | None) -> Order:
         UsageError: it is no stream.
     """
     if stream is None:
-        return USUAL
+        return DEFAULT
     if isinstance(stream, Order):
         return stream
     if isinstance(stream, HasStream):

@@ -1,4 +1,4 @@
-"""Indexed ends of copies: chunks of equal length at the places that a list of indices gives."""
+"""Indexed boxes: chunks of equal length at the places that a list of indices gives."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer.places import Place
+from gondwana.transfer.box import StridedBox
 
 Indices = npt.NDArray[np.int64]
 
 
-class Indexed(Place):
+class IndexedBox(StridedBox):
     """Chunks of elements somewhere: as a box of two axes, chunks and elements of a chunk. Local; never changes.
 
     Attributes:
@@ -36,7 +36,7 @@ class Indexed(Place):
         self.starts = starts
 
     @classmethod
-    def within(cls, end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: int) -> Indexed:
+    def within(cls, end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: int) -> IndexedBox:
         """Return chunks of what a pointer or an ndarray of one axis leads to. Local.
 
         Raises:
@@ -58,24 +58,24 @@ class Indexed(Place):
             if end.dtype.hasobject:
                 raise UsageError(f"{end!r}: Python objects cannot lie in a segment")
             return cls(end, end.local(high) if end.is_local else None, end.dtype, starts, length)
-        place = Place.of(end)
+        whole = StridedBox.of(end)
         if end.ndim != 1 or low < 0 or high > end.size:
             raise UsageError(
                 f"chunks between the indices {low} and {high} of an array of shape {end.shape}: give an array of one "
                 "axis, and indices from 0 inside it"
             )
-        return cls(None, place.memory, end.dtype, starts, length)
+        return cls(None, whole.memory, end.dtype, starts, length)
 
     @property
     def contiguous(self) -> bool:
         """Whether the elements lie without gaps: never to be relied on."""
         return False
 
-    def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> Place:
-        """Return some chunks, or part of one. Local, unchecked. Arguments as for `Place.part`."""
+    def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> StridedBox:
+        """Return some chunks, or part of one. Local, unchecked. Arguments as for `StridedBox.part`."""
         first, inside = starts
         chunks = self.starts[first : first + shape[0]] + inside
-        return Indexed(self.pointer, self.memory, self.dtype, chunks, shape[1])
+        return IndexedBox(self.pointer, self.memory, self.dtype, chunks, shape[1])
 
     def load(self) -> npt.NDArray[Any]:
         """Return the elements in a row, from memory in reach. Local."""
@@ -87,10 +87,9 @@ class Indexed(Place):
         assert self.memory is not None
         self.memory[self._each()] = data
 
-    def offsets(self) -> list[int]:
-        """Bytes from the pointer to each chunk."""
-        offsets: list[int] = (self.starts * self.dtype.itemsize).tolist()
-        return offsets
+    def offsets(self) -> Indices:
+        """Return the bytes from the pointer to each chunk. Local."""
+        return self.starts * self.dtype.itemsize
 
     def of_bytes(self) -> NoReturn:
         """Refuse: chunks of such large elements are not cut. Local."""
@@ -106,4 +105,4 @@ class Indexed(Place):
     def __reduce__(self) -> tuple[Any, ...]:
         if self.pointer is None:
             raise TypeError("private memory cannot be named to another rank")
-        return Indexed.within, (self.pointer, self.starts, self.shape[1])
+        return IndexedBox.within, (self.pointer, self.starts, self.shape[1])

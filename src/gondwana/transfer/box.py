@@ -1,10 +1,11 @@
-"""Places: the ends of a copy, wherever they lie."""
+"""Boxes: elements at regular distances in any memory of any rank. What every copy starts from and leads to."""
 
 from __future__ import annotations
 
 import math
 import operator
-from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,18 +13,20 @@ import numpy.typing as npt
 from gondwana.errors import UsageError
 from gondwana.memory.kinds import DeviceKind
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.transfer.copy_table import copy_memory
 from gondwana.transfer.paths import STAGED, state
-from gondwana.transfer.rows import copy_memory
 
 MEMORY, WINDOW, DEVICE, AWAY = "memory", "window", "device", "away"
-"""How this rank reaches a place: by loads and stores, through an MPI window, by the driver of its device, or only by
+"""How this rank reaches a box: by loads and stores, through an MPI window, by the driver of its device, or only by
 asking the owner."""
 
+MemoryOrder: TypeAlias = Literal["C", "F"]
 
-class Place:
-    """A box of elements in any memory of any rank: one end of a copy. Local; never changes.
 
-    Made by `gw.strided` from a pointer, and by everything that has a place.
+class StridedBox:
+    """Elements of one dtype at a base, with a shape and byte strides: one end of a copy. Local; never changes.
+
+    Made by `gw.strided` from a pointer, and by everything that has `__gondwana_box__`.
 
     Attributes:
         pointer: to the first element; None for private memory.
@@ -50,8 +53,8 @@ class Place:
         self.strides = strides
 
     @classmethod
-    def of(cls, array: npt.NDArray[Any], pointer: GlobalPtr | None = None) -> Place:
-        """Return the place of an ndarray. Local.
+    def of(cls, array: npt.NDArray[Any], pointer: GlobalPtr | None = None) -> StridedBox:
+        """Return the box of an ndarray. Local.
 
         Args:
             array: contiguous or strided.
@@ -65,8 +68,8 @@ class Place:
         return cls(pointer, array, array.dtype, array.shape, array.strides)
 
     @classmethod
-    def at(cls, pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Place:
-        """Return the place of a box of elements from a pointer on; default: without gaps, last axis fastest. Local.
+    def at(cls, pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> StridedBox:
+        """Return the box from a pointer on; default: without gaps, last axis fastest. Local.
 
         Raises:
             UsageError: the box does not lie inside the segment.
@@ -76,7 +79,7 @@ class Place:
             strides = contiguous_strides(shape, dtype.itemsize)
             pointer.check(math.prod(shape))
         else:
-            _check_box(pointer, shape, strides)
+            _check_inside(pointer, shape, strides)
         memory = None
         if pointer.is_local:
             if pointer.offset % dtype.itemsize == 0 and len(shape) == 1 and strides == (dtype.itemsize,):
@@ -87,21 +90,45 @@ class Place:
                 memory = np.ndarray(shape, dtype, buffer, pointer.offset if math.prod(shape) else 0, strides)
         return cls(pointer, memory, dtype, shape, strides)
 
+    @classmethod
+    def named(cls, pointer: GlobalPtr, shape: Sequence[int], strides: Sequence[int]) -> StridedBox:
+        """Return a box that is known by its pointer only, without local access. Local, unchecked."""
+        return cls(pointer, None, pointer.dtype, tuple(shape), tuple(strides))
+
     @property
-    def count(self) -> int:
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Bytes of all elements, gaps not counted."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Bytes from the first element to the lowest byte of all elements, and to the end of the highest."""
+        return bounds(self.shape, self.strides, self.dtype.itemsize)
 
     @property
     def contiguous(self) -> bool:
         """Whether the elements lie without gaps, last axis fastest."""
         wanted = contiguous_strides(self.shape, self.dtype.itemsize)
         return all(n == 1 or s == w for n, s, w in zip(self.shape, self.strides, wanted, strict=True))
+
+    @property
+    def packed_strides(self) -> tuple[int, ...]:
+        """Strides of the same elements without gaps, their axes in the order of this memory."""
+        packed, step = [0] * len(self.shape), self.dtype.itemsize
+        for axis in sorted(range(len(self.shape)), key=lambda axis: -abs(self.strides[axis]))[::-1]:
+            packed[axis] = step
+            step *= self.shape[axis]
+        return tuple(packed)
 
     @property
     def owner(self) -> int | None:
@@ -118,18 +145,30 @@ class Place:
         """How this rank reaches it."""
         if self.memory is not None:
             return MEMORY
-        assert self.pointer is not None
-        segment = self.pointer.segment
-        if isinstance(self.pointer.kind, DeviceKind):
+        segment = self.location.segment
+        if isinstance(self.location.kind, DeviceKind):
             return DEVICE if self.is_own or self._is_attached() else AWAY
         return AWAY if segment.window is None else WINDOW
 
     def _is_attached(self) -> bool:
         """Whether it is memory of another rank's device that this one has attached, or now does."""
-        assert self.pointer is not None
-        return state.forced is not STAGED and self.pointer.segment.on_device(self.pointer.rank) is not None
+        pointer = self.location
+        return state.forced is not STAGED and pointer.segment.on_device(pointer.rank) is not None
 
-    def first(self, count: int) -> Place:
+    @property
+    def location(self) -> GlobalPtr:
+        """Pointer to the first element, of a box that is not private memory."""
+        assert self.pointer is not None
+        return self.pointer
+
+    @property
+    def address(self) -> int:
+        """Where the first element lies: of memory in reach, or on this rank's device."""
+        if self.memory is not None:
+            return self.memory.ctypes.data
+        return self.location.segment.address + self.location.offset
+
+    def first(self, count: int) -> StridedBox:
         """Return its first elements as one axis. Local.
 
         Raises:
@@ -137,16 +176,16 @@ class Place:
         """
         if self.shape == (count,):
             return self
-        if not 0 <= count <= self.count:
-            raise UsageError(f"n={count}: an end of the copy has {self.count} elements; give 0 to that, or leave n out")
+        if not 0 <= count <= self.size:
+            raise UsageError(f"n={count}: an end of the copy has {self.size} elements; give 0 to that, or leave n out")
         if len(self.shape) == 1:
             return self.part((0,), (count,))
         if not self.contiguous:
             raise UsageError(f"n={count} of an array of shape {self.shape} with gaps: copy a slice of it without n")
         memory = None if self.memory is None else self.memory.reshape(-1)[:count]
-        return Place(self.pointer, memory, self.dtype, (count,), (self.dtype.itemsize,))
+        return StridedBox(self.pointer, memory, self.dtype, (count,), (self.dtype.itemsize,))
 
-    def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> Place:
+    def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> StridedBox:
         """Return a box of its elements. Local, unchecked.
 
         Args:
@@ -158,9 +197,29 @@ class Place:
             box: list[Any] = [slice(first, first + count) for first, count in zip(starts, shape, strict=True)]
             memory = memory[(*box, ...)]  # without the dots a box of no axes would be a number
         if pointer is not None:
-            start = pointer.offset + sum(map(operator.mul, starts, self.strides))
-            pointer = GlobalPtr(pointer.segment, pointer.rank, start, self.dtype)
-        return Place(pointer, memory, self.dtype, shape, self.strides)
+            pointer = moved(pointer, sum(map(operator.mul, starts, self.strides)))
+        return StridedBox(pointer, memory, self.dtype, shape, self.strides)
+
+    def __getitem__(self, position: tuple[int | slice, ...]) -> StridedBox:
+        """The part that NumPy would give for slices and integers of 0 or more, one an axis."""
+        offset, shape, strides = 0, [], []
+        for part, count, stride in zip(position, self.shape, self.strides, strict=True):
+            if isinstance(part, int):
+                offset += part * stride
+                continue
+            kept = range(count)[part]
+            offset += kept.start * stride if kept else 0
+            shape.append(len(kept))
+            strides.append(stride * kept.step)
+        memory = None if self.memory is None else self.memory[(*position, ...)]
+        pointer = None if self.pointer is None else moved(self.pointer, offset)
+        return StridedBox(pointer, memory, self.dtype, tuple(shape), tuple(strides))
+
+    def transpose(self, axes: Sequence[int]) -> StridedBox:
+        """Return the same elements with the axes in another order. Local."""
+        memory = None if self.memory is None else self.memory.transpose(axes)
+        shape, strides = (tuple(of[axis] for axis in axes) for of in (self.shape, self.strides))
+        return StridedBox(self.pointer, memory, self.dtype, shape, strides)
 
     def load(self) -> npt.NDArray[Any]:
         """Return the elements, from memory in reach; maybe the memory itself. Local."""
@@ -172,43 +231,43 @@ class Place:
         assert self.memory is not None
         copy_memory(data, self.memory)
 
-    def of_bytes(self) -> Place:
+    def of_bytes(self) -> StridedBox:
         """Return the same elements as bytes, with one more axis. Local."""
         byte = np.dtype(np.uint8)
         memory = None if self.memory is None else self.memory[..., None].view(byte)
         pointer = None if self.pointer is None else self.pointer.cast(byte)
-        return Place(pointer, memory, byte, (*self.shape, self.dtype.itemsize), (*self.strides, 1))
+        return StridedBox(pointer, memory, byte, (*self.shape, self.dtype.itemsize), (*self.strides, 1))
 
-    def offsets(self) -> list[int] | None:
-        """Bytes from the first element to each chunk, if the place consists of chunks at any distances."""
+    def offsets(self) -> npt.NDArray[np.int64] | None:
+        """Return the bytes from the first element to each chunk, if these are chunks at any distances. Local."""
         return None
 
     def __repr__(self) -> str:
         where = "private memory" if self.pointer is None else repr(self.pointer)
-        return f"Place({where}, shape {self.shape}, strides {self.strides})"
+        return f"StridedBox({where}, shape {self.shape}, strides {self.strides})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.pointer is None:
             raise TypeError("private memory cannot be named to another rank")
-        return Place.at, (self.pointer, self.shape, self.strides)
+        return StridedBox.at, (self.pointer, self.shape, self.strides)
 
-    def __gondwana_place__(self) -> Place:
+    def __gondwana_box__(self) -> StridedBox:
         return self
 
 
 @runtime_checkable
-class HasPlace(Protocol):
+class HasBox(Protocol):
     """What `copy` takes as an end besides pointers and ndarrays."""
 
-    def __gondwana_place__(self) -> Place:
+    def __gondwana_box__(self) -> StridedBox:
         """Return where the elements are. Local."""
 
 
-End: TypeAlias = GlobalPtr | npt.NDArray[Any] | HasPlace
+End: TypeAlias = GlobalPtr | npt.NDArray[Any] | HasBox
 """What a copy can start from and lead to."""
 
 
-def strided(pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...]) -> Place:
+def strided(pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...]) -> StridedBox:
     """Return a box of elements with gaps, as an end of `gw.copy`. Local.
 
     Args:
@@ -232,16 +291,16 @@ def strided(pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...]
     """
     if len(shape) != len(strides):
         raise UsageError(f"shape {shape} and strides {strides}: give one stride for each axis")
-    return Place.at(pointer, tuple(map(int, shape)), tuple(map(int, strides)))
+    return StridedBox.at(pointer, tuple(map(int, shape)), tuple(map(int, strides)))
 
 
-def pair(src: End, dst: End, n: int | None) -> tuple[Place, Place]:
+def ends_of_copy(src: End, dst: End, n: int | None) -> tuple[StridedBox, StridedBox]:
     """Return the two ends of a copy, of one shape and dtype. Local; moves nothing.
 
     Raises:
         UsageError: they do not fit each other, or what they name does not exist.
     """
-    source, target = _place_of(src, "from"), _place_of(dst, "to")
+    source, target = _box_of(src, "from"), _box_of(dst, "to")
     if n is not None:
         source, target = source and source.first(n), target and target.first(n)
         shape: tuple[int, ...] = (n,)
@@ -252,16 +311,16 @@ def pair(src: End, dst: End, n: int | None) -> tuple[Place, Place]:
     else:
         raise UsageError("a copy from pointer to pointer: say how many elements, copy(src, dst, n)")
     if source is None:
-        source = Place.at(cast(GlobalPtr, src), shape)
+        source = StridedBox.at(cast(GlobalPtr, src), shape)
     if target is None:
-        target = Place.at(cast(GlobalPtr, dst), shape)
+        target = StridedBox.at(cast(GlobalPtr, dst), shape)
     if source.shape != target.shape:
         raise UsageError(f"a copy from shape {source.shape} to shape {target.shape}: make them equal")
     check_fit(source, target)
     return source, target
 
 
-def check_fit(source: Place, target: Place) -> None:
+def check_fit(source: StridedBox, target: StridedBox) -> None:
     """Raise if elements of one end cannot become those of the other. Local.
 
     Raises:
@@ -277,43 +336,54 @@ def check_fit(source: Place, target: Place) -> None:
         raise UsageError("a copy into an array that is read-only")
 
 
-def contiguous_strides(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
-    """Strides in bytes of a box without gaps, last axis fastest."""
+def contiguous_strides(shape: Sequence[int], item: int, order: MemoryOrder = "C") -> tuple[int, ...]:
+    """Return the strides, in bytes, of elements without gaps. Local."""
     if len(shape) == 1:
         return (item,)
     strides = []
-    for count in reversed(shape):
+    for count in shape if order == "F" else reversed(shape):
         strides.append(item)
         item *= count
-    return tuple(reversed(strides))
+    return tuple(strides if order == "F" else reversed(strides))
 
 
-def _place_of(end: End, role: str) -> Place | None:
-    """The place of one end; None for a pointer, which takes the shape of the other end."""
+def bounds(shape: Sequence[int], strides: Sequence[int], item: int) -> tuple[int, int]:
+    """Return the bytes from the first element to the lowest byte, and to the end of the highest. Local."""
+    if 0 in shape:
+        return 0, 0
+    reach = [(count - 1) * stride for count, stride in zip(shape, strides, strict=True)]
+    return sum(min(0, step) for step in reach), sum(max(0, step) for step in reach) + item
+
+
+def moved(pointer: GlobalPtr, nbytes: int) -> GlobalPtr:
+    """Return the pointer so many bytes farther on. Local."""
+    return GlobalPtr(pointer.segment, pointer.rank, pointer.offset + nbytes, pointer.dtype)
+
+
+def _box_of(end: End, role: str) -> StridedBox | None:
+    """The box of one end; None for a pointer, which takes the shape of the other end."""
     if isinstance(end, GlobalPtr):
         if end.dtype.hasobject:
             raise UsageError(f"{end!r}: Python objects cannot lie in a segment")
         return None
     if isinstance(end, np.ndarray):
-        return Place.of(end)
-    if isinstance(end, Place):
+        return StridedBox.of(end)
+    if isinstance(end, StridedBox):
         return end
-    if isinstance(end, HasPlace):
-        return end.__gondwana_place__()
+    if isinstance(end, HasBox):
+        return end.__gondwana_box__()
     raise UsageError(
         f"a copy {role} {end!r}: legal are global pointers, ndarrays, Arrays, remote blocks and gw.strided"
     )
 
 
-def _check_box(pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
+def _check_inside(pointer: GlobalPtr, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
     if any(count < 0 for count in shape):
         raise UsageError(f"shape {shape}: give 0 or more elements along each axis")
     if not math.prod(shape):
         pointer.check(0)
         return
-    reach = [(count - 1) * stride for count, stride in zip(shape, strides, strict=True)]
-    low = pointer.offset + sum(min(0, step) for step in reach)
-    high = pointer.offset + sum(max(0, step) for step in reach) + pointer.dtype.itemsize
+    low, high = (pointer.offset + end for end in bounds(shape, strides, pointer.dtype.itemsize))
     if low < 0 or high > pointer.segment.nbytes_of(pointer.rank):
         raise UsageError(
             f"elements of shape {shape}, strides {strides} from {pointer!r} on lie in bytes {low} to {high}: that "

@@ -1,4 +1,4 @@
-"""Executing rows of strided copies: Python source that is compiled once. Imports Numba."""
+"""Executing a table of copies: Python source that is compiled once. Imports Numba."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import declare, load_word, move_bytes
-from gondwana.transfer.rows import LOOPS, ROW
+from gondwana.transfer.copy_table import CHUNKS, LOOPS, ROW
 
 _WORD = 8
 COUNTS, SOURCES, TARGETS = 3, 3 + LOOPS, 3 + 2 * LOOPS
@@ -41,14 +41,11 @@ def _prefetcher(write: int) -> Any:
 _will_read, _will_write = _prefetcher(0), _prefetcher(1)
 
 
-def _line_mover(bits: int) -> Any:
-    """A compiled function that copies elements of so many bits along a strided line.
-
-    Each element has a cache line of its own on both sides, too far apart for the processor to foresee.
-    """
-
+def _mover(bits: int) -> Any:
     @intrinsic
     def move(typingctx: Any, target: Any, source: Any) -> Any:
+        """Copy an element from one address to another."""
+
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             pointer = ir.IntType(bits).as_pointer()
             value = builder.load(builder.inttoptr(args[1], pointer), align=1)
@@ -56,6 +53,16 @@ def _line_mover(bits: int) -> Any:
             return context.get_dummy_value()
 
         return types.none(types.int64, types.int64), codegen
+
+    return move
+
+
+def _line_mover(bits: int) -> Any:
+    """A compiled function that copies elements of so many bits along a strided line.
+
+    Each element has a cache line of its own on both sides, too far apart for the processor to foresee.
+    """
+    move = _mover(bits)
 
     @inlined
     def line(target: int, source: int, count: int, target_stride: int, source_stride: int) -> None:
@@ -69,6 +76,7 @@ def _line_mover(bits: int) -> Any:
     return line
 
 
+_move_64 = _mover(64)
 _line_8, _line_16, _line_32, _line_64, _line_128 = (_line_mover(bits) for bits in (8, 16, 32, 64, 128))
 
 
@@ -109,7 +117,7 @@ def _copy_group(group: int, size: int) -> None:
     """Execute rows that are alike side by side, line by line.
 
     Opposite faces across the contiguous axis touch the two ends of the same lines of memory: done together, the second
-    finds in the cache what the first brought there.
+    finds in the cache what the first has loaded.
     """
     last = LOOPS - 1
     for i in range(word_at(group, COUNTS)):
@@ -136,10 +144,27 @@ def _offset(row: int, strides: int, i: int, j: int, k: int, n: int) -> int:
 
 
 @inlined
+def _copy_chunks(row: int) -> None:
+    """Execute a row of chunks at any places."""
+    count, length = word_at(row, COUNTS), word_at(row, COUNTS + 1)
+    sources, targets = word_at(row, COUNTS + 2), word_at(row, COUNTS + 3)
+    if length == _WORD:
+        for n in range(count):
+            _move_64(word_at(row, 1) + word_at(targets, n), word_at(row, 0) + word_at(sources, n))
+    else:
+        for n in range(count):
+            move_bytes(word_at(row, 1) + word_at(targets, n), word_at(row, 0) + word_at(sources, n), length)
+
+
+@inlined
 def execute_rows(rows: int, first: int, last: int) -> None:
-    """Execute rows [first, last) of a program, those that are alike side by side."""
+    """Execute rows [first, last) of a table, those that are alike side by side."""
     while first < last:
         group = rows + _WORD * ROW * first
+        if word_at(group, 2) == CHUNKS:
+            _copy_chunks(group)
+            first += 1
+            continue
         size = 1
         while first + size < last and _alike(group, group + _WORD * ROW * size):
             size += 1
@@ -148,6 +173,6 @@ def execute_rows(rows: int, first: int, last: int) -> None:
 
 
 def copy_rows(rows: int, first: int, last: int) -> int:
-    """Execute rows [first, last) of a program."""
+    """Execute rows [first, last) of a table."""
     execute_rows(rows, first, last)
     return 0

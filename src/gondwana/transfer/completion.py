@@ -1,0 +1,185 @@
+"""Completion of copies: the futures that a copy returns, and the notification of the owner of the destination."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias, TypeVar
+
+from gondwana.calls.remote_calls import rpc
+from gondwana.errors import UsageError
+from gondwana.futures import DONE, Future, Promise
+from gondwana.runtime import progress
+from gondwana.sync.signals import Signal, SignalAt
+from gondwana.teams import Team, world
+from gondwana.transfer.box import StridedBox
+
+T = TypeVar("T")
+
+
+class Following(Future[T]):
+    """The future of another operation, with a result of its own. Local.
+
+    Args:
+        operation: what must be complete.
+        value: returns the result then.
+    """
+
+    __slots__ = ("_operation", "_result")
+
+    def __init__(self, operation: Future[None], value: Callable[[], T]) -> None:
+        super().__init__()
+        self._operation, self._result = operation, value
+
+    def done(self) -> bool:
+        """Tell whether the operation is complete. Local; no progress."""
+        if not self._done and self._operation.done():
+            error = self._operation.exception()
+            self._settle(None if error else self._result(), error)
+        return self._done
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return when the operation is complete. Blocks; user-level progress. See `Future.wait`."""
+        if not self.done():
+            self._operation.wait(timeout)
+            self.done()
+
+    def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
+        """Have `call(future)` run when the operation is complete: at once, or inside progress. Local."""
+        super().add_done_callback(call)
+        if not self._done:
+            self._operation.add_done_callback(self._follow)
+
+    def _follow(self, _: Future[None]) -> None:
+        self.done()
+
+
+class Transfer(Following[None]):
+    """A copy that has started: the future of its operation completion. Local.
+
+    When it is done, the data are where they belong: visible to the owner of the destination and to whoever reads it
+    one-sided, and readable here if the destination is this rank's.
+
+    Attributes:
+        source: the future of source completion: when it is done, the source may be changed.
+        remote: the future of remote completion: when it is done, the signal of `notify` has been raised, or its
+            function has run at the owner of the destination. Without `notify`, the transfer itself.
+
+    Example:
+        >>> import gondwana as gw
+        >>> import numpy as np
+        >>> there = gw.Segment(gw.world, 32).pointer(dtype=float)
+        >>> here = np.ones(4)
+        >>> transfer = gw.copy(here, there)
+        >>> transfer.source.wait()
+        >>> here[:] = 0.0
+        >>> transfer.wait()
+        >>> there.local(4).tolist()
+        [1.0, 1.0, 1.0, 1.0]
+    """
+
+    __slots__ = ("_remote", "source")
+
+    def __init__(self, operation: Future[None], source: Future[None], remote: Future[None] | None = None) -> None:
+        super().__init__(operation, _nothing)
+        self.source = source
+        self._remote = remote
+
+    @property
+    def remote(self) -> Future[None]:
+        """The future of remote completion."""
+        return self if self._remote is None else self._remote
+
+
+def _nothing() -> None:
+    return None
+
+
+COMPLETE = Transfer(DONE, DONE)
+"""The transfer of every copy that was complete when its call returned and notifies nobody."""
+COMPLETE.wait()
+
+
+Notify: TypeAlias = Signal | SignalAt | tuple[Any, ...]
+"""A signal, or one counter of it, or a function with its arguments as one tuple: `(function, *arguments)`."""
+
+
+def check_notify(notify: Notify, target: StridedBox) -> None:
+    """Raise if nobody can be notified so. Local.
+
+    Raises:
+        UsageError: it is neither a signal nor a function with arguments, or the owner is not in the signal's team.
+    """
+    if isinstance(notify, Signal):
+        rank_in(notify.team, owner(target))
+    elif not isinstance(notify, SignalAt) and not (isinstance(notify, tuple) and notify and callable(notify[0])):
+        raise UsageError(f"notify={notify!r}: give a gw.Signal, signal.at(...), or a tuple (function, *arguments)")
+
+
+def notify_after(operation: Future[None], notify: Notify, target: StridedBox) -> Future[None]:
+    """Notify the owner when a copy is complete: a signal is raised the moment that this rank knows it. Local.
+
+    Returns:
+        The future of the signal having been raised, or of the function having run.
+    """
+    if isinstance(notify, tuple):
+        return operation.then(lambda _: rpc(owner(target), run, *notify))
+    if isinstance(notify, Signal):
+        return signal_after(operation, functools.partial(notify.add, rank_in(notify.team, owner(target))))
+    return signal_after(operation, notify.add)
+
+
+def signal_after(operation: Future[None], add: Callable[[], None]) -> Future[None]:
+    """Raise a signal the moment that this rank knows a copy to be complete; return the future of that. Local.
+
+    Args:
+        operation: of the copy.
+        add: raises the signal.
+    """
+    promise: Promise[None] = Promise()
+
+    def raise_signal(done: Future[None]) -> None:
+        error = done.exception()
+        if error is not None:
+            promise.set_exception(error)
+            return
+        add()
+        promise.set_result(None)
+
+    operation.at_once(raise_signal)
+    return promise.future
+
+
+def run(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call the function of a notification, at the target; what it returns is of no interest. Local.
+
+    As in `rpc_ff`, an exception is raised here, out of what makes progress: who started the copy may never look.
+    """
+    try:
+        function(*arguments)
+    except Exception as error:
+        progress.enqueue(functools.partial(_fail, error))
+
+
+def _fail(error: Exception) -> NoReturn:
+    raise error
+
+
+def owner(target: StridedBox) -> int:
+    """Rank in the world of the owner of a destination: this one for private memory."""
+    return world.rank if target.owner is None else target.owner
+
+
+def rank_in(team: Team, world_rank: int) -> int:
+    """Rank in a team of a rank of the world. Local.
+
+    Raises:
+        UsageError: it is not in the team.
+    """
+    rank = team.rank_of_world(world_rank)
+    if rank is None:
+        raise UsageError(
+            f"the signal of notify= belongs to {team!r}, which rank {world_rank} of the world, the owner of the "
+            "destination, is not in"
+        )
+    return rank

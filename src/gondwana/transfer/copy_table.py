@@ -1,0 +1,81 @@
+"""Copies of host memory as a table of integers that compiled code executes (see `copy_table_native`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.compiler.native import Native
+from gondwana.transfer.box_copy import BoxCopy, ChunkCopy, Copy
+
+LOOPS = 5
+"""Strided loops of a row besides its contiguous run: enough for arrays of six axes with a contiguous one."""
+
+ROW = 3 + 3 * LOOPS
+"""Integers of a row: source, target, element (0: runs of `counts[-1]` bytes), then counts and strides in bytes."""
+
+CHUNKS = -1
+"""In place of an element: chunks at any places. Then follow how many, bytes of each, and the addresses of their offsets
+in the source and in the target."""
+
+CopyTable: TypeAlias = npt.NDArray[np.int64]
+"""The copies that are executed together, a row of integers each."""
+
+_ELEMENTS = (1, 2, 4, 8, 16)
+"""Bytes of the elements that compiled code moves one by one; others are runs."""
+
+_NUMPY_BEST = 1 << 14
+"""Bytes below which NumPy copies a strided array in less time than it takes to describe it."""
+
+_copy_rows = Native("gondwana.transfer.copy_table_native", "copy_rows", 3)
+
+
+def copy_table(copies: Iterable[Copy]) -> CopyTable:
+    """Return copies between addresses as a table; the offsets of `ChunkCopy` must outlive it. Local."""
+    rows = [row for copy in copies for row in _rows(copy)]
+    rows.sort(key=lambda row: row[2 : 3 + LOOPS])  # those that are alike are executed side by side
+    return np.array(rows, np.int64).reshape(len(rows), ROW)
+
+
+def execute(table: CopyTable) -> None:
+    """Make the copies of a table. Local; the memory that it names must be alive."""
+    _copy_rows.call(table.ctypes.data, 0, len(table))
+
+
+def copy_memory(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> None:
+    """Copy all elements between arrays of one shape and dtype, strided or not. Local."""
+    contiguous = source.flags.c_contiguous and target.flags.c_contiguous
+    if contiguous or source.nbytes < _NUMPY_BEST or source.ndim >= LOOPS:
+        target[...] = source
+    else:
+        execute(copy_table([copy_of_memory(source, target)]))
+
+
+def copy_of_memory(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> BoxCopy:
+    """Describe the copy of all elements of an array to another of equal shape and dtype. Local."""
+    return BoxCopy.of(
+        source.shape,
+        source.dtype.itemsize,
+        source.strides,
+        target.strides,
+        source=source.ctypes.data,
+        target=target.ctypes.data,
+    )
+
+
+def _rows(copy: Copy) -> Iterator[list[int]]:
+    if isinstance(copy, ChunkCopy):
+        tables = (offsets.ctypes.data for offsets in (copy.source_offsets, copy.target_offsets))
+        row = [copy.source, copy.target, CHUNKS, len(copy.source_offsets), copy.run, *tables]
+        yield row + [0] * (ROW - len(row))
+        return
+    element = copy.run if copy.axes and copy.run in _ELEMENTS else 0
+    for piece in copy.inner(LOOPS if element else LOOPS - 1):
+        axes = piece.axes if element else (*piece.axes, (piece.run, 0, 0))
+        counts, sources, targets = zip(*((1, 0, 0),) * (LOOPS - len(axes)) + axes, strict=True)
+        if math.prod(counts):
+            yield [piece.source, piece.target, element, *counts, *sources, *targets]

@@ -1,0 +1,225 @@
+"""Copies by the driver of CUDA devices: between device memory, of this rank or attached, and host memory in reach."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.futures import DONE, Future
+from gondwana.memory.events import EventFuture
+from gondwana.memory.ipc import OnDevice
+from gondwana.memory.pinned import SMALL, is_pinned, pin
+from gondwana.memory.pointer import GlobalPtr
+from gondwana.transfer.box import StridedBox
+from gondwana.transfer.box_copy import SOURCE, TARGET, ChunkCopy, copy_between
+from gondwana.transfer.copy_stream import CopyStream, copy_stream
+from gondwana.transfer.paths import DRIVER, IPC
+from gondwana.transfer.stream_order import Order
+
+_BYTE = np.dtype(np.uint8)
+
+Row: TypeAlias = npt.NDArray[Any]
+"""Elements without gaps as an array of one axis."""
+
+Started: TypeAlias = tuple[Future[None], Future[None]]
+"""The futures of operation completion and of source completion."""
+
+
+def can(source: StridedBox, target: StridedBox) -> bool:
+    """Return whether the driver of this rank can make a copy: each end is in reach or on a CUDA device. Local."""
+    if source.memory is None and target.memory is None:
+        if _end(source)[0].device is _end(target)[0].device:
+            return True
+        # Threads of one device need not reach the memory of another, but the driver copies runs between them.
+        copy = copy_between(source, target)
+        return isinstance(copy, ChunkCopy) or not copy.axes
+    return source.nbytes <= SMALL or _is_plain(source, target)
+
+
+def hop(source: StridedBox, target: StridedBox, order: Order) -> Started:
+    """Start a copy for which `can` holds. Local; does not wait, but for room in pinned memory."""
+    ends = [_end(box) for box in (source, target) if box.memory is None]
+    (first, start), (last, end) = ends[0], ends[-1]
+    one = copy_stream(first.device)
+    done: Future[None]
+    reusable: Future[None]
+    with one.lock:
+        order.begin(one.device, [found.device for found, _ in ends if found.own])
+        if len(ends) == 2:
+            _move(one, source, target, start, end)
+            done = reusable = EventFuture(one.device, (first, last))
+        elif source.memory is None:
+            done = reusable = _download(one, source, target, first, start)
+        else:
+            done, reusable = _upload(one, source, target, last, end)
+        order.end(one.device)
+    return done, reusable
+
+
+def started_row(src: Any, dst: Any, n: int, source: Row | None, target: Row | None) -> Started | None:
+    """Start a copy of elements in a row: the fast path of `hop`. Local; does not wait, but for room in pinned memory.
+
+    All else, errors included, is left to the general path.
+
+    Args:
+        src: what to copy, as given to `gw.copy`.
+        dst: where to, likewise.
+        n: elements.
+        source: those of the source, if loads reach them.
+        target: those of the destination, if stores reach them.
+
+    Returns:
+        The futures; None if this needs the general path: nothing has been done.
+    """
+    first = None if source is not None else _found(src, n)
+    last = None if target is not None else _found(dst, n)
+    if last is not None and dst.segment.readonly:
+        return None
+    if first is not None and last is not None:
+        if first.device is not last.device or src.dtype != dst.dtype:
+            return None
+        return _between(first, first.address + src.offset, last, last.address + dst.offset, n * src.dtype.itemsize)
+    if first is not None and target is not None and target.flags.writeable and _fits(target, dst, src):
+        return _down(first, first.address + src.offset, dst, target)
+    if last is not None and source is not None and _fits(source, src, dst):
+        return _up(src, source, last, last.address + dst.offset)
+    return None
+
+
+def _upload(one: CopyStream, source: StridedBox, target: StridedBox, there: OnDevice, end: int) -> Started:
+    if not _through_ring(one, source, _is_plain(source, target)):
+        _move(one, source, target, source.address, end)
+        done = EventFuture(one.device, (there, source.memory))
+        return done, done
+    packed = _room(one, target)
+    packed.store(source.load())
+    _move(one, packed, target, packed.address, end)
+    done = EventFuture(one.device, there)
+    one.ring.hold(done)
+    return done, DONE
+
+
+def _download(one: CopyStream, source: StridedBox, target: StridedBox, there: OnDevice, start: int) -> Future[None]:
+    if not _through_ring(one, target, _is_plain(source, target)):
+        _move(one, source, target, start, target.address)
+        return EventFuture(one.device, (there, target.memory))
+    packed = _room(one, source)
+    _move(one, source, packed, start, packed.address)
+    done = EventFuture(one.device, there, lambda: target.store(packed.load()))
+    one.ring.hold(done)
+    return done
+
+
+def _through_ring(one: CopyStream, box: StridedBox, plain: bool) -> bool:
+    """Whether the bytes of an end in host memory pass through the ring; registers memory that large copies use."""
+    mapping = None if box.pointer is None else box.pointer.segment.view(box.pointer.rank)
+    if box.nbytes <= SMALL:
+        return not plain or mapping is None or not is_pinned(mapping)
+    if mapping is not None:
+        pin(mapping, one.device)
+    return False
+
+
+def _room(one: CopyStream, like: StridedBox) -> StridedBox:
+    """Room in the ring for the elements of a box, its axes in the order of that box's memory."""
+    _, memory = one.ring.take(like.nbytes)
+    strides = () if like.offsets() is not None else like.packed_strides
+    return StridedBox.of(np.ndarray(like.shape, like.dtype, memory, 0, strides or None))
+
+
+def _move(one: CopyStream, source: StridedBox, target: StridedBox, start: int, end: int) -> None:
+    """Put a copy on the stream; one end is on a device, the other there or without gaps in host memory, or rows."""
+    copy = copy_between(source, target, start, end, by_target=target.memory is not None)
+    if isinstance(copy, ChunkCopy):
+        for a, b in copy.starts():
+            one.device.driver.copy(b, a, copy.run, one.device.transfers)
+    elif one.by_engine(copy):
+        return
+    elif source.memory is not None:
+        one.scatter(copy)
+    elif target.memory is not None:
+        one.gather(copy)
+    else:
+        one.between(copy)
+
+
+def _is_plain(source: StridedBox, target: StridedBox) -> bool:
+    """Whether the driver can do without the processor's help at the end that is host memory."""
+    box, end = (source, SOURCE) if source.memory is not None else (target, TARGET)
+    copy = copy_between(source, target, by_target=target.memory is not None)
+    if isinstance(copy, ChunkCopy):
+        return box.contiguous
+    return copy.is_dense(end) or copy.pitched() is not None
+
+
+def _end(box: StridedBox) -> tuple[OnDevice, int]:
+    """How a device reaches an end, and the address of its first element there."""
+    pointer = box.location
+    found = pointer.segment.on_device(pointer.rank)
+    assert found is not None
+    return found, found.address + pointer.offset
+
+
+def _found(end: Any, n: int) -> OnDevice | None:
+    """How a device reaches an end, if that is known and the elements are inside its segment."""
+    if end.__class__ is not GlobalPtr or n <= 0:
+        return None
+    segment, rank, offset = end.segment, end.rank, end.offset
+    found: OnDevice | None = segment.devices.get(rank)
+    return found if offset >= 0 and offset + n * end.dtype.itemsize <= segment.nbytes_of(rank) else None
+
+
+def _fits(row: Row, end: Any, pointer: GlobalPtr) -> bool:
+    """Whether elements in memory in reach are of the pointer's type, and nothing is to be done about that memory."""
+    return (
+        row.dtype == pointer.dtype
+        and row.flags.c_contiguous
+        and not row.dtype.hasobject
+        and (row.nbytes <= SMALL or end is row or _is_pinned(end))
+    )
+
+
+def _is_pinned(end: Any) -> bool:
+    return end.__class__ is GlobalPtr and is_pinned(end.segment.view(end.rank))
+
+
+def _between(first: OnDevice, start: int, last: OnDevice, end: int, nbytes: int) -> Started:
+    one = copy_stream(first.device)
+    with one.lock:
+        one.device.driver.copy(end, start, nbytes, one.begin(first.own or last.own))
+        done = EventFuture(one.device, (first, last))
+    (DRIVER if first.own and last.own else IPC).count(nbytes)
+    return done, done
+
+
+def _up(src: Any, source: Row, there: OnDevice, end: int) -> Started:
+    one, nbytes = copy_stream(there.device), source.nbytes
+    (DRIVER if there.own else IPC).count(nbytes)
+    with one.lock:
+        if nbytes > SMALL or _is_pinned(src):
+            one.device.driver.copy(end, source.ctypes.data, nbytes, one.begin(there.own))
+            done = EventFuture(one.device, (there, source))
+            return done, done
+        address, room = one.ring.take(nbytes)
+        room[:] = source.view(_BYTE)
+        one.device.driver.copy(end, address, nbytes, one.begin(there.own))
+        done = EventFuture(one.device, there)
+        one.ring.hold(done)
+    return done, DONE
+
+
+def _down(there: OnDevice, start: int, dst: Any, target: Row) -> Started:
+    one, nbytes = copy_stream(there.device), target.nbytes
+    (DRIVER if there.own else IPC).count(nbytes)
+    with one.lock:
+        if nbytes > SMALL or _is_pinned(dst):
+            one.device.driver.copy(target.ctypes.data, start, nbytes, one.begin(there.own))
+            done = EventFuture(one.device, (there, target))
+        else:
+            address, room = one.ring.take(nbytes)
+            one.device.driver.copy(address, start, nbytes, one.begin(there.own))
+            done = EventFuture(one.device, there, lambda: target.view(_BYTE).__setitem__(slice(None), room))
+            one.ring.hold(done)
+    return done, done
