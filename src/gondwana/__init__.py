@@ -29,9 +29,11 @@ from gondwana.calls import rpc_ff as rpc_ff
 from gondwana.calls import try_rpc as try_rpc
 from gondwana.calls import try_rpc_ff as try_rpc_ff
 from gondwana.compiler import Compilation as Compilation
+from gondwana.compiler import ThreadTeam as ThreadTeam
 from gondwana.compiler import clock as clock
 from gondwana.compiler import compilation as compilation
 from gondwana.compiler import jit as jit
+from gondwana.compiler import parallel as parallel
 from gondwana.compiler import set_threads as set_threads
 from gondwana.compiler import threads as threads
 from gondwana.domains import Domain as Domain

@@ -23,6 +23,7 @@ PAGES = (
     "output.md",
     "remote-calls.md",
     "teams.md",
+    "threads.md",
 )
 
 

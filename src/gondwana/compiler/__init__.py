@@ -7,6 +7,8 @@ from gondwana.compiler.function import jit as jit
 from gondwana.compiler.linker import Compilation as Compilation
 from gondwana.compiler.linker import compilation as compilation
 from gondwana.compiler.mpi import team as _team  # noqa: F401  (teams become arguments of compiled code)
-from gondwana.compiler.thread_pool import set_threads as set_threads
-from gondwana.compiler.thread_pool import threads as threads
+from gondwana.compiler.multithreading import ThreadTeam as ThreadTeam
+from gondwana.compiler.multithreading import parallel as parallel
+from gondwana.compiler.multithreading import set_threads as set_threads
+from gondwana.compiler.multithreading import threads as threads
 from gondwana.compiler.timing import clock as clock

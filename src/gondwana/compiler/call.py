@@ -37,9 +37,9 @@ def compile_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], precis
     except NumbaError as error:
         raise readable(error, function.__qualname__, [str(kind) for kind in kinds]) from None
     result = twin.overloads[kinds].signature.return_type
-    names = _result_names(function, result)
+    names = result_names(function, result)
     load = loader(specs, kinds, HEADER_WORDS * WORD)
-    store = _storer(result)
+    store = storer(result)
 
     @inlined
     def run(block: int, args: Any) -> int:
@@ -52,7 +52,12 @@ def compile_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], precis
     return compile_entry(entry, 1, {"results": names})
 
 
-def _result_names(function: pytypes.FunctionType, result: Any) -> str | list[str]:
+def result_names(function: pytypes.FunctionType, result: Any) -> str | list[str]:
+    """Return the dtype of a result, a list for a tuple, "none" for None. Local.
+
+    Raises:
+        KernelError: it cannot be handed to Python.
+    """
     if isinstance(result, types.NoneType):
         return "none"
     members = list(result.types) if isinstance(result, types.BaseTuple) else [result]
@@ -66,8 +71,8 @@ def _result_names(function: pytypes.FunctionType, result: Any) -> str | list[str
     return names if isinstance(result, types.BaseTuple) else names[0]
 
 
-def _storer(result: Any) -> Any:
-    """A compiled function that writes the result where the third word of the block points."""
+def storer(result: Any) -> Any:
+    """Return a compiled function that writes a result where the third word of the block points. Local."""
 
     @intrinsic
     def store(typingctx: Any, block: Any, value: Any) -> Any:

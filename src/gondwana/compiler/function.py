@@ -59,14 +59,10 @@ class JitFunction(Compilable, Generic[P, R]):
         block = ctypes.create_string_buffer(bytes(head) + b"".join(data for _, data in described))
         entry(ctypes.addressof(block))
         raise_from_block(block, self._name)
-        return cast(R, _unpack_result(bytes(out), results))
+        return cast(R, unpack_result(bytes(out), results))
 
     def _compile(self, specs: tuple[Spec, ...]) -> tuple[Any, tuple[str, ...] | str]:
-        if any(spec.place != "host" for spec in array_specs(specs)):
-            raise KernelError(
-                f"{self._name} runs on the processor and cannot reach an array in the memory of a GPU: call it from a "
-                "kernel (gw.foreach), or pass a.copy()"
-            )
+        check_host(self._name, specs)
 
         def build() -> cache.ObjectCode:
             from gondwana.compiler.call import compile_call
@@ -132,6 +128,19 @@ def bind(function: pytypes.FunctionType, args: tuple[Any, ...], kwargs: dict[str
     return bound.args
 
 
+def check_host(name: str, specs: tuple[Spec, ...]) -> None:
+    """Refuse arguments that code for the processor does not reach. Local.
+
+    Raises:
+        KernelError: there is an array in the memory of a device among them.
+    """
+    if any(spec.place != "host" for spec in array_specs(specs)):
+        raise KernelError(
+            f"{name} runs on the processor and cannot reach an array in the memory of a GPU: call it from a "
+            "kernel (gw.foreach), or pass a.copy()"
+        )
+
+
 def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache.ObjectCode:
     """Machine code from the cache, or built now, by one thread at a time; counted in `linker.compilation`."""
     import time
@@ -148,7 +157,8 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache
     return code
 
 
-def _unpack_result(words: bytes, results: tuple[str, ...] | str) -> Any:
+def unpack_result(words: bytes, results: tuple[str, ...] | str) -> Any:
+    """Return the result of a call as Python's numbers, from the words that it has left. Local."""
     if results == "none":
         return None
     values, offset = [], 0

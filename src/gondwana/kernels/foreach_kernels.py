@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import bind, parameters
-from gondwana.compiler.thread_pool import FLUSH_SUBNORMALS
+from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError

@@ -167,6 +167,43 @@ def check_pointers():
         assert "loads and stores do not reach" in raises(ValueError, fetch_local, ptr)
 
 
+@gw.jit
+def rings_of_threads(threads, team, slots, arrived, right, left, steps):
+    """Each thread has a ring of its own, through the ranks; after every step all threads of all ranks agree."""
+    wrong = 0
+    mine = slots + threads.index
+    for step in range(steps):
+        gw.put(1000 * step + 10 * team.rank + threads.index, mine.on(right))
+        gw.signal(arrived, right, 1, threads.index)
+        gw.wait(arrived, 1, threads.index)
+        wrong += gw.get(mine) != 1000 * step + 10 * left + threads.index
+        done = threads.sum(1)
+        if threads.index == 0:
+            done = gw.allreduce(team, done)
+        wrong += threads.broadcast(done) != team.size * threads.size
+    return threads.sum(wrong)
+
+
+@gw.jit
+def fail_on_a_rank(threads, team, whom):
+    if team.rank == whom and threads.index == threads.size - 1:
+        raise ValueError("this thread fails")
+    threads.barrier()
+
+
+def check_threads_of_every_rank():
+    on_one_node = world.node_count == 1
+    for size in (1, 2, 3) if on_one_node else (1,):
+        slots, arrived = shared(8 * size).pointer(dtype="i8"), gw.Signal(world, channels=size)
+        assert gw.parallel(rings_of_threads, world, slots, arrived, RIGHT, LEFT, 20, threads=size) == 0
+        world.barrier()
+    for size in (1, 2, 3):
+        if RANK == 0:
+            assert "this thread fails" in raises(ValueError, gw.parallel, fail_on_a_rank, world, 0, threads=size)
+        else:
+            gw.parallel(fail_on_a_rank, world, 0, threads=size)
+
+
 def check_the_same_place_of_every_rank():
     """Parts have different sizes: what is inside of one may be outside of another."""
     segment = shared(8 * (SIZE + 1) + 8 * RANK)

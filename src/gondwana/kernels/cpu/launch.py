@@ -16,7 +16,7 @@ from gondwana.compiler import linker
 from gondwana.compiler.errors import raise_from_block
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import obtain
-from gondwana.compiler.thread_pool import run, threads
+from gondwana.compiler.multithreading.pool import run, threads
 from gondwana.compiler.types.arguments import WORD
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.kernels import exact

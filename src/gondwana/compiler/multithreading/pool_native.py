@@ -26,7 +26,7 @@ from gondwana.compiler.memory_order import (
     sched_yield,
     store_release,
 )
-from gondwana.compiler.thread_pool import FLUSH_SUBNORMALS, LINE
+from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS, LINE
 
 JOB, SLEEPERS, SPINS, DONE = 1 * LINE, 2 * LINE, 3 * LINE, 4 * LINE
 _FTZ_DAZ = 0x8040

@@ -1,4 +1,4 @@
-"""Threads that run kernels: started once, they spin between launches for a moment and then sleep.
+"""The threads of the rank: started once, they spin between launches for a moment and then sleep.
 
 A launch costs about a microsecond while the workers spin. Each thread always gets the same part of a domain, so memory
 that it touched first stays near it.
@@ -21,8 +21,8 @@ LINE = 128
 FLUSH_SUBNORMALS = 1
 """Flag of `run`: treat subnormal numbers as zero on all threads."""
 _SPINS = 2000
-_worker = Native("gondwana.compiler.thread_pool_native", "worker", 2)
-_run = Native("gondwana.compiler.thread_pool_native", "run", 6)
+_worker = Native("gondwana.compiler.multithreading.pool_native", "worker", 2)
+_run = Native("gondwana.compiler.multithreading.pool_native", "run", 6)
 
 
 @dataclass
@@ -91,9 +91,18 @@ def set_threads(count: int) -> None:
         1
     """
     global _wanted
+    _wanted = checked_count(count, f"set_threads({count!r})")
+
+
+def checked_count(count: int, call: str) -> int:
+    """Return a number of threads. Local.
+
+    Raises:
+        UsageError: it is not a positive whole number.
+    """
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise UsageError(f"set_threads({count!r}): give a whole number of threads, 1 or more")
-    _wanted = count
+        raise UsageError(f"{call}: give a whole number of threads, 1 or more")
+    return count
 
 
 def run(function: int, block: int, count: int, flags: int) -> None:
