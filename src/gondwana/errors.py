@@ -8,14 +8,14 @@ class GondwanaError(Exception):
 
 
 class UsageError(GondwanaError, ValueError):
-    """Input that a user gave is illegal: the message says what was given, what is legal and what to change.
+    """An illegal argument, setting or input: the message has what was given, what is legal and what to change.
 
-    A program that ends with it prints that one line, no traceback, and exits with status 2.
+    A program that ends with it prints this one line without a traceback and exits with status 2.
     """
 
 
 class LaunchError(GondwanaError, RuntimeError):
-    """The parallel job was started in a way that cannot work."""
+    """The parallel job cannot work in the way in which it was started."""
 
 
 class KernelError(GondwanaError, TypeError):

@@ -1,4 +1,4 @@
-"""Futures: results that are not there yet; promises: the other end of them; and work deferred by some polls."""
+"""Futures (results of operations under way), promises (which set them), and work that is deferred by n polls."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 _settling = threading.Lock()
-"""Held while a future changes, so that a progress thread and the program do not miss each other."""
+"""Held while a future changes, so that a progress thread and the program see each other's changes."""
 
-_ASYNC_LOOKS = 100
-"""Vain looks of an awaiting coroutine before it sleeps between two."""
+_ASYNC_POLLS = 100
+"""Failed polls of an awaiting coroutine before it sleeps between polls."""
 _ASYNC_PAUSE = 5e-4
 
 
@@ -26,8 +26,8 @@ class Future(Generic[T]):
     """The result of an operation that has started. Local.
 
     It becomes ready inside calls that make progress: its own `result` and `wait`, `gw.progress()`, barriers, signals.
-    An operation that finishes at once, such as a put to a rank of this node, gives a future that is ready. Futures
-    belong to the rank that made them and cannot be pickled; to await one in asyncio drives progress too.
+    An operation that completes immediately, such as a put to a rank of this node, returns a ready future. Futures
+    belong to the rank that created them and cannot be pickled; awaiting one in asyncio makes progress too.
 
     Example:
         >>> import gondwana as gw
@@ -45,18 +45,18 @@ class Future(Generic[T]):
         self._hook: Callable[[Future[T]], None] | None = None
 
     def done(self) -> bool:
-        """Tell whether the result, or an error, is there. Local; no progress."""
+        """Return whether the operation has completed, with a result or an error. Local; no progress."""
         return self._done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Return when the result or an error is there. Blocks; user-level progress.
+        """Wait until the operation has completed, with a result or an error. Blocks; user-level progress.
 
         Args:
-            timeout: seconds; None: for ever.
+            timeout: seconds; None: no limit.
 
         Raises:
-            TimeoutError: it is not there after `timeout` seconds; the operation goes on.
-            ProgressError: called inside a callback before it is there.
+            TimeoutError: it has not completed after `timeout` seconds; the operation continues.
+            ProgressError: called inside a callback before it has completed.
         """
         if not self.done():
             progress.wait_until(self.done, self._what(), timeout)
@@ -76,15 +76,15 @@ class Future(Generic[T]):
     def then(self, call: Callable[[T], U | Future[U]]) -> Future[U]:
         """Return the future of `call(result)`. Local; does not wait.
 
-        `call` runs at once if the result is there, else inside a later call that makes progress. If it returns a
-        future, the new future stands for that one's result. Errors pass on to the new future without a call.
+        `call` runs immediately if the result is available, else inside a later call that makes progress. If it returns
+        a future, the new future gets that one's result. Errors are passed on to the new future without a call.
 
         Args:
             call: takes the result.
         """
         promise: Promise[U] = Promise()
 
-        def go_on(done: Future[T]) -> None:
+        def continue_with(done: Future[T]) -> None:
             if done._error is not None:
                 promise.set_exception(done._error)
                 return
@@ -94,11 +94,11 @@ class Future(Generic[T]):
                 interruptions.let_pass(error)
                 promise.set_exception(error)
 
-        self.add_done_callback(go_on)
+        self.add_done_callback(continue_with)
         return promise.future
 
     def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
-        """Have `call(future)` run when the result or an error is there: at once, or inside progress. Local."""
+        """Register `call(future)` to run on completion: immediately if completed, else inside progress. Local."""
         if not self.done():
             with _settling:
                 if not self._done:
@@ -107,7 +107,7 @@ class Future(Generic[T]):
         call(self)
 
     def at_once(self, call: Callable[[Future[T]], None]) -> None:
-        """Have the library's own `call(future)` run the moment it is ready, in internal progress too. Local."""
+        """Register the library's own `call(future)` to run on completion, in internal progress too. Local."""
         if not self.done():
             with _settling:
                 if not self._done:
@@ -131,11 +131,11 @@ class Future(Generic[T]):
             progress.enqueue(functools.partial(call, self))
 
     def __await__(self) -> Generator[Any, None, T]:
-        looks = 0
+        failed = 0
         while not self.done():
             if not progress.progress():
-                looks += 1
-            yield from asyncio.sleep(_ASYNC_PAUSE if looks > _ASYNC_LOOKS else 0).__await__()
+                failed += 1
+            yield from asyncio.sleep(_ASYNC_PAUSE if failed > _ASYNC_POLLS else 0).__await__()
         return self.result()
 
     def __repr__(self) -> str:
@@ -145,11 +145,13 @@ class Future(Generic[T]):
         return f"<{type(self).__name__}: {outcome!r}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a future cannot be sent: it belongs to the rank that started the operation; return it instead")
+        raise TypeError(
+            "a future cannot be sent: it belongs to the rank that started the operation; send its result instead"
+        )
 
 
 class Promise(Generic[T]):
-    """The end of a future that sets its result. Local.
+    """The object that sets the result of a future. Local.
 
     Example:
         >>> promise = Promise()
@@ -164,23 +166,23 @@ class Promise(Generic[T]):
         self.future: Future[T] = Future()
 
     def set_result(self, value: T | Future[T]) -> None:
-        """Make the future ready; a future as value stands for its own result, once that is there. Local."""
+        """Complete the future with a result; if that is a future, with its result once it is ready. Local."""
         if isinstance(value, Future):
             value.add_done_callback(lambda inner: self.future._settle(inner._value, inner._error))
         else:
             self.future._settle(value, None)
 
     def set_exception(self, error: BaseException) -> None:
-        """Have the future raise `error`. Local."""
+        """Complete the future with an error. Local."""
         self.future._settle(None, error)
 
 
 class Polled(Future[T]):
-    """A future of an operation that tells when asked, and that can be pushed to its end. Local.
+    """A future of an operation that can be polled, and completed by blocking. Local.
 
     Args:
-        ready: tells whether the operation is complete; cheap, makes no progress.
-        finish: completes it, blocking, without running user code.
+        ready: returns whether the operation is complete; cheap, makes no progress.
+        finish: completes it; blocks, without running user code.
         result: returns its result once it is complete; None if it has none.
     """
 
@@ -193,63 +195,63 @@ class Polled(Future[T]):
         self._ready, self._finish, self._result = ready, finish, result
 
     def done(self) -> bool:
-        """Tell whether the operation is complete. Local; no progress."""
+        """Return whether the operation is complete. Local; no progress."""
         if not self._done and self._ready():
             self._settle(None if self._result is None else self._result(), None)
         return self._done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Complete the operation. Blocks, the timeout notwithstanding, until MPI has carried it out."""
+        """Complete the operation. Blocks until MPI has executed it, whatever the timeout."""
         if not self.done():
             self._finish()
             self.done()
 
     def add_done_callback(self, call: Callable[[Future[T]], None]) -> None:
-        """Have `call(future)` run when the operation is complete: at once, or inside progress. Local."""
+        """Register `call(future)` to run on completion: immediately if complete, else inside progress. Local."""
         super().add_done_callback(call)
-        self._be_pushed()
+        self._let_progress_complete()
 
     def at_once(self, call: Callable[[Future[T]], None]) -> None:
-        """Have the library's own `call(future)` run the moment it is complete; progress completes it. Local."""
+        """Register the library's own `call(future)` to run on completion; progress completes it. Local."""
         super().at_once(call)
-        self._be_pushed()
+        self._let_progress_complete()
 
-    def _be_pushed(self) -> None:
-        if not self._done and self not in _listened:
-            _listened.append(self)
-
-
-_listened: deque[Polled[Any]] = deque()
-"""Operations that someone listens to: progress completes them."""
+    def _let_progress_complete(self) -> None:
+        if not self._done and self not in _observed:
+            _observed.append(self)
 
 
-def _complete_listened() -> bool:
-    if not _listened:
+_observed: deque[Polled[Any]] = deque()
+"""Operations with callbacks: progress completes them."""
+
+
+def _complete_observed() -> bool:
+    if not _observed:
         return False
-    for _ in range(len(_listened)):
-        _listened.popleft().wait()
+    for _ in range(len(_observed)):
+        _observed.popleft().wait()
     return True
 
 
-progress.register(_complete_listened)
-progress.account_for(lambda: f"{len(_listened)} operations between nodes under way" if _listened else None)
+progress.register(_complete_observed)
+progress.account_for(lambda: f"{len(_observed)} operations between nodes under way" if _observed else None)
 
 
 def ready(value: T) -> Future[T]:
-    """Return a future that has its result. Local."""
+    """Return a completed future. Local."""
     future: Future[T] = Future()
     future._value, future._done = value, True
     return future
 
 
 DONE: Future[None] = ready(None)
-"""The future of every operation without a result that was complete when its call returned."""
+"""The future of every operation without a result that completed before its call returned."""
 
 
 def when_all(*futures: Future[Any]) -> Future[tuple[Any, ...]]:
     """Return the future of all results, in the order of the arguments. Local; does not wait.
 
-    The first error becomes the error of the whole, once all are complete.
+    If any has an error, the result is the first one in that order, once all are complete.
 
     Example:
         >>> import gondwana as gw
@@ -294,14 +296,14 @@ _deferred: list[_Deferred] = []
 
 
 def deferred_by(polls: int, act: Callable[[], None]) -> Future[None]:
-    """Have `act()` run inside internal progress, after so many polls. Local; does not wait.
+    """Defer `act()` by a number of polls of internal progress. Local; does not wait.
 
     Args:
-        polls: 0 or more; calls for two numbers happen in any order.
+        polls: 0 or more.
         act: moves data; runs no user code.
 
     Returns:
-        The future of its end, or of its error.
+        The future of its completion or error.
     """
     deferred = _Deferred(polls, act)
     _deferred.append(deferred)

@@ -50,7 +50,7 @@ def test_mistakes_are_refused() -> None:
         heap.free(p)
     with pytest.raises(UsageError, match="0 or more"):
         heap.allocate(-1)
-    with pytest.raises(MemoryError, match=r"257 bytes.*largest free piece has 256"):
+    with pytest.raises(MemoryError, match=r"257 bytes.*largest free block has 256"):
         heap.allocate(257)
     with pytest.raises(HeapFullError):
         gw.Heap(gw.Segment(gw.world, 0)).allocate(0)

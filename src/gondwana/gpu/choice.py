@@ -1,4 +1,4 @@
-"""Which device a rank uses: those of a node take the ranks in turn. One line says once which ranks share which."""
+"""The device of each rank: the ranks of a node use its devices in turn. One line reports which ranks share which."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gondwana.teams import world
 
 
 class Use(NamedTuple):
-    """What a rank uses.
+    """The device that a rank uses.
 
     Attributes:
         node: index of its node.
         host: name of the machine.
-        number: what the rank calls the device.
+        number: of the device among those that the rank sees.
         name: of the product.
-        uuid: tells the device from all others: ranks may see different ones by the same number.
+        uuid: identifies the device: ranks may see different ones under the same number.
         bus: PCI address.
     """
 
@@ -39,7 +39,7 @@ class Use(NamedTuple):
 def own() -> int:
     """Return the number of the device of this rank. Collective over the world at first use, then local.
 
-    It is the place of the rank in its node modulo the number of devices that it sees.
+    It is the rank within its node modulo the number of devices that it sees.
 
     Raises:
         UsageError: a rank has no device.
@@ -61,10 +61,10 @@ def own() -> int:
 
 
 def describe(uses: Sequence[Use]) -> str:
-    """Return which ranks use which devices, in one line. Local.
+    """Return a line on which ranks use which devices. Local.
 
     Args:
-        uses: what every rank uses.
+        uses: the device of every rank.
 
     Example:
         >>> from gondwana.gpu.choice import Use, describe
@@ -88,11 +88,11 @@ def describe(uses: Sequence[Use]) -> str:
 
 
 def _devices(uses: Sequence[Use]) -> str:
-    """The devices of one node, each with its ranks."""
+    """Describe the devices of one node, each with its ranks."""
     ranks: dict[str, list[int]] = {}
     for rank, use in enumerate(uses):
         ranks.setdefault(use.uuid, []).append(rank)
-    # Where ranks see different devices their numbers say nothing; the address does.
+    # Where ranks see different devices, a number is ambiguous and a PCI address is not.
     clear = len({use.number for use in uses}) == len(ranks) == len({(use.number, use.uuid) for use in uses})
     places: dict[str, list[str]] = {}
     for sharing in sorted(ranks.values(), key=lambda each: (uses[each[0]].number, uses[each[0]].bus)):
@@ -103,7 +103,7 @@ def _devices(uses: Sequence[Use]) -> str:
 
 
 def _products(uses: Sequence[Use]) -> str:
-    """How many devices of which name, such as "4 GPUs (NVIDIA H200)"."""
+    """Return the number of devices and their names, such as "4 GPUs (NVIDIA H200)"."""
     names = {use.uuid: use.name for use in uses}
     counts = collections.Counter(names.values())
     kinds = ", ".join(name if len(counts) == 1 else f"{count} {name}" for name, count in sorted(counts.items()))

@@ -54,10 +54,10 @@ class Device:
 
     Attributes:
         number: what this process calls the device.
-        driver: what carries out everything.
-        facts: what the device is.
+        driver: the driver that executes everything.
+        facts: properties of the device.
         compute: the stream of all kernels.
-        transfers: the stream of copies; unordered with `compute` but for `after_kernels`.
+        transfers: the stream of copies; not ordered with `compute` unless `after_kernels` does it.
     """
 
     def __init__(self, number: int, driver: Driver) -> None:
@@ -65,7 +65,7 @@ class Device:
         self.driver: Final = driver
         self.facts: Final[DeviceFacts] = driver.facts(number)
         self._context = driver.open(number)
-        # With several devices other libraries change the current one behind our back, so it is set before every use.
+        # With several devices, other libraries may change the current one, so it is set before every use.
         self._others = driver.count() > 1
         self._known = threading.local()
         self._known.active = True
@@ -75,7 +75,7 @@ class Device:
         self._free_events: list[int] = []
 
     def activate(self) -> None:
-        """Make the device the current one of this thread. Local; cheap if it is already."""
+        """Make the device the current one of this thread. Local; cheap if it is that already."""
         if self._others or not hasattr(self._known, "active"):
             self.driver.activate(self._context)
             self._known.active = True
@@ -91,19 +91,19 @@ class Device:
         return Event(self, event)
 
     def after_kernels(self) -> int:
-        """Return the stream `transfers`, made to wait for the kernels launched so far. Local."""
+        """Make the stream `transfers` wait for the kernels launched so far, and return it. Local."""
         self.activate()
-        # One event is enough: should another thread record it again in between, then `transfers` waits for more.
+        # One event suffices: if another thread records it again in between, `transfers` waits for more.
         self.driver.record(self._kernels, self.compute)
         self.driver.order(self.transfers, self._kernels)
         return self.transfers
 
     def after(self, stream: int) -> None:
-        """Have the copies from now on wait for what a stream of this device holds. Local."""
+        """Make the copies from now on wait for what a stream of this device holds. Local."""
         self.record(stream).block(self.transfers)
 
     def before(self, stream: int) -> None:
-        """Have what is put on a stream of this device from now on wait for the copies so far. Local."""
+        """Make what is put on a stream of this device from now on wait for the copies so far. Local."""
         self.record(self.transfers).block(stream)
 
     def synchronize(self) -> None:
@@ -117,10 +117,10 @@ class Device:
 
 
 def device(number: int) -> Device:
-    """Return a device of this process, and make it the current one of this thread. Local; the first call opens it.
+    """Return a device of this process and make it the current one of this thread. Local; opened at first use.
 
     Args:
-        number: what this process calls the device, from 0.
+        number: of the device in this process, from 0.
 
     Raises:
         UsageError: there is no such device, or no driver.
@@ -135,7 +135,7 @@ def device(number: int) -> Device:
 
 
 def opened() -> tuple[Device, ...]:
-    """Return the devices that this process uses so far. Local."""
+    """Return the devices that this process has opened so far. Local."""
     return tuple(_devices.values())
 
 

@@ -1,7 +1,7 @@
-"""What Gondwana asks of a CUDA driver, and which one this process has.
+"""The interface to a CUDA driver, and the driver of this process.
 
 Handles and addresses are plain integers. Everything is local. Calls that take a stream return before the device has
-done what they ask for; on one stream all happens in order.
+executed them; one stream executes in order.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from typing import NamedTuple, TypeAlias
 from gondwana.errors import UsageError
 
 GROUP = "gondwana.cuda_drivers"
-"""Entry points of packages that offer a driver: a function or class that is called without arguments."""
+"""The group of entry points of packages with a driver: a function or class that is called without arguments."""
 
 VARIABLE = "GONDWANA_CUDA"
-"""Environment variable: "emulated" has GPU programs run on the processor, slowly, for tests."""
+"""Environment variable: with "emulated", GPU programs run on the processor, slowly, for tests."""
 
 Grid: TypeAlias = tuple[int, int, int]
 
 
 class CudaError(RuntimeError):
-    """The driver refused; the text has the name of its error and what was asked of it."""
+    """The driver reported an error; the text has the error's name and the call."""
 
 
 class DeviceFacts(NamedTuple):
-    """What a device is.
+    """Properties of a device.
 
     Attributes:
         name: of the product.
-        uuid: tells the device from all others, whatever number a process has for it.
+        uuid: identifies the device, whatever its number in a process.
         capability: compute capability, such as (9, 0).
         processors: multiprocessors.
         memory: bytes of it.
         l2: bytes of the last cache before memory.
-        shared_limit: bytes of shared memory that a block may have.
+        shared_limit: bytes of shared memory that a block may use.
         bus: PCI address.
     """
 
@@ -53,13 +53,13 @@ class DeviceFacts(NamedTuple):
 
 
 class EntryFacts(NamedTuple):
-    """What a kernel takes.
+    """Resources of a kernel.
 
     Attributes:
-        registers: of a thread.
-        local: bytes of memory of a thread that did not fit its registers.
-        shared: bytes of shared memory of a block that the code itself asks for.
-        threads: most threads that a block may have.
+        registers: per thread.
+        local: bytes of local memory per thread: what did not fit into its registers.
+        shared: bytes of static shared memory per block.
+        threads: the largest number of threads per block.
     """
 
     registers: int
@@ -71,11 +71,11 @@ class EntryFacts(NamedTuple):
 class Driver(ABC):
     """A CUDA driver.
 
-    Every method raises `CudaError` where the driver refuses, and `MemoryError` where memory is short.
+    Every method raises `CudaError` where the driver reports an error, and `MemoryError` where memory is exhausted.
 
     Attributes:
-        name: what messages call it.
-        version: of the interface that it offers, such as (13, 0).
+        name: its name in messages.
+        version: of its interface, such as (13, 0).
     """
 
     name: str
@@ -87,7 +87,7 @@ class Driver(ABC):
 
     @abstractmethod
     def facts(self, device: int) -> DeviceFacts:
-        """Return what a device is."""
+        """Return the properties of a device."""
 
     @abstractmethod
     def open(self, device: int) -> int:
@@ -99,19 +99,19 @@ class Driver(ABC):
 
     @abstractmethod
     def memory(self) -> tuple[int, int]:
-        """Return the bytes of the current device that are free, and all of them."""
+        """Return the free and the total bytes of the current device."""
 
     @abstractmethod
     def allocate(self, nbytes: int) -> int:
-        """Return the address of new memory of the current device: on 256 bytes, exportable, undefined."""
+        """Return the address of new memory of the current device: aligned to 256 bytes, exportable, uninitialised."""
 
     @abstractmethod
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
 
     @abstractmethod
     def register(self, address: int, nbytes: int) -> None:
-        """Pin host memory, so that copies to and from it run at full speed and beside the program."""
+        """Pin host memory, so that copies to and from it run at full speed and concurrently with the program."""
 
     @abstractmethod
     def unregister(self, address: int) -> None:
@@ -119,7 +119,7 @@ class Driver(ABC):
 
     @abstractmethod
     def fill(self, address: int, byte: int, nbytes: int, stream: int) -> None:
-        """Set bytes of the device."""
+        """Set bytes of device memory to a value."""
 
     @abstractmethod
     def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
@@ -136,18 +136,18 @@ class Driver(ABC):
             target: address of the first byte.
             source: address of the first byte.
             counts: bytes of a row, rows of a plane, planes.
-            target_strides: bytes from a row to the next, and from a plane to the next, which is a whole number of rows.
-            source_strides: the same.
-            stream: where it is done.
+            target_strides: bytes from row to row, and from plane to plane (a multiple of the former).
+            source_strides: the same for the source.
+            stream: the stream that executes it.
         """
 
     @abstractmethod
     def export(self, address: int) -> bytes:
-        """Return the handle by which other processes of this machine attach memory that `allocate` returned."""
+        """Return a handle by which other processes of this machine attach memory that `allocate` returned."""
 
     @abstractmethod
     def attach(self, handle: bytes) -> int:
-        """Return the address of another process's memory in this one."""
+        """Map another process's memory and return its address in this one."""
 
     @abstractmethod
     def detach(self, address: int) -> None:
@@ -155,15 +155,15 @@ class Driver(ABC):
 
     @abstractmethod
     def new_stream(self, *, urgent: bool = False) -> int:
-        """Return a stream that waits for no other; kernels on urgent ones take what room becomes free first."""
+        """Return a stream that waits for no other; kernels on an urgent one are scheduled first."""
 
     @abstractmethod
     def free_stream(self, stream: int) -> None:
-        """Give a stream back."""
+        """Destroy a stream."""
 
     @abstractmethod
     def finish(self, stream: int) -> None:
-        """Wait until all on a stream is done."""
+        """Wait until everything on a stream is done."""
 
     @abstractmethod
     def new_event(self, *, timing: bool = False) -> int:
@@ -171,15 +171,15 @@ class Driver(ABC):
 
     @abstractmethod
     def free_event(self, event: int) -> None:
-        """Give an event back."""
+        """Destroy an event."""
 
     @abstractmethod
     def record(self, event: int, stream: int) -> None:
-        """Have an event be reached when all that is on a stream now is done."""
+        """Record an event: it is reached when everything that is on the stream now is done."""
 
     @abstractmethod
     def reached(self, event: int) -> bool:
-        """Tell whether an event has been reached."""
+        """Return whether an event has been reached."""
 
     @abstractmethod
     def await_event(self, event: int) -> None:
@@ -187,11 +187,11 @@ class Driver(ABC):
 
     @abstractmethod
     def order(self, stream: int, event: int) -> None:
-        """Have what is put on a stream from now on wait for an event."""
+        """Make what is put on a stream from now on wait for an event."""
 
     @abstractmethod
     def seconds(self, first: int, last: int) -> float:
-        """Return the time between two events that were made for timing and have been reached."""
+        """Return the seconds between two events that were created for timing and have been reached."""
 
     @abstractmethod
     def link(self, ptx: bytes, capability: tuple[int, int]) -> bytes:
@@ -207,58 +207,58 @@ class Driver(ABC):
 
     @abstractmethod
     def entry(self, module: int, name: str) -> int:
-        """Return a kernel of a module."""
+        """Return a kernel of a module by its name."""
 
     @abstractmethod
     def entry_facts(self, entry: int) -> EntryFacts:
-        """Return what a kernel takes."""
+        """Return the resources of a kernel."""
 
     @abstractmethod
     def allow_shared(self, entry: int, nbytes: int) -> None:
-        """Let launches of a kernel ask for so much shared memory."""
+        """Allow launches of a kernel to use that much dynamic shared memory."""
 
     @abstractmethod
     def resident(self, entry: int, threads: int, shared: int) -> int:
-        """Return how many blocks of so many threads and so much shared memory a multiprocessor holds at once."""
+        """Return how many blocks of a size and with an amount of shared memory a multiprocessor holds at once."""
 
     @abstractmethod
     def launch(self, entry: int, grid: Grid, block: Grid, shared: int, stream: int, arguments: bytes) -> None:
-        """Run a kernel.
+        """Launch a kernel.
 
         Args:
             entry: the kernel.
             grid: blocks along x, y, z.
             block: threads of a block along x, y, z.
-            shared: bytes of shared memory of a block beside what the code asks for.
-            stream: where it runs.
+            shared: bytes of dynamic shared memory per block.
+            stream: the stream on which it runs.
             arguments: its parameters in order, each a word of 64 bits.
         """
 
     @abstractmethod
     def begin_capture(self, stream: int) -> None:
-        """Note what is put on a stream from now on instead of doing it."""
+        """Capture what is put on a stream from now on instead of executing it."""
 
     @abstractmethod
     def end_capture(self, stream: int) -> int:
-        """Return what was noted, as a graph that can be replayed."""
+        """End the capture and return what was captured as a graph that can be replayed."""
 
     @abstractmethod
     def replay(self, graph: int, stream: int) -> None:
-        """Do what a graph holds."""
+        """Execute a graph."""
 
     @abstractmethod
     def free_graph(self, graph: int) -> None:
-        """Give a graph back."""
+        """Destroy a graph."""
 
 
 @functools.cache
 def driver() -> Driver:
     """Return the driver of this process. Local.
 
-    ``GONDWANA_CUDA`` names a stand-in among the installed entry points of the group "gondwana.cuda_drivers".
+    ``GONDWANA_CUDA`` names a replacement among the installed entry points of the group "gondwana.cuda_drivers".
 
     Raises:
-        UsageError: there is none: the reason, and what to install.
+        UsageError: there is none; the message has the reason, and what to install.
     """
     wanted = os.environ.get(VARIABLE, "")
     if not wanted:

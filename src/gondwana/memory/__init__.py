@@ -1,4 +1,4 @@
-"""Memory that other ranks reach: kinds, segments, global pointers, heaps."""
+"""Memory that other ranks can access: kinds, segments, global pointers, heaps."""
 
 from gondwana.memory.cuda_kind import cuda as cuda
 from gondwana.memory.cuda_kind import synchronize as synchronize

@@ -18,13 +18,13 @@ from gondwana.runtime import progress
 
 
 class CudaKind(DeviceKind):
-    """The memory of a CUDA device. Local. `gw.cuda(i)` makes it.
+    """The memory of a CUDA device. Local; `gw.cuda(i)` returns it.
 
-    Copies wait on the device for the kernels that this rank launched before. Memory that is given back is freed when
-    the device is through with it and no other rank has it attached.
+    Copies wait on the device for the kernels that this rank launched before. `free` takes effect when the device no
+    longer uses the memory and no other rank has it attached.
 
     Attributes:
-        number: what a rank calls the device; other ranks may call another one so.
+        number: of the device in a rank; on other ranks the number may be that of another device.
     """
 
     def __init__(self, number: int) -> None:
@@ -33,14 +33,14 @@ class CudaKind(DeviceKind):
 
     @property
     def device(self) -> Device:
-        """The device of this rank that has the number; opened at first use. Local."""
+        """The device of this rank with the number; opened at first use. Local."""
         return device(self.number)
 
     def allocate(self, nbytes: int) -> int:
         """Return the device address of new zeroed memory. Local.
 
         Raises:
-            MemoryError: there is no more: how much there is.
+            MemoryError: there is not enough; the message has the free bytes.
             UsageError: this rank has no such device.
         """
         one = self.device
@@ -52,15 +52,15 @@ class CudaKind(DeviceKind):
         return address
 
     def free(self, address: int) -> None:
-        """Give memory back. Local; does not wait: it is free when nobody is at work on it any more."""
-        later(_allocations.pop(address).give_back)
+        """Free memory as soon as it is no longer in use. Local; does not wait."""
+        later(_allocations.pop(address).free)
 
     def here(self, address: int) -> OnDevice:
-        """Return how the device reaches what `allocate` returned. Local."""
+        """Return how the device accesses what `allocate` returned. Local."""
         return OnDevice(self.device, address)
 
     def share(self, address: int) -> Shared | None:
-        """Return what the other ranks of this node need to attach the memory, None if the driver refuses. Local."""
+        """Return a description by which other ranks of this node attach the memory, or None. Local."""
         return _allocations[address].share()
 
     def write(self, source: Bytes, address: int) -> Future[None]:
@@ -68,7 +68,7 @@ class CudaKind(DeviceKind):
         return self._copy(address, source.ctypes.data, source.size, source)
 
     def read(self, address: int, target: Bytes) -> Future[None]:
-        """Start to copy bytes of the device to the host. Local; the target is there when the future is ready."""
+        """Start to copy bytes of the device to the host. Local; the target is complete when the future is ready."""
         return self._copy(target.ctypes.data, address, target.size, target)
 
     def move(self, source: int, target: int, nbytes: int) -> Future[None]:
@@ -87,7 +87,7 @@ class CudaKind(DeviceKind):
 
 
 class _Allocation:
-    """Memory of a device, from when it was made until it is given back."""
+    """Memory of a device from its allocation until it is freed."""
 
     def __init__(self, one: Device, address: int) -> None:
         self._device = one
@@ -100,7 +100,7 @@ class _Allocation:
             self._offer = Offer(self._device, self._address)
         return self._offer.shared
 
-    def give_back(self) -> bool:
+    def free(self) -> bool:
         """Free the memory if no device uses it any more; return whether it was freed."""
         one = self._device
         if self._last_use is None:
@@ -119,10 +119,10 @@ _allocations: dict[int, _Allocation] = {}
 
 
 def allocate(one: Device, nbytes: int) -> int:
-    """Return the address of new memory of a device, of any contents. Local; waits for the device if memory is short.
+    """Return the address of new uninitialised memory of a device. Local; waits for the device if memory is short.
 
     Raises:
-        MemoryError: there is no more: how much there is.
+        MemoryError: there is not enough; the message has the free bytes.
     """
     reclaim()
     one.activate()
@@ -141,11 +141,11 @@ def cuda(number: int | None = None) -> CudaKind:
     """Return the memory kind of a CUDA device. Local; without a number collective over the world at first use.
 
     Args:
-        number: of the device among those that this rank sees. Default: the device of this rank; the devices of a node
-            are given to its ranks in turn, and one line says who has which.
+        number: of the device among those that this rank sees. Default: the device of this rank; the ranks of a node
+            use its devices in turn, and one line reports which rank uses which.
 
     Raises:
-        UsageError: there is no such device, or none at all: why, and what to install.
+        UsageError: there is no such device, or none at all; the message has the reason and what to install.
 
     Example:
         >>> import gondwana as gw                                             # doctest: +SKIP
@@ -162,9 +162,9 @@ def cuda(number: int | None = None) -> CudaKind:
 
 
 def synchronize() -> None:
-    """Return when all kernels that this rank has launched are done. Local; blocks; user-level progress.
+    """Wait until all kernels that this rank has launched are done. Local; blocks; user-level progress.
 
-    Barriers, signals and messages do not wait for kernels. Call this before telling other ranks that they may read
+    Barriers, signals and messages do not wait for kernels. Call this before signalling other ranks that they may read
     what kernels write to device memory here. Copies that this rank starts itself wait for its kernels anyway.
 
     Raises:

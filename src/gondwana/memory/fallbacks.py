@@ -1,4 +1,4 @@
-"""Fallbacks: what a driver refused and is done in another way. Counted on this rank, reported once in the job."""
+"""Fallbacks: what a driver refused and is done in another way. Counted on each rank, logged once per job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from gondwana.teams import world
 
 EXPORT, ATTACH, PIN = "export", "attach", "pin"
-"""Device memory could not be offered to the ranks of the node, not be mapped, host memory could not be pinned."""
+"""Device memory could not be exported to the ranks of the node or not be attached; host memory not be pinned."""
 
 _counts = Counter({EXPORT: 0, ATTACH: 0, PIN: 0})
 _reported: set[str] = set()
@@ -17,17 +17,17 @@ _senders: list[Callable[[str, str], bool]] = []
 
 
 def counters() -> dict[str, int]:
-    """Return how often what was refused on this rank. Local."""
+    """Return the number of fallbacks of each kind on this rank. Local."""
     return dict(_counts)
 
 
 def send_by(send: Callable[[str, str], bool]) -> None:
-    """Have `send(what, line)` tell rank 0 of a fallback; it returns whether it could. Local."""
+    """Register `send(what, line)` to report a fallback to rank 0; it returns whether it could. Local."""
     _senders.append(send)
 
 
 def record(what: str, text: str) -> None:
-    """Count a refusal; the first one of its kind in the job is reported on rank 0. Local; no progress.
+    """Count a fallback; rank 0 logs the first one of its kind in the job. Local; no progress.
 
     Args:
         what: EXPORT, ATTACH or PIN.
@@ -41,7 +41,7 @@ def record(what: str, text: str) -> None:
 
 
 def report(what: str, line: str) -> None:
-    """Print a line about a kind of fallback, unless this rank has printed one. Local."""
+    """Log a line about a kind of fallback, unless this rank has logged one. Local."""
     if what not in _reported:
         _reported.add(what)
         print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""A heap in a segment: pieces of this rank's part, allocated and freed one by one."""
+"""A heap in a segment: blocks of this rank's part, allocated and freed one by one."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.segment import Segment
 
 ALIGNMENT = 64
-"""Every piece starts on a cache line of its own, in bytes."""
+"""Bytes to which blocks are aligned: each starts on a cache line of its own."""
 
 
 class HeapFullError(GondwanaError, MemoryError):
-    """The part of a segment has no free piece that is large enough."""
+    """The heap has no free block that is large enough."""
 
 
 class Heap:
-    """Hands out pieces of this rank's part of a segment. Local; the owner alone allocates and frees.
+    """Allocates blocks of this rank's part of a segment. Local; only the owner allocates and frees.
 
-    Other ranks get the pointers by messages and use them as any other. A piece is not zeroed when it is handed out
-    again. First fit; free neighbours are joined.
+    Other ranks receive the pointers by messages and use them as any other. A block that is reused is not zeroed. First
+    fit; adjacent free blocks are merged.
 
     Args:
-        segment: whose part of this rank is the heap; nothing else should use that part.
+        segment: this rank's part of it is the heap; nothing else should use that part.
 
     Example:
         >>> import gondwana as gw
@@ -45,14 +45,14 @@ class Heap:
         self._free = [(0, segment.nbytes)] if segment.nbytes else []
 
     def allocate(self, count: int, dtype: npt.DTypeLike = np.uint8) -> GlobalPtr:
-        """Return a pointer to `count` elements that nobody else uses. Local.
+        """Return a pointer to newly allocated room for `count` elements. Local.
 
         Args:
             count: elements, 0 or more.
             dtype: type of an element.
 
         Raises:
-            HeapFullError: no free piece is large enough; the message says what there is.
+            HeapFullError: no free block is large enough; the message has the sizes.
             UsageError: `count` is negative.
         """
         if count < 0:
@@ -60,7 +60,7 @@ class Heap:
         kind = np.dtype(dtype)
         needed = max(1, -(-count * kind.itemsize // ALIGNMENT)) * ALIGNMENT
         for index, (start, length) in enumerate(self._free):
-            # The end of the part need not fill a line.
+            # The last block may be shorter than its aligned size.
             if length >= max(1, count * kind.itemsize):
                 taken = min(needed, length)
                 self._free[index : index + 1] = [(start + taken, length - taken)] if length > taken else []
@@ -68,39 +68,41 @@ class Heap:
                 return self.segment.pointer(None, kind, start)
         raise HeapFullError(
             f"no room for {count} elements of {kind} ({count * kind.itemsize} bytes): of {self.segment.nbytes} bytes "
-            f"{self.used} are used, the largest free piece has {self.largest}; make another segment, or a larger one"
+            f"{self.used} are used, the largest free block has {self.largest}; make another segment, or a larger one"
         )
 
     def free(self, pointer: GlobalPtr) -> None:
-        """Give a piece back. Local.
+        """Free a block. Local.
 
         Args:
             pointer: what `allocate` returned, of any dtype.
 
         Raises:
-            UsageError: it is not the start of a piece of this heap that is in use.
+            UsageError: it is not the start of an allocated block of this heap.
         """
         mine = pointer.segment is self.segment and pointer.rank == self.segment.team.rank
         if not mine or pointer.offset not in self._taken:
-            raise UsageError(f"{pointer!r} is not the start of a piece of this heap that is in use")
-        piece = pointer.offset, self._taken.pop(pointer.offset)
-        place = bisect.bisect(self._free, piece)
-        self._free.insert(place, piece)
+            raise UsageError(
+                f"{pointer!r} is not the start of an allocated block of this heap: give what allocate gave"
+            )
+        block = pointer.offset, self._taken.pop(pointer.offset)
+        place = bisect.bisect(self._free, block)
+        self._free.insert(place, block)
         for left in (place, place - 1):
             self._join(left)
 
     @property
     def used(self) -> int:
-        """Bytes of the pieces in use, with what fills up their last cache lines."""
+        """Bytes of the allocated blocks, with the padding to whole cache lines."""
         return sum(self._taken.values())
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest free piece."""
+        """Bytes of the largest free block."""
         return max((length for _, length in self._free), default=0)
 
     def _join(self, left: int) -> None:
-        """Make one free piece of number `left` and the next, if they touch."""
+        """Merge the free block with index `left` and the next one, if they are adjacent."""
         if not 0 <= left < len(self._free) - 1:
             return
         (start, length), (following, more) = self._free[left : left + 2]

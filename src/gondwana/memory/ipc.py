@@ -1,7 +1,7 @@
-"""Device memory that the ranks of a node share: each attaches the allocations of the others when it first needs them.
+"""Device memory that the ranks of a node share: each attaches allocations of the others at first use.
 
-An owner must not free what others have attached. Who attaches locks a file that the owner has published for that; the
-owner frees when it gets the lock for itself alone. Locks end with their process, whatever becomes of it.
+An owner must not free what others have attached. A rank that attaches memory holds a shared lock on a file that the
+owner has published; the owner frees the memory when it gets the exclusive lock. Locks end with their process.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _attached: weakref.WeakSet[Attached] = weakref.WeakSet()
 
 
 class OnDevice:
-    """Memory that a device of this process reaches. Local.
+    """Memory that a device of this process can access. Local.
 
     Attributes:
         device: the device.
-        address: where the memory starts for it.
-        own: whether this rank has it, so that its kernels may be at work on it.
-        owner: what keeps it from being given back, if anything but its segment does.
+        address: of its first byte on the device.
+        own: whether it belongs to this rank, so that its kernels may use it.
+        owner: an object that keeps it allocated, besides its segment.
     """
 
     __slots__ = ("__weakref__", "address", "device", "own", "owner")
@@ -43,7 +43,7 @@ class OnDevice:
 
 
 class Attached(OnDevice):
-    """Another process's device memory in this one; detached when nobody holds this object any more. Local."""
+    """Another process's device memory in this one; detached when this object is deleted. Local."""
 
     __slots__ = ()
 
@@ -55,13 +55,13 @@ class Attached(OnDevice):
 
 @dataclass(frozen=True)
 class Shared:
-    """What the other ranks of a node need to know of an allocation; can be sent to them.
+    """A description by which the other ranks of a node attach an allocation; can be sent to them.
 
     Attributes:
         owner: rank in the world.
-        uuid: of the device where it lies.
+        uuid: of its device.
         handle: of the driver.
-        lock: the file that who attaches it locks.
+        lock: the file to lock while it is attached.
     """
 
     owner: int
@@ -73,17 +73,17 @@ class Shared:
         """Attach the memory. Local.
 
         Returns:
-            None if no device of this rank reaches it; the first refusal in the job is said.
+            None if no device of this rank can access it; the first refusal in the job is logged.
         """
-        near = _device_near(self.uuid)
+        near = _device_for(self.uuid)
         if near is None:
             return None
         try:
             lock = self._locked()
-        except BlockingIOError:  # its owner is about to free it, and will say so when it is asked to help
+        except BlockingIOError:  # its owner is about to free it, and reports that when it is asked to copy
             return None
         except (OSError, ForeignFileError) as error:
-            self._refused(f"it was closed, or its process cannot be looked into: {error}")
+            self._refused(f"it was closed, or the files of its process are not accessible: {error}")
             return None
         try:
             near.activate()
@@ -94,7 +94,7 @@ class Shared:
             return None
 
     def _locked(self) -> int:
-        """Keep the owner from freeing the memory, until the returned descriptor is closed."""
+        """Prevent the owner from freeing the memory until the returned descriptor is closed."""
         lock = self.lock.open()
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -109,10 +109,10 @@ class Shared:
 
 
 class Offer:
-    """An allocation of this rank that others of its node may attach. Local to make.
+    """An allocation of this rank that others of its node may attach. Local to create.
 
     Attributes:
-        shared: what they need to know; None if the driver refuses.
+        shared: the description for them; None if the driver refuses.
     """
 
     def __init__(self, device: Device, address: int) -> None:
@@ -130,10 +130,10 @@ class Offer:
         self.shared = Shared(world.rank, device.facts.uuid, handle, lock)
 
     def withdraw(self) -> bool:
-        """Keep others from attaching the memory from now on. Local; does not wait.
+        """Prevent others from attaching the memory from now on. Local; does not wait.
 
         Returns:
-            Whether none has it attached: then it may be freed. If not, ask again.
+            Whether no rank has it attached, so that it may be freed. If not, call again later.
         """
         if self._lock is not None:
             with contextlib.suppress(BlockingIOError):
@@ -155,8 +155,8 @@ def _detach(near: Device, address: int, lock: int) -> bool:
     return True
 
 
-def _device_near(uuid: str) -> Device | None:
-    """The device of this process for memory on a device: the same one if it can be, else one that is in use."""
+def _device_for(uuid: str) -> Device | None:
+    """Return the device of this process that accesses memory of a device: the same one if visible, else an open one."""
     ours = opened()
     for one in ours:
         if one.facts.uuid == uuid:

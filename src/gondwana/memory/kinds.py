@@ -1,4 +1,4 @@
-"""Memory kinds: where a segment lies, and how its owner moves bytes between it and the host."""
+"""Memory kinds: where a segment is, and how its owner copies bytes between it and the host."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class MemoryKind(ABC):
     """A kind of memory. Kinds are equal if they have the same name; they can be pickled and sent.
 
     Attributes:
-        name: what messages and counters call it.
-        host: whether the processor's loads and stores reach it.
+        name: its name in messages and counters.
+        host: whether the processor accesses it by loads and stores.
     """
 
     name: str
@@ -38,33 +38,33 @@ class MemoryKind(ABC):
 
 
 class Shareable(Protocol):
-    """What the other ranks of a node need to know of device memory; can be sent to them."""
+    """A description by which other ranks of a node attach device memory; can be sent to them."""
 
     def attach(self) -> Attached | None:
-        """Return where the memory lies for this rank, None if it does not reach it. Local."""
+        """Attach the memory to this rank and return it, None if that is impossible. Local."""
 
 
 class DeviceKind(MemoryKind):
-    """A kind that loads and stores do not reach: its owner moves bytes between it and host memory."""
+    """A kind without loads and stores: its owner copies bytes between it and host memory."""
 
     @abstractmethod
     def allocate(self, nbytes: int) -> int:
         """Return the device address of new zeroed memory. Local.
 
         Raises:
-            MemoryError: the device has no more.
+            MemoryError: the device has not enough.
         """
 
     @abstractmethod
     def free(self, address: int) -> None:
-        """Give memory back. Local."""
+        """Free memory. Local."""
 
     def here(self, address: int) -> OnDevice | None:
-        """Return how a CUDA device reaches what `allocate` returned, None if it is no such memory. Local."""
+        """Return how a CUDA device accesses what `allocate` returned, None if it is no such memory. Local."""
         return None
 
     def share(self, address: int) -> Shareable | None:
-        """Return what the other ranks of this node need to reach what `allocate` returned; None: they cannot. Local."""
+        """Return a description by which ranks of this node attach what `allocate` returned, or None. Local."""
         return None
 
     @abstractmethod
@@ -73,7 +73,7 @@ class DeviceKind(MemoryKind):
 
     @abstractmethod
     def read(self, address: int, target: Bytes) -> Future[None]:
-        """Start to copy bytes of the device to the host. Local; the target is there when the future is ready."""
+        """Start to copy bytes of the device to the host. Local; the target is complete when the future is ready."""
 
     @abstractmethod
     def move(self, source: int, target: int, nbytes: int) -> Future[None]:
@@ -86,4 +86,4 @@ class _Host(MemoryKind):
 
 
 host: MemoryKind = _Host()
-"""The main memory of a node. What ranks of one node hold of it they share by loads and stores."""
+"""The main memory of a node. Ranks of a node access each other's by loads and stores."""

@@ -1,4 +1,4 @@
-"""Host memory that drivers reach directly: mappings that are registered with them, and a ring for small copies."""
+"""Pinned host memory: mappings that are registered with drivers, and a ring buffer for small copies."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from gondwana.memory.events import EventFuture
 from gondwana.memory.kinds import Bytes
 
 SMALL = 1 << 16
-"""Bytes up to which a copy goes through the ring rather than have the memory registered that it starts or ends in."""
+"""Bytes up to which a copy goes through the ring buffer, instead of pinning the host memory at its end."""
 
 _RING = 1 << 20
 _STEP = 256
 _PAGE = mmap.PAGESIZE
 
 _registered: dict[int, bool] = {}
-"""Whether the driver has taken a mapping that was offered to it; by the address of its first byte."""
+"""Whether a mapping could be registered with the driver, by the address of its first byte."""
 
 
 def is_pinned(mapping: Bytes) -> bool:
-    """Tell whether a mapping is registered. Local."""
+    """Return whether a mapping is registered. Local."""
     return _registered.get(mapping.ctypes.data, False)
 
 
 def pin(mapping: Bytes, device: Device) -> bool:
-    """Register memory as long as it lives; only the first call for it does something. Local.
+    """Register memory for as long as it lives. Local; only the first call for a mapping has an effect.
 
     Args:
-        mapping: all of what is mapped by one call: no other array may lie on its first or last page.
-        device: a device that is to reach it; all others do, too.
+        mapping: a whole mapping: no other array may be on its first or last page.
+        device: a device that is to access it; all others can, too.
 
     Returns:
-        Whether it is registered. The first refusal in the job is said; copies work without, more slowly.
+        Whether it is registered. The first refusal in the job is logged; copies work without, but more slowly.
     """
     first = mapping.ctypes.data
     if first not in _registered:
@@ -67,9 +67,9 @@ def _forget(first: int, device: Device) -> None:
 
 
 class Ring:
-    """Pinned memory through which small copies of one device pass, in the order in which it makes them. Local.
+    """Pinned memory through which the small copies of one device pass, in their order. Local.
 
-    Copies that find no room wait for the oldest.
+    A copy for which there is no room waits for the oldest one.
     """
 
     def __init__(self, device: Device) -> None:
@@ -80,7 +80,7 @@ class Ring:
         self._first = self._next = 0
 
     def take(self, nbytes: int) -> tuple[int, Bytes]:
-        """Return room for up to `SMALL` bytes and its address. Local; blocks if there is none; `hold` comes next."""
+        """Return the address of room for up to `SMALL` bytes, and the room. Local; blocks if full; then call `hold`."""
         start = self._next
         if start % _RING + nbytes > _RING:
             start = -(-start // _RING) * _RING  # does not fit before the end of the memory
@@ -95,5 +95,5 @@ class Ring:
         return self._address + first, self._memory[first : first + nbytes]
 
     def hold(self, copy: EventFuture) -> None:
-        """Keep what `take` returned until a copy is done. Local."""
+        """Reserve what `take` returned until a copy is done. Local."""
         self._used.append((self._next, copy))

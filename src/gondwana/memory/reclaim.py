@@ -1,4 +1,4 @@
-"""What is given back later: memory that a device, or other ranks, may still be at work on."""
+"""Deferred freeing of memory that a device, or other ranks, may still use."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from collections.abc import Callable
 from gondwana.runtime import progress
 
 _PAUSE = 1e-3
-"""Time between two looks from progress [s]: each asks the driver or the system."""
+"""Time between two polls from progress [s]: each queries the driver or the system."""
 
 _waiting: list[Callable[[], bool]] = []
-_next_look = 0.0
+_next_poll = 0.0
 
 
-def later(give_back: Callable[[], bool]) -> None:
-    """Have something given back when that is possible. Local; may be called while Python collects garbage.
+def later(free: Callable[[], bool]) -> None:
+    """Register something to be freed when that is possible. Local; may be called while Python collects garbage.
 
     Args:
-        give_back: gives it back if nobody uses it any more; tells whether it has.
+        free: frees it if it is no longer in use; returns whether it did.
     """
-    _waiting.append(give_back)
+    _waiting.append(free)
 
 
 def reclaim() -> bool:
-    """Give back what nobody uses any more. Local; does not wait.
+    """Free what is no longer in use. Local; does not wait.
 
     Returns:
-        Whether there was anything.
+        Whether anything was freed.
     """
-    looked_at = list(_waiting)
-    del _waiting[: len(looked_at)]
-    left = [give_back for give_back in looked_at if not give_back()]
+    polled = list(_waiting)
+    del _waiting[: len(polled)]
+    left = [free for free in polled if not free()]
     _waiting.extend(left)
-    return len(left) < len(looked_at)
+    return len(left) < len(polled)
 
 
 def waiting() -> int:
-    """Return how much waits to be given back. Local."""
+    """Return how many things wait to be freed. Local."""
     return len(_waiting)
 
 
-def _look() -> bool:
-    global _next_look
-    if not _waiting or time.monotonic() < _next_look:
+def _poll() -> bool:
+    global _next_poll
+    if not _waiting or time.monotonic() < _next_poll:
         return False
-    _next_look = time.monotonic() + _PAUSE
+    _next_poll = time.monotonic() + _PAUSE
     return reclaim()
 
 
-progress.register(_look)
+progress.register(_poll)

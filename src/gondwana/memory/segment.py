@@ -1,9 +1,9 @@
-"""Segments: memory opened for communication, of any kind, published to a team.
+"""Segments: memory of any kind that is open to one-sided communication in a team.
 
 Host memory of a rank that shares its node is an anonymous file in memory (Linux `memfd`): it has no name in any folder,
-so a job that is killed leaves nothing behind. A rank publishes the file once; a peer maps it when it first looks at it.
-Between nodes an MPI window lies over the same memory. Device memory is published likewise if its driver lets others of
-the node attach it; else it is its owner's alone.
+so a job that is killed leaves nothing behind. A rank publishes the file once; a peer maps it at first access. Between
+nodes, an MPI window covers the same memory. Device memory is published too if its driver lets others of the node attach
+it; else only its owner can access it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _HUGE = 2 * 1024 * 1024
 _PAGE = 4096
 _STAGGER = 17 * 64
-"""Distance within a page from where one segment starts to where the next one does. Were all arrays to start alike, the
-processor would take a load from one for the store to another with the same 12 low bits: that cost Gray-Scott 15 %."""
+"""Distance within a page between the starts of successive segments. If all arrays started at the same offset, loads
+from one would falsely depend on stores to another with the same 12 low address bits: that cost Gray-Scott 15 %."""
 
 _starts = itertools.cycle(range(0, _STAGGER * _PAGE // math.gcd(_STAGGER, _PAGE), _STAGGER))
 
@@ -49,7 +49,7 @@ TABLE_HEAD = 4
 
 @dataclass(frozen=True)
 class _Part:
-    """What a team knows of the part of one rank."""
+    """The description of one rank's part that the whole team has."""
 
     proposal: int
     kind: MemoryKind
@@ -58,7 +58,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Published:
-    """Where the peers of the node find the memory of one rank: in a file, unless the rank is alone on its node."""
+    """The file by which peers of the node map the memory of one rank; None if the rank is alone on its node."""
 
     rank: int
     file: SharedFile | None
@@ -68,38 +68,38 @@ class _Published:
 
 @dataclass(frozen=True)
 class _OnDevice:
-    """How the peers of the node attach the device memory of one rank; None: they cannot."""
+    """The description by which peers of the node attach the device memory of one rank; None: they cannot."""
 
     rank: int
     memory: Shareable | None
 
 
 class Segment:
-    """Memory of each rank of a team, opened for one-sided communication.
+    """Memory of each rank of a team that is open to one-sided communication.
 
-    Collective over team to make (blocking): allocates, binds and publishes in one step. Everything else is local. The
-    memory is zero at first and starts on a cache line. It lives until the segment is collected or closed.
+    Collective over team to create (blocking): it allocates and publishes the memory. Everything else is local. The
+    memory is initially zero and starts on a cache line. It lives until the segment is deleted or closed.
 
     Args:
-        team: the ranks that make the segment together.
+        team: the ranks that create the segment together.
         nbytes: bytes of this rank; may differ from rank to rank, 0 for a rank without memory.
-        kind: where this rank's part lies; may differ from rank to rank.
-        window: whether ranks of other nodes may reach it. Without, it costs no MPI window.
+        kind: of this rank's memory; may differ from rank to rank.
+        window: whether ranks of other nodes may access it, which takes an MPI window.
 
     Raises:
         UsageError: `nbytes` is negative, or a rank has no such device.
-        LaunchError: there is not that much memory (raised by every rank).
+        LaunchError: there is not enough memory (raised by every rank).
 
     Attributes:
-        team: the ranks that made it.
+        team: the ranks that created it.
         nbytes: bytes of this rank.
-        kind: where this rank's part lies.
+        kind: of this rank's memory.
         key: number of the segment, the same on all ranks and unique in the job.
         window: the MPI window between nodes, None on one node.
-        address: where this rank's part starts, in this process or on its device.
-        elements: what `typed` has returned so far, by rank and dtype.
-        readonly: whether it must not be written: never, but for memory that other libraries lend.
-        devices: what `on_device` has returned so far, by rank.
+        address: of the first byte of this rank's part, in this process or on its device.
+        elements: results of `typed` so far, by rank and dtype.
+        readonly: whether writing is forbidden, as in some memory borrowed from other libraries.
+        devices: results of `on_device` so far, by rank.
 
     Example:
         >>> import gondwana as gw
@@ -139,7 +139,7 @@ class Segment:
         _open[self.key] = self
 
     def _allocate(self) -> _Published | _OnDevice:
-        """Make the memory of this rank; return how peers of the node reach it."""
+        """Allocate the memory of this rank; return how peers of the node access it."""
         if isinstance(self.kind, DeviceKind):
             self.address = self.kind.allocate(self.nbytes)
             self._release = weakref.finalize(self, self.kind.free, self.address)
@@ -147,7 +147,7 @@ class Segment:
             shared = self.kind.share(self.address) if self.nbytes and self.team.node.size > 1 else None
             return _OnDevice(self.team.rank, shared)
         offset = next(_starts) % _PAGE
-        file = None  # alone on the node: private memory, for which huge pages are more often to be had
+        file = None  # alone on the node: private memory, which gets huge pages more often
         if self.team.node.size > 1:
             file = SharedFile.create("gondwana", offset + max(self.nbytes, 1))
             self._release = weakref.finalize(self, os.close, file.descriptor)
@@ -158,16 +158,16 @@ class Segment:
 
     @cached_property
     def peers(self) -> tuple[int, ...]:
-        """The ranks of the team whose memory can be viewed: those of this node with host memory."""
+        """The ranks whose memory can be viewed: those of this node with host memory."""
         return tuple(self._published)
 
     def kind_of(self, rank: int) -> MemoryKind:
-        """Return where the part of a rank lies. Local."""
+        """Return the memory kind of a rank's part. Local."""
         kind: MemoryKind = self._parts[rank].kind
         return kind
 
     def nbytes_of(self, rank: int) -> int:
-        """Return the bytes of a rank. Local."""
+        """Return the number of bytes of a rank's part. Local."""
         nbytes: int = self._parts[rank].nbytes
         return nbytes
 
@@ -180,7 +180,7 @@ class Segment:
             offset: bytes from the start of that rank's part.
 
         Raises:
-            UsageError: there is no such rank, or `offset` lies outside of its part.
+            UsageError: there is no such rank, or `offset` is outside its part.
         """
         rank = self.team.rank if rank is None else rank
         if not 0 <= rank < self.team.size:
@@ -208,7 +208,7 @@ class Segment:
         return self._maps[rank]
 
     def typed(self, rank: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Return what `view` does as elements of a dtype, as many as there are whole ones. Local."""
+        """Return the memory of a rank as an array of all whole elements of a dtype. Local; errors as for `view`."""
         found = self.elements.get((rank, dtype))
         if found is None:
             memory = self.view(rank)
@@ -217,7 +217,7 @@ class Segment:
         return found
 
     def on_device(self, rank: int) -> OnDevice | None:
-        """Return how a CUDA device of this rank reaches the device memory of any rank, None if it does not. Local.
+        """Return how a CUDA device of this rank accesses the device memory of any rank, None if it cannot. Local.
 
         The first call for another rank attaches its memory; closing the segment detaches it.
 
@@ -236,31 +236,31 @@ class Segment:
         if not isinstance(self.kind, DeviceKind):
             return None
         if self._release is None or not self._release.alive:
-            raise UsageError(f"{self!r} was closed: its memory on the device may be somebody else's by now")
+            raise UsageError(f"{self!r} was closed, and its device memory may be reused: close it after the last use")
         return self.kind.here(self.address)
 
     def attached(self, rank: int) -> Attached | None:
-        """Return what `on_device` does for another rank, None for this one. Local."""
+        """Return the attached device memory of another rank, None for this one. Local; see `on_device`."""
         return None if rank == self.team.rank else cast("Attached | None", self.on_device(rank))
 
     def base(self, rank: int) -> int:
-        """Return where the host memory of a rank starts in this process, 0 if loads and stores do not reach it."""
+        """Return the address of a rank's host memory in this process, 0 if it is not mapped here. Local."""
         return self.view(rank).ctypes.data if rank in self._published else 0
 
     @cached_property
     def bases(self) -> list[int]:
-        """What `base` returns for every rank. Local."""
+        """The results of `base` for all ranks. Local."""
         return [self.base(rank) for rank in range(self.team.size)]
 
     @cached_property
     def table(self) -> npt.NDArray[np.int64]:
-        """What compiled code reads: `TABLE_HEAD` words, then the base address of every rank or 0. Local."""
+        """The table for compiled code: `TABLE_HEAD` words, then the base address of every rank or 0. Local."""
         handle = 0 if self.window is None else self.window.handle
         return np.array([self.team.size, handle, self.team.rank, 0, *self.bases], np.int64)
 
     @cached_property
     def table_address(self) -> int:
-        """Where the table is in this process. Local."""
+        """The address of the table in this process. Local."""
         return self.table.ctypes.data
 
     def _open(self, entry: _Published) -> npt.NDArray[np.uint8]:
@@ -286,9 +286,9 @@ class Segment:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Give up the memory. Local; views that exist stay valid, peers that have not looked yet can no longer.
+        """Release the memory. Local; existing views stay valid, but peers can no longer map the memory.
 
-        What peers have attached of a device stays theirs until they close the segment, too.
+        Device memory that peers have attached stays valid for them until they close the segment, too.
         """
         self._maps.clear()
         self.devices.clear()
@@ -309,7 +309,7 @@ class Segment:
 
 
 def find(key: int) -> Segment:
-    """Return the open segment of this rank that has a key. Local.
+    """Return the open segment of this rank with a given key. Local.
 
     Raises:
         UsageError: this rank has none.
@@ -319,14 +319,14 @@ def find(key: int) -> Segment:
     except KeyError:
         raise UsageError(
             "a global pointer has arrived whose segment is not open on this rank: the rank is not in the team of the "
-            "segment, or has closed it"
+            "segment, or has closed it; send pointers to ranks of the team only, while the segment is open"
         ) from None
 
 
 def _map(descriptor: int, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
-    """Map a file, or private memory where `descriptor` is -1.
+    """Map a file, or private memory if `descriptor` is -1.
 
-    On huge pages if the system gives them, which spares the stencils misses of the TLB.
+    Huge pages are requested, which saves stencils TLB misses.
     """
     flags = mmap.MAP_SHARED if descriptor >= 0 else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     memory = mmap.mmap(descriptor, offset + max(nbytes, 1), flags=flags)

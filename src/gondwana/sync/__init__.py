@@ -1,4 +1,4 @@
-"""Synchronisation between ranks through memory: signals, atomic operations, locks."""
+"""Synchronisation of ranks through memory: signals, atomic operations, locks."""
 
 from gondwana.sync.atomics import AtomicDomain as AtomicDomain
 from gondwana.sync.locks import Lock as Lock

@@ -1,6 +1,6 @@
-"""How atomic operations are performed: by the processor on memory of this node, or by MPI.
+"""The two implementations of atomic operations: the processor's, on memory of this node, and MPI's.
 
-A domain takes one of the two for all of its operations, since neither is atomic with respect to the other.
+A domain uses one of them for all of its operations, since neither is atomic with respect to the other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gondwana.teams.windows import Epoch, Window
 OPERATIONS = (
     "load", "store", "add", "sub", "mul", "min", "max", "bit_and", "bit_or", "bit_xor", "exchange", "compare_exchange",
 )  # fmt: skip
-"""What there is; each changing the word by an operand also as `fetch_...`."""
+"""All operations; those that combine a word with an operand exist as `fetch_...` too."""
 
 DTYPES = ("int32", "uint32", "int64", "uint64", "float32", "float64")
-"""Types of words, by name."""
+"""Names of the types of words."""
 
 Number = int | float
 _Array = npt.NDArray[Any]
@@ -40,7 +40,7 @@ class Path(Protocol):
 
 
 class Processor:
-    """Atomic instructions on memory that this node shares. Every operation is complete when it returns.
+    """Atomic instructions on memory that this node shares. Operations are complete when they return.
 
     Args:
         dtype: of the words.
@@ -51,10 +51,10 @@ class Processor:
         self._to_bits, self._from_bits = _coder(dtype)
 
     def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
-        """Do it now."""
+        """Perform the operation; it is complete when this returns."""
         base = target.segment.bases[target.rank]
         if base == 0:
-            raise UsageError(f"{target!r} is not in host memory of this node, where this domain works")
+            raise UsageError(f"{target!r} is not in host memory of this node: this domain works only there")
         to_bits = self._to_bits
         number = _NUMBERS[operation]
         old = self._native.call(number, base + target.offset, to_bits(operand), to_bits(expected))
@@ -62,14 +62,15 @@ class Processor:
 
 
 class Messages:
-    """MPI's atomic operations, on memory of any node, this one included.
+    """MPI's atomic operations on memory of any node, including this one.
 
-    MPI compares and swaps integers only, and promises atomicity between operations of one type. So if a domain of
-    floats compares and swaps, all that it does are integer operations, arithmetic by loops of compare-and-swap.
+    MPI's compare-and-swap takes integers only, and only operations on one type are atomic with respect to each other.
+    So in a domain of floats with compare-and-swap all operations are those of integers, and arithmetic is a loop of
+    compare-and-swap.
 
     Args:
         dtype: of the words.
-        swaps: whether the domain compares and swaps.
+        swaps: whether the domain has compare-and-swap.
     """
 
     def __init__(self, dtype: np.dtype[Any], swaps: bool) -> None:
@@ -77,11 +78,11 @@ class Messages:
         self._word = np.dtype(f"i{dtype.itemsize}") if dtype.kind == "f" and swaps else dtype
 
     def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
-        """Start it; complete when the future is, which flushes."""
+        """Start the operation; it is complete when the future is, which flushes."""
         window = target.segment.window
         if window is None:
             raise UsageError(
-                f"{target!r} is in a segment of {target.team.name}, which lies on one node and has no MPI window, but "
+                f"{target!r} is in a segment of {target.team.name}, which is on one node and has no MPI window, but "
                 "this domain works through MPI: make the segment over the team of the domain, or the domain with "
                 'path="cpu" over a team of one node'
             )
@@ -104,7 +105,7 @@ class Messages:
         return _pending(window.compare_and_swap(target.rank, target.offset, *words), old)
 
     def _loop(self, window: Window, target: GlobalPtr, value: _Array, combine: Any, fetch: bool) -> Future[Any]:
-        """Combine with what was there, until nobody came between; complete when it returns."""
+        """Repeat compare-and-swap until no other rank interferes; complete when it returns."""
         found = np.empty_like(value)
         word = found.view(self._word)
         window.fetch_and_op(target.rank, target.offset, np.zeros_like(word), word, "NO_OP").wait()
@@ -146,7 +147,7 @@ _ARITHMETIC = {
 
 
 def _coder(dtype: np.dtype[Any]) -> tuple[Callable[[Any], int], Callable[[int], Number]]:
-    """How numbers become 64-bit integers with a sign, and back."""
+    """Return functions from numbers to the signed 64-bit integers with their bits, and back."""
     if dtype.kind == "f":
         number, word = struct.Struct(dtype.char), struct.Struct("i" if dtype.itemsize == 4 else "q")
         mask = 2 ** (8 * dtype.itemsize) - 1

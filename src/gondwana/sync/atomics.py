@@ -1,4 +1,4 @@
-"""Atomic domains: operations on words of any rank that no other of the same domain can come between."""
+"""Atomic domains: operations on words of any rank that are atomic with respect to each other."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ from gondwana.teams import Team
 
 extend("gondwana.sync.atomics_overloads")
 
-_NO_TWIN = ("load", "store", "exchange", "compare_exchange")
-NAMES = (*OPERATIONS, *(f"fetch_{name}" for name in OPERATIONS if name not in _NO_TWIN))
+_WITHOUT_FETCH = ("load", "store", "exchange", "compare_exchange")
+NAMES = (*OPERATIONS, *(f"fetch_{name}" for name in OPERATIONS if name not in _WITHOUT_FETCH))
 """The names of all operations."""
 
 
 class AtomicDomain:
-    """Atomic operations of one set on words of one type, by the ranks of a team.
+    """A set of atomic operations on words of one type, for the ranks of a team.
 
-    Collective over team to make (blocking). The operations are local: they need no help of the owner of a word beyond
-    what MPI needs between nodes. With the set known beforehand, the domain takes one way that is right for all of it:
-    the processor's instructions if the ranks share a node, else MPI's operations, for words of the own node too.
+    Collective over team to create (blocking). The operations are local: between nodes MPI may need progress of the
+    owner of a word, else it takes no part. Since the set is known beforehand, the domain chooses one implementation
+    that is correct for all of it: the processor's instructions if the ranks share a node, else MPI's operations, for
+    words of the own node too.
 
-    *Exclusive access.* While a word is worked on by a domain, nothing else may touch it: no other domain, no put, get,
-    copy or plain load and store, not even by its owner. To change from one to the other, complete everything and
-    synchronise, for instance by a barrier. What is not in `ops` is refused.
+    *Exclusive access.* While a domain is used on a word, nothing else may access the word: no other domain, no put,
+    get, copy or plain load and store, not even by its owner. Between the two, complete all operations and synchronise,
+    for instance by a barrier. Operations that are not in `ops` are refused.
 
-    *Completion and order.* Each operation returns a future, which is ready at once on a node. Between nodes operations
-    are under way until their future is waited for, and two of them may overtake each other unless the first is waited
-    for. Completed ones are sequentially consistent, and order the loads and stores around them: two ranks that each
-    `store` a flag of their own and then `load` the other's cannot both find it down (Dekker), as they may with plain
-    stores and loads on any processor. In compiled code operations are complete when they return. Integers wrap around;
+    *Completion and order.* Each operation returns a future, which is ready immediately on a node. Between nodes
+    operations are under way until their future is waited for, and a second one may overtake the first until then.
+    Completed operations are sequentially consistent, and order the loads and stores around them: of two ranks that each
+    `store` a flag of their own and then `load` the other's, at least one sees the other's flag (Dekker), which plain
+    stores and loads do not guarantee. In compiled code operations are complete when they return. Integers wrap around;
     the order in which floats are added is not fixed; NaN as an operand of `min` and `max` gives no particular result,
     and `compare_exchange` of floats compares their bits.
 
@@ -49,9 +50,9 @@ class AtomicDomain:
         dtype: type of a word: int32, uint32, int64, uint64, float32 or float64.
         ops: names of the methods that will be called: `load`, `store`, `exchange`, `compare_exchange`; `add`, `sub`,
             `mul`, `min`, `max`, and for integers `bit_and`, `bit_or`, `bit_xor`; `fetch_add` and so on, which return
-            what the word was.
-        team: the ranks that call them, all of which must agree on the arguments.
-        path: "cpu" or "mpi" to force one way, None for the best.
+            the old value.
+        team: the ranks that call them, all with equal arguments.
+        path: "cpu" or "mpi" to force an implementation, None for the best one.
 
     Raises:
         UsageError: there is no such dtype, operation or path, the ranks disagree, or "cpu" is forced between nodes.
@@ -97,11 +98,11 @@ class AtomicDomain:
         return self._start("store", target, value)
 
     def exchange(self, target: GlobalPtr, value: Number) -> Future[Any]:
-        """Write a word; the result is what it was. Local; non-blocking."""
+        """Write a word; the result is its old value. Local; non-blocking."""
         return self._start("exchange", target, value)
 
     def compare_exchange(self, target: GlobalPtr, expected: Number, value: Number) -> Future[Any]:
-        """Write a word if it equals `expected`; the result is what it was, so equal to `expected` on success. Local."""
+        """Write a word if it equals `expected`; the result is its old value, `expected` on success. Local."""
         return self._start("compare_exchange", target, value, expected)
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
@@ -119,15 +120,15 @@ class AtomicDomain:
         return self._start("mul", target, value)
 
     def min(self, target: GlobalPtr, value: Number) -> Future[None]:
-        """Make a word `value` if that is less. Local; non-blocking."""
+        """Set a word to the minimum of itself and `value`. Local; non-blocking."""
         return self._start("min", target, value)
 
     def max(self, target: GlobalPtr, value: Number) -> Future[None]:
-        """Make a word `value` if that is more. Local; non-blocking."""
+        """Set a word to the maximum of itself and `value`. Local; non-blocking."""
         return self._start("max", target, value)
 
     def bit_and(self, target: GlobalPtr, value: int) -> Future[None]:
-        """Clear the bits of a word that `value` lacks. Local; non-blocking."""
+        """Clear the bits of a word that are 0 in `value`. Local; non-blocking."""
         return self._start("bit_and", target, value)
 
     def bit_or(self, target: GlobalPtr, value: int) -> Future[None]:
@@ -138,41 +139,41 @@ class AtomicDomain:
         """Flip the bits of `value` in a word. Local; non-blocking."""
         return self._start("bit_xor", target, value)
 
-    # -- the same, with what the word was as result --------------------------------------------------------------
+    # -- the same, with the old value as result ------------------------------------------------------------------
 
     def fetch_add(self, target: GlobalPtr, value: Number) -> Future[Any]:
-        """Add to a word; the result is what it was. Local; non-blocking."""
+        """Add to a word; the result is its old value. Local; non-blocking."""
         return self._start("fetch_add", target, value)
 
     def fetch_sub(self, target: GlobalPtr, value: Number) -> Future[Any]:
-        """Subtract from a word; the result is what it was. Local; non-blocking."""
+        """Subtract from a word; the result is its old value. Local; non-blocking."""
         return self._start("fetch_sub", target, value)
 
     def fetch_mul(self, target: GlobalPtr, value: Number) -> Future[Any]:
-        """Multiply a word; the result is what it was. Local; non-blocking."""
+        """Multiply a word; the result is its old value. Local; non-blocking."""
         return self._start("fetch_mul", target, value)
 
     def fetch_min(self, target: GlobalPtr, value: Number) -> Future[Any]:
-        """Make a word `value` if that is less; the result is what it was. Local; non-blocking."""
+        """Set a word to the minimum of itself and `value`; the result is its old value. Local; non-blocking."""
         return self._start("fetch_min", target, value)
 
     def fetch_max(self, target: GlobalPtr, value: Number) -> Future[Any]:
-        """Make a word `value` if that is more; the result is what it was. Local; non-blocking."""
+        """Set a word to the maximum of itself and `value`; the result is its old value. Local; non-blocking."""
         return self._start("fetch_max", target, value)
 
     def fetch_bit_and(self, target: GlobalPtr, value: int) -> Future[Any]:
-        """Clear the bits of a word that `value` lacks; the result is what it was. Local; non-blocking."""
+        """Clear the bits of a word that are 0 in `value`; the result is its old value. Local; non-blocking."""
         return self._start("fetch_bit_and", target, value)
 
     def fetch_bit_or(self, target: GlobalPtr, value: int) -> Future[Any]:
-        """Set the bits of `value` in a word; the result is what it was. Local; non-blocking."""
+        """Set the bits of `value` in a word; the result is its old value. Local; non-blocking."""
         return self._start("fetch_bit_or", target, value)
 
     def fetch_bit_xor(self, target: GlobalPtr, value: int) -> Future[Any]:
-        """Flip the bits of `value` in a word; the result is what it was. Local; non-blocking."""
+        """Flip the bits of `value` in a word; the result is its old value. Local; non-blocking."""
         return self._start("fetch_bit_xor", target, value)
 
-    # -- what is checked -----------------------------------------------------------------------------------------
+    # -- checks --------------------------------------------------------------------------------------------------
 
     def _start(self, name: str, target: GlobalPtr, value: Number, expected: Number = 0) -> Future[Any]:
         if name not in self.ops:
@@ -197,15 +198,16 @@ class AtomicDomain:
         return frozenset(self.team.world_ranks)
 
     def _number(self, value: Number) -> Number:
-        """A number as Python has it, one that the type of a word can hold."""
+        """Return a value as a Python number that fits the type of a word."""
         if self.dtype.kind == "f":
             number = float(value)
             if self.dtype.itemsize == 4 and math.isfinite(number) and abs(number) > _LARGEST_FLOAT32:
-                raise UsageError(f"{value} does not fit {self.dtype}")
+                raise UsageError(f"{value} does not fit {self.dtype}: legal is at most {_LARGEST_FLOAT32:g}")
             return number
         whole = operator.index(value)  # type: ignore[arg-type]
-        if not self._limits[0] <= whole <= self._limits[1]:
-            raise UsageError(f"{value} does not fit {self.dtype}")
+        lowest, highest = self._limits
+        if not lowest <= whole <= highest:
+            raise UsageError(f"{value} does not fit {self.dtype}: legal is {lowest} to {highest}")
         return whole
 
     @cached_property
@@ -225,7 +227,9 @@ class AtomicDomain:
         if self.path not in ("cpu", "mpi"):
             return UsageError(f'AtomicDomain with path {self.path!r}: legal are "cpu", "mpi" and None')
         if self.path == "cpu" and not one_node:
-            return UsageError(f'AtomicDomain with path "cpu" over {self.team.name}, which spans several nodes')
+            return UsageError(
+                f'AtomicDomain with path "cpu" over {self.team.name}, which spans several nodes: give "mpi" or None'
+            )
         return None
 
     def _agree(self) -> None:
@@ -235,7 +239,7 @@ class AtomicDomain:
             rank = next(rank for rank, other in enumerate(others) if other != others[0])
             raise UsageError(
                 f"the ranks of {self.team.name} make different atomic domains: {others[0]} on rank 0 and "
-                f"{others[rank]} on rank {rank}"
+                f"{others[rank]} on rank {rank}; give the same arguments on every rank"
             )
 
     def __repr__(self) -> str:

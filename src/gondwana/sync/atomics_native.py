@@ -1,4 +1,4 @@
-"""The operations of atomic domains on words of this node, by number, for Python to call. Imports Numba."""
+"""Machine code of the operations of atomic domains on words of this node, by number. Imports Numba."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOAD, STORE, ADD, SUB, MUL, MIN, MAX, BIT_AND, BIT_OR, BIT_XOR, EXCHANGE, COMPAR
 
 
 def _dispatcher(kind: Any) -> Any:
-    """A function for words of one type: (operation, address, operand, expected) to the old value, all as bits."""
+    """Return the function (operation, address, operand, expected) -> old value for words of one type, all as bits."""
     bitwise = _bitwise if isinstance(kind, types.Integer) else _refuse
 
     def perform(operation: int, address: int, operand: int, expected: int) -> int:

@@ -24,7 +24,7 @@ _FAMILY = family_type("atomic_domain")
 
 @inlined
 def _address(target: Any) -> int:
-    """Where the word is in this process."""
+    """Return the address of the word in this process."""
     base = load_word(handle_word(target, _TABLE) + (TABLE_HEAD + handle_word(target, _RANK)) * _WORD)
     if base == 0:
         raise ValueError("an atomic operation got a pointer that is not to host memory of this node")
@@ -32,7 +32,7 @@ def _address(target: Any) -> int:
 
 
 def _word_type(name: str, domain: Any, target: Any, *values: Any) -> Any:
-    """The type of a word, if the domain has this method and the arguments fit it."""
+    """Return the type of a word after checking that the domain has this method and the arguments fit."""
     dtype, ops, _ = domain.parameters
     if name not in ops:
         raise TypingError(f"this AtomicDomain was not made for {name}: give all operations when you make it")

@@ -1,4 +1,4 @@
-"""Locks: one rank at a time, in the order of asking."""
+"""Locks: one rank holds a lock at a time, in the order of requests."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _TAIL, _NEXT, _STATE, _LINE = 0, 64, 128, 256
 _NOBODY = 0
 """Ranks are stored as rank + 1."""
 _OUTSIDE, _WAITING, _GRANTED, _GONE, _LEAVING = range(5)
-"""Where a rank stands: not in the queue; in it; holding the lock; in it, but it has given up; being taken out of it."""
+"""State of a rank: not queued; queued; holding the lock; queued, but it has given up; being removed from the queue."""
 
 
 class Lock:
-    """A lock that one rank of a team holds at a time; ranks get it in the order in which they asked.
+    """A lock that one rank of a team holds at a time; ranks get it in the order of their requests.
 
-    Collective over team to make (blocking). Everything else is local. A queue lock (Mellor-Crummey and Scott): who
-    waits looks at memory of its own, so waiting costs the others nothing, on the node and between nodes. What a rank
-    wrote on the node while it held the lock is visible to the next holder; data put to another node must be complete
-    (`put(...).wait()`) before the release.
+    Collective over team to create (blocking). Everything else is local. It is a queue lock (Mellor-Crummey and Scott):
+    a waiting rank polls memory of its own, so waiting costs the others nothing, on the node and between nodes. What a
+    rank wrote on the node while it held the lock is visible to the next holder; data put to another node must be
+    complete (`put(...).wait()`) before the release.
 
     A lock belongs to a rank, not to a thread, and cannot be acquired twice. It is a context manager.
 
@@ -57,23 +57,23 @@ class Lock:
         self._left = False
 
     def acquire(self, timeout: float | None = None) -> None:
-        """Return when this rank holds the lock. Blocks; user-level progress.
+        """Wait until this rank holds the lock. Blocks; user-level progress.
 
         Args:
-            timeout: seconds; None: for ever.
+            timeout: seconds; None: no limit.
 
         Raises:
-            TimeoutError: another rank has it after `timeout` seconds still.
-            ProgressError: called inside a callback when another rank has it.
+            TimeoutError: another rank still holds it after `timeout` seconds.
+            ProgressError: called inside a callback while another rank holds it.
             UsageError: this rank holds it already.
         """
         self._refuse_twice()
         if not self._left or not self._return_to_queue():
-            self._ask()
+            self._enqueue()
         try:
             progress.wait_until(self._granted, repr(self), timeout)
         except BaseException as error:
-            # It may have come meanwhile. Else this rank keeps its place, marked as left, until the lock passes by.
+            # The lock may have been granted meanwhile. Else this rank stays queued as _GONE until its turn comes.
             self._left = self._swap(self._state(self._me), _WAITING, _GONE) == _WAITING
             if self._left:
                 raise
@@ -84,21 +84,21 @@ class Lock:
         self._held = True
 
     def try_acquire(self) -> bool:
-        """Take the lock if nobody has it or waits for it; tell whether this rank has it now. Local; does not wait.
+        """Acquire the lock if no rank holds it or waits for it; return whether it did. Local; does not wait.
 
         Raises:
             UsageError: this rank holds it already.
         """
         self._refuse_twice()
         if self._left and self._load(self._state(self._me)) != _OUTSIDE:
-            return False  # others have stood before this rank since it gave up waiting
+            return False  # since this rank gave up waiting, others have been queued before it
         self._left = False
         self._store(self._next(self._me), _NOBODY)
         self._held = self._swap(self._tail, _NOBODY, self._me) == _NOBODY
         return self._held
 
     def release(self) -> None:
-        """Give the lock to the rank that has waited longest. Local; waits for nobody but a rank just about to queue.
+        """Pass the lock to the rank that has waited longest. Local; waits at most for a rank that is just queueing.
 
         Raises:
             UsageError: this rank does not hold it.
@@ -130,8 +130,8 @@ class Lock:
 
     # -- the queue -----------------------------------------------------------------------------------------------
 
-    def _ask(self) -> None:
-        """Join the queue at its end."""
+    def _enqueue(self) -> None:
+        """Append this rank to the queue."""
         self._store(self._next(self._me), _NOBODY)
         self._store(self._state(self._me), _WAITING)
         before = self._words.exchange(self._tail, self._me).result()
@@ -141,7 +141,7 @@ class Lock:
             self._store(self._next(before), self._me)
 
     def _return_to_queue(self) -> bool:
-        """Take the place again that this rank has given up, if it is still there."""
+        """Resume waiting at the place that this rank has given up; return whether it was still queued."""
         self._left = False
         state = self._swap(self._state(self._me), _GONE, _WAITING)
         if state == _LEAVING:
@@ -152,16 +152,16 @@ class Lock:
         return self._load(self._state(self._me)) == _GRANTED
 
     def _follower(self, place: int) -> int:
-        """Who stands behind a place that is being left; nobody if the queue is empty now."""
+        """Return the successor of a place that is being removed, `_NOBODY` if the queue is empty then."""
         follower = self._load(self._next(place))
         if follower == _NOBODY and self._swap(self._tail, place, _NOBODY) != place:
-            # Somebody has taken the end of the queue and is about to say so here.
+            # A rank has become the tail of the queue and is about to link itself here.
             _spin(lambda: self._load(self._next(place)) != _NOBODY)
             follower = self._load(self._next(place))
         return follower
 
     def _grant(self, place: int) -> bool:
-        """Hand the lock to a rank in the queue; False if it has given up: then its place is ours to leave."""
+        """Grant the lock to a queued rank and return True; False if it has given up: the caller removes its place."""
         while True:
             if self._swap(self._state(place), _WAITING, _GRANTED) == _WAITING:
                 return True

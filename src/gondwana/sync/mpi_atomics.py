@@ -1,7 +1,7 @@
-"""Atomic operations through MPI in compiled code: complete when they return. Imports Numba.
+"""Atomic operations through MPI in compiled code; they are complete when they return. Imports Numba.
 
-The way that `atomic_paths.Messages` goes from Python: floats of a domain that compares and swaps travel as integers,
-and arithmetic on them is a loop of compare-and-swap.
+They work as `atomic_paths.Messages` does from Python: in a domain with compare-and-swap, floats are passed to MPI as
+integers, and arithmetic on them is a loop of compare-and-swap.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _OPERATIONS = {
 
 @inlined
 def _window_of(target: Any) -> int:
-    """The MPI window of the segment of a pointer."""
+    """Return the MPI window of the segment of a pointer."""
     window = load_word(handle_word(target, _TABLE) + _WINDOW)
     if window == 0:
-        raise ValueError("an atomic operation through MPI got a pointer into a segment that lies on one node")
+        raise ValueError("an atomic operation through MPI got a pointer into a segment that is on one node")
     return window  # type: ignore[no-any-return]
 
 
@@ -63,7 +63,7 @@ def _update(target: Any, value: Any, operation: int) -> None:
 
 @inlined
 def _fetch(target: Any, value: Any, operation: int) -> Any:
-    """Combine a word with a value at the target; return what it was."""
+    """Combine a word with a value at the target; return its old value."""
     window, rank = _window_of(target), handle_word(target, _RANK)
     old = on_stack(value)
     _fetch_and_op(on_stack(value), old, datatype_of(value), rank, handle_word(target, _OFFSET), operation, window)
@@ -73,7 +73,7 @@ def _fetch(target: Any, value: Any, operation: int) -> Any:
 
 @inlined
 def _swap(target: Any, expected: Any, value: Any) -> Any:
-    """Write an integer if the word equals another; return what it was."""
+    """Write an integer if the word equals another; return its old value."""
     window, rank = _window_of(target), handle_word(target, _RANK)
     old, where = on_stack(value), handle_word(target, _OFFSET)
     _compare_and_swap(on_stack(value), on_stack(expected), old, datatype_of(value), rank, where, window)
@@ -84,16 +84,16 @@ def _swap(target: Any, expected: Any, value: Any) -> Any:
 _no_op = mpi_constant("NO_OP")
 
 
-def _travels_as(kind: Any, swaps: bool) -> Any:
-    """The type of what MPI moves."""
+def _type_for_mpi(kind: Any, swaps: bool) -> Any:
+    """Return the type as which MPI gets a word."""
     if not swaps or not isinstance(kind, types.Float):
         return kind
     return types.int32 if kind.bitwidth == 32 else types.int64
 
 
 def _coders(kind: Any, swaps: bool) -> tuple[Any, Any]:
-    """Functions from a number to what MPI moves, and back."""
-    word = _travels_as(kind, swaps)
+    """Return functions from a number to the word for MPI, and back."""
+    word = _type_for_mpi(kind, swaps)
     if word == kind:
         return inlined(lambda value: kind(value)), inlined(lambda moved: moved)
     encode = inlined(lambda value: word(bits_of(kind(value))))
@@ -101,28 +101,28 @@ def _coders(kind: Any, swaps: bool) -> tuple[Any, Any]:
 
 
 def reader(kind: Any, swaps: bool) -> Any:
-    """The method `load`."""
+    """Return the method `load`."""
     encode, decode = _coders(kind, swaps)
     return lambda domain, target: decode(_fetch(target, encode(0), _no_op()))
 
 
 def writer(kind: Any, swaps: bool) -> Any:
-    """The method `store`."""
+    """Return the method `store`."""
     encode, _ = _coders(kind, swaps)
     replace = mpi_constant("REPLACE")
     return lambda domain, target, value: _update(target, encode(value), replace())
 
 
 def compare_and_swap(kind: Any) -> Any:
-    """The method `compare_exchange`."""
+    """Return the method `compare_exchange`."""
     encode, decode = _coders(kind, True)
     return lambda domain, target, expected, value: decode(_swap(target, encode(expected), encode(value)))
 
 
 def updater(operation: str, kind: Any, swaps: bool, fetches: bool) -> Any:
-    """The method of an operation that changes a word by a value."""
+    """Return the method of an operation that combines a word with a value."""
     combine = _COMBINE.get(operation)
-    if _travels_as(kind, swaps) != kind and combine is not None:
+    if _type_for_mpi(kind, swaps) != kind and combine is not None:
         return _loop(combine, kind, fetches)
     encode, decode = _coders(kind, swaps)
     signed = inlined((lambda value: kind(0) - kind(value)) if operation == "sub" else (lambda value: kind(value)))
@@ -143,11 +143,11 @@ def _loop(combine: Any, kind: Any, fetches: bool) -> Any:
                 return decode(found)
             found = seen
 
-    def run_blindly(domain: Any, target: Any, value: Any) -> None:
+    def run_without_result(domain: Any, target: Any, value: Any) -> None:
         run_inlined(domain, target, value)
 
     run_inlined = inlined(run)
-    return run if fetches else run_blindly
+    return run if fetches else run_without_result
 
 
 _COMBINE = {

@@ -1,4 +1,4 @@
-"""Signals: counters of arrivals by which a rank learns from others that data are there, or that it may go on."""
+"""Signals: counters by which ranks notify each other that data have arrived, or that they may continue."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _take_soon = Native(_MODULE, "take_soon", 3)
 _add = Native(_MODULE, "add", 2)
 _count = Native(_MODULE, "count", 1)
 
-_FAR, _SPINS, _CHANNEL = 64, 136, 256  # bytes, as in `native_signals`
+_FAR, _SPINS, _CHANNEL = 64, 136, 256  # bytes, as in `signals_native`
 _PATIENCE = 1000
-"""Looks before a waiting rank turns to what others want of it, or in compiled code yields: some ten microseconds."""
+"""Polls before a waiting rank makes progress, or in compiled code yields the processor: some ten microseconds."""
 _FEW = 20
-"""Looks each time it comes back."""
+"""Polls between later calls of progress."""
 
 
 class Signal:
-    """Counters of arrivals, one for each rank and channel: any rank adds, the owner waits and consumes.
+    """Counters of arrivals, one for each rank and channel: any rank adds, the owner waits for them and consumes them.
 
-    Collective over team to make (blocking). `add`, `ready` and `wait` are local. Arrivals are never lost and need no
-    reset: a wait for `n` consumes `n`, whoever sent them, and leaves the rest for the next.
+    Collective over team to create (blocking). `add`, `ready` and `wait` are local. Arrivals are never lost and need no
+    reset: a wait for `n` consumes `n`, from whatever ranks, and leaves the rest for the next.
 
     Memory order: what a rank wrote by loads and stores on its node (`put`, `local`, arrays) before `add` is visible to
     the owner after the `wait` that consumes it. Data put to a rank of *another* node must be complete before:
-    `gw.put(...).wait()`, then `add`; `gw.copy(..., notify=signal)` does both. The owner waits with one thread a
-    channel. Python and compiled code (`gw.signal`, `gw.wait`) work on the same counters.
+    `gw.put(...).wait()`, then `add`; `gw.copy(..., notify=signal)` does both. One thread of the owner waits on a
+    thread. Python and compiled code (`gw.signal`, `gw.wait`) work on the same counters.
 
     Args:
         team: the ranks that signal each other.
@@ -69,7 +69,7 @@ class Signal:
     def add(self, rank: int, n: int = 1, channel: int = 0) -> None:
         """Add arrivals for a rank. Local, does not wait for the owner; internal progress.
 
-        On the node one atomic addition, between nodes an MPI accumulate that is complete when this returns.
+        It is one atomic addition on the node; between nodes an MPI accumulate that is complete when this returns.
 
         Args:
             rank: of the team, may be this one.
@@ -88,38 +88,38 @@ class Signal:
             self._add_far(rank, n, channel)
 
     def wait(self, n: int = 1, channel: int = 0, timeout: float | None = None) -> None:
-        """Return when `n` arrivals are there for this rank, and consume them. Blocks; user-level progress.
+        """Wait for `n` arrivals at this rank, and consume them. Blocks; user-level progress.
 
         Args:
             n: how many, 1 or more.
             channel: of this rank.
-            timeout: seconds; None: for ever.
+            timeout: seconds; None: no limit.
 
         Raises:
-            TimeoutError: they are not there after `timeout` seconds; nothing is consumed.
-            ProgressError: called inside a callback before they are there.
+            TimeoutError: there are fewer after `timeout` seconds; none is consumed.
+            ProgressError: called inside a callback when there are fewer.
             UsageError: there is no such channel, or `n` is not positive.
         """
         line = self._line(n, channel)
         if _take.call(line, n):
             return
-        looks = _FEW if self.segment.window else _PATIENCE
+        polls = _FEW if self.segment.window else _PATIENCE
 
         def ready() -> bool:
-            nonlocal looks
-            found, looks = bool(_take_soon.call(line, n, looks)), _FEW
+            nonlocal polls
+            found, polls = bool(_take_soon.call(line, n, polls)), _FEW
             return found
 
         try:
             progress.wait_until(ready, self._what(n, channel), timeout)
         except TimeoutError:
             raise TimeoutError(
-                f"{self._what(n, channel)}: only {_count.call(line)} after {timeout:g} s; does every rank that should "
-                "add to it do so, and does it get there?"
+                f"{self._what(n, channel)}: only {_count.call(line)} after {timeout:g} s; check that every rank that "
+                "should add to it reaches its call, or give a longer timeout="
             ) from None
 
     def ready(self, n: int = 1, channel: int = 0) -> bool:
-        """Tell whether `wait` would return at once. Local; no progress.
+        """Return whether `wait` would return immediately. Local; no progress.
 
         Raises:
             UsageError: there is no such channel, or `n` is not positive.
@@ -131,7 +131,7 @@ class Signal:
         return SignalAt(self, rank, channel)
 
     def _line(self, n: int, channel: int) -> int:
-        """Address of a channel of this rank."""
+        """Return the address of a channel of this rank."""
         if not 0 <= channel < self.channels or n < 1:
             raise UsageError(f"{self!r} has no channel {channel} to wait on for {n}{self._legal()}")
         return self._own + channel * _CHANNEL
@@ -162,7 +162,7 @@ class SignalAt:
     """One counter of a signal. Local.
 
     Attributes:
-        signal: which.
+        signal: the signal.
         rank: the owner, a rank of the signal's team.
         channel: of the owner.
     """
@@ -193,9 +193,9 @@ def signal(target: Signal, rank: int, n: int = 1, channel: int = 0) -> None:
 
 
 def wait(source: Signal, n: int = 1, channel: int = 0) -> None:
-    """Return when `n` arrivals are there, and consume them: `source.wait`, callable in compiled code too. Blocks.
+    """Wait for `n` arrivals and consume them: `source.wait`, callable in compiled code too. Blocks.
 
-    In compiled code it makes no user-level progress: remote calls of other ranks wait meanwhile. Between nodes it lets
-    MPI progress.
+    In compiled code it makes no user-level progress: remote calls of other ranks wait meanwhile. Between nodes MPI
+    makes progress.
     """
     source.wait(n, channel)

@@ -19,7 +19,7 @@ from gondwana.sync.signals_native import CHANNEL, FAR, add, consume, relax
 
 _TABLE, _CHANNELS, _COMMUNICATOR = 0, 1, 2
 _WORD = 8
-_LOOKS_BETWEEN_PROBES = 16
+_POLLS_BETWEEN_PROBES = 16
 
 _add = inlined(add)
 _iprobe = checked_call("Iprobe")
@@ -37,7 +37,7 @@ def _check(signal: Any, rank: int, channel: int) -> None:
 
 @inlined
 def _base(signal: Any, rank: int) -> int:
-    """Where the counters of a rank are in this process, 0 if they are on another node."""
+    """Return the address of a rank's counters in this process, 0 if they are on another node."""
     return load_word(handle_word(signal, _TABLE) + (TABLE_HEAD + rank) * _WORD)  # type: ignore[no-any-return]
 
 
@@ -54,8 +54,8 @@ def _let_mpi_progress(signal: Any) -> None:
 
 
 @inlined
-def _stay_here(signal: Any, rank: int, n: int, channel: int) -> None:
-    raise RuntimeError("gw.signal: no way to the memory of the rank")
+def _refuse_far(signal: Any, rank: int, n: int, channel: int) -> None:
+    raise RuntimeError("gw.signal: the memory of the rank is not mapped on this node")
 
 
 @inlined
@@ -67,7 +67,7 @@ def _do_nothing(signal: Any) -> None:
 def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
     if not is_handle(target, "signal"):
         return None
-    add_far = _add_far if _spans_nodes(target) else _stay_here
+    add_far = _add_far if _spans_nodes(target) else _refuse_far
 
     def run(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> None:
         _check(target, rank, channel)
@@ -90,11 +90,11 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
         rank = load_word(handle_word(source, _TABLE) + 2 * _WORD)
         _check(source, rank, channel)
         line = _base(source, rank) + channel * CHANNEL
-        looks = 0
+        polls = 0
         while not consume(line, n):
-            relax(line, looks)
-            looks += 1
-            if looks % _LOOKS_BETWEEN_PROBES == 0:
+            relax(line, polls)
+            polls += 1
+            if polls % _POLLS_BETWEEN_PROBES == 0:
                 let_mpi_progress(source)
 
     return run
