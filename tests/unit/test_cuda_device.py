@@ -7,9 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
+import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.gpu import device as devices
 from gondwana.gpu.device import Device, device
+from gondwana.gpu.driver import CudaError
+from support.emulated_gpu import emulated_gpu
 from support.recording_driver import RecordingDriver
 
 
@@ -120,3 +123,32 @@ def test_two_threads_open_one_device(recorder: RecordingDriver) -> None:
         thread.join()
     assert len({id(each) for each in found}) == 1
     assert sum(call[0] == "open" for call in recorder.calls) == 1
+
+
+def test_devices_are_counted_without_opening_one(recorder: RecordingDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder.devices = 3
+    assert gw.device_count() == 3
+    assert devices.opened() == ()
+
+    def fail() -> int:
+        raise CudaError("CUDA_ERROR_UNKNOWN: cuInit")
+
+    monkeypatch.setattr(recorder, "count", fail)
+    with pytest.raises(UsageError, match="CUDA_ERROR_UNKNOWN: cuInit"):
+        gw.device_count()
+
+
+def test_memory_kinds_know_their_device() -> None:
+    assert gw.host.device is None
+    assert gw.fake_device.device is None
+    with emulated_gpu():
+        one = gw.cuda(0).device
+        assert one is device(0)
+        assert (one.number, one.name, one.emulated) == (0, "emulated GPU", True)
+        assert one.uuid
+        before = one.free_memory()
+        block = gw.Segment(gw.world, 1 << 20, gw.cuda(0))
+        assert one.free_memory() <= before - (1 << 20)
+        one.record().wait()
+        assert one.record().reached()
+        block.close()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.gpu.device import device
+from gondwana.gpu.device import Device, device
 from gondwana.kernels.cuda import records, tuner
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.variant import Variant
@@ -51,7 +51,7 @@ def test_a_trial_takes_the_fastest_shape_and_keeps_the_result(monkeypatch: pytes
     monkeypatch.setattr(tuner, "LEAST", 1)
     monkeypatch.setattr(tuner, "measured", pretend)
     monkeypatch.setattr(tuner, "_SINGLE", (({"lanes": 1}, {"lanes": 2}), ({"held": False},)))
-    monkeypatch.setattr(tuner, "_is_real", lambda device: True)
+    monkeypatch.setattr(Device, "emulated", False)
     target, source, inner = _arrays()
     relax(inner, target, source)
     gw.synchronize()
@@ -71,7 +71,7 @@ def test_a_trial_takes_the_fastest_shape_and_keeps_the_result(monkeypatch: pytes
 
 def test_kernels_that_read_what_they_write_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tuner, "LEAST", 1)
-    monkeypatch.setattr(tuner, "_is_real", lambda device: True)
+    monkeypatch.setattr(Device, "emulated", False)
     monkeypatch.setattr(tuner, "measured", lambda *_: pytest.fail("it was tried"))
     a = gw.from_numpy(np.ones((4, 4, 4)), kind=gw.cuda(0))
     double(a.owned, a)
@@ -96,7 +96,7 @@ def test_launches_are_timed_by_the_device() -> None:
     assert tuner.measured(device(0), lambda: relax(inner, target, source)) > 0.0
 
 
-def test_what_pays_is_kept() -> None:
+def test_which_is_faster_is_kept() -> None:
     target, source, inner = _arrays()
     launches = []
 
@@ -109,10 +109,12 @@ def test_what_pays_is_kept() -> None:
         launches.append("few")
         relax(inner, target, source)
 
-    assert tuner.fused_pays(many, few, ("test",), device(0))
+    here = gw.cuda(0).device
+    assert gw.is_faster(few, many, key=("test",), device=here)
     count = len(launches)
-    assert tuner.fused_pays(many, few, ("test",), device(0))
+    assert gw.is_faster(few, many, key=("test",), device=here)
     assert len(launches) == count
+    assert not gw.is_faster(many, few, key=("turned round",), device=here)
 
 
 @pytest.mark.parametrize("extents", [(5,), (3, 200), (64, 64, 64), (2, 9, 9, 300)])

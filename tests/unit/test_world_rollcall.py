@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import gondwana as gw
 from gondwana.runtime import launcher
 from gondwana.runtime.rollcall import name_ranks, roll_call
 
@@ -56,3 +57,11 @@ def test_ranks_in_words(ranks: list[int], text: str) -> None:
 def test_launchers_are_recognised(environment: dict[str, str], expected: tuple[int, int | None, bool] | None) -> None:
     launch = launcher.detect(environment)
     assert (launch and (launch.rank, launch.size, launch.wired)) == expected
+
+
+def test_a_program_knows_its_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SLURM_STEP_NUM_TASKS", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    assert gw.launched_by() is None
+    monkeypatch.setenv("FLUX_TASK_RANK", "0")
+    assert gw.launched_by() == "flux"

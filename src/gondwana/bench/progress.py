@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from gondwana.runtime import terminal
+from gondwana.runtime.progress_bar import ProgressBar
 
 T = TypeVar("T")
 
 
-def with_progress(rows: Iterable[T], total: int, what: str = "measuring") -> Iterator[T]:
-    """Pass rows on, with a bar if a person looks at standard error, perhaps past a launcher. Local."""
-    from rich.console import Console
-    from rich.progress import track
+class _Launcher:
+    """The process that starts the measured ones: in no team, and alone on the terminal."""
 
-    width = terminal.columns("stderr")
-    console = Console(stderr=True, force_terminal=width is not None, width=width)
-    yield from track(rows, what, total=total, console=console, disable=width is None, transient=True)
+    rank = 0
+
+
+def with_progress(rows: Iterable[T], total: int, what: str = "measuring") -> Iterator[T]:
+    """Pass rows on, with a bar if standard error is a terminal. Local."""
+    with ProgressBar(_Launcher(), what, total, transient=True) as bar:
+        for done, row in enumerate(rows, 1):
+            yield row
+            bar.show(done)

@@ -6,7 +6,7 @@ import threading
 from typing import Final
 
 from gondwana.errors import UsageError
-from gondwana.gpu.driver import DeviceFacts, Driver, driver
+from gondwana.gpu.driver import CudaError, DeviceFacts, Driver, driver
 
 _devices: dict[int, Device] = {}
 _opening = threading.Lock()
@@ -48,7 +48,7 @@ class Event:
 
 
 class Device:
-    """A CUDA device as this process uses it. Local; `device` makes them.
+    """A CUDA device as this process uses it. Local; `kind.device` of `gw.cuda()` is one.
 
     Any thread may call its methods. Before calling the driver itself a thread calls `activate`.
 
@@ -80,9 +80,34 @@ class Device:
             self.driver.activate(self._context)
             self._known.active = True
 
-    def record(self, stream: int) -> Event:
-        """Record an event behind everything that a stream of this device holds now, and return it. Local."""
+    @property
+    def name(self) -> str:
+        """The name of the product."""
+        return self.facts.name
+
+    @property
+    def uuid(self) -> str:
+        """What tells the device from all others, whatever number a process has for it."""
+        return self.facts.uuid
+
+    @property
+    def emulated(self) -> bool:
+        """Whether it is the emulated GPU, whose times say nothing."""
+        return self.driver.name == "emulated"
+
+    def free_memory(self) -> int:
+        """Return the bytes of its memory that nobody uses. Local."""
         self.activate()
+        return self.driver.memory()[0]
+
+    def record(self, stream: int | None = None) -> Event:
+        """Record an event behind everything that a stream of this device holds now, and return it. Local.
+
+        Args:
+            stream: a handle; default: that of this rank's kernels.
+        """
+        self.activate()
+        stream = self.compute if stream is None else stream
         try:
             event = self._free_events.pop()
         except IndexError:
@@ -132,6 +157,25 @@ def device(number: int) -> Device:
             _devices[number] = found
     found.activate()
     return found
+
+
+def device_count() -> int:
+    """Return how many CUDA devices this process sees, perhaps none. Local; opens none of them.
+
+    Raises:
+        UsageError: CUDA cannot be used here: the reason, and what to install.
+
+    Example:
+        >>> import gondwana as gw
+        >>> try:
+        ...     kind = gw.cuda() if gw.device_count() else gw.host
+        ... except gw.errors.UsageError as reason:
+        ...     kind = gw.host
+    """
+    try:
+        return driver().count()
+    except CudaError as error:
+        raise UsageError(str(error)) from error
 
 
 def opened() -> tuple[Device, ...]:

@@ -13,3 +13,4 @@ from gondwana.kernels.launch_graphs import capture as capture
 from gondwana.kernels.random_numbers import random as random
 from gondwana.kernels.reductions import Reduce as Reduce
 from gondwana.kernels.reductions import reduce as reduce
+from gondwana.kernels.trials import is_faster as is_faster

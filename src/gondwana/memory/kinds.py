@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gondwana.futures import Future
 
 if TYPE_CHECKING:
+    from gondwana.gpu.device import Device
     from gondwana.memory.ipc import Attached, OnDevice
 
 Bytes = npt.NDArray[np.uint8]
@@ -26,6 +27,11 @@ class MemoryKind(ABC):
 
     name: str
     host: bool = False
+
+    @property
+    def device(self) -> Device | None:
+        """The CUDA device of this rank that the memory lies on; None for other kinds. Local."""
+        return None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MemoryKind) and self.name == other.name

@@ -35,6 +35,18 @@ class Launch:
     wired: bool
 
 
+def launched_by() -> str | None:
+    """Return the name of the launcher that started this process, such as "srun", None if none did. Local.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.launched_by() or "started by hand"                     # doctest: +SKIP
+        'mpirun of Open MPI'
+    """
+    launch = detect()
+    return None if launch is None else launch.launcher
+
+
 def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
     """Return how the launcher describes this process, or None if no launcher started it. Local."""
     for name, rank, size in _VARIABLES:

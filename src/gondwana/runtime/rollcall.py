@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -51,8 +51,17 @@ def program_part(stack: Stack) -> Stack:
     return stack[first:]
 
 
-def name_ranks(ranks: list[int]) -> str:
-    """Return "rank 1", "ranks 0, 2, 3" or, for many, "ranks 0-6, 8". Local."""
+def name_ranks(ranks: Sequence[int]) -> str:
+    """Return ranks as messages name them: "rank 1", "ranks 0, 2, 3" or, for many, "ranks 0-6, 8". Local.
+
+    Args:
+        ranks: in ascending order.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.name_ranks([0, 1, 2, 3, 6])
+        'ranks 0-3, 6'
+    """
     runs: list[list[int]] = []
     for rank in ranks:
         if runs and runs[-1][-1] == rank - 1:

@@ -139,7 +139,7 @@ def _print_timing(simulation: Simulation, pace: Pace) -> None:
 
 
 def _where(simulation: Simulation) -> str:
-    return "on the host" if simulation.device is None else f"on {simulation.device.facts.name}"
+    return "on the host" if simulation.device is None else f"on {simulation.device.name}"
 
 
 def _result(simulation: Simulation, pace: Pace, summary: Summary, verdict: Verdict) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _result(simulation: Simulation, pace: Pace, summary: Summary, verdict: Verdi
         "ranks": simulation.team.size,
         "threads": gw.threads(),
         "device": "host" if device is None else "cuda",
-        "device_name": None if device is None else device.facts.name,
+        "device_name": None if device is None else device.name,
         "fuse_steps": simulation.fuse_steps,
         "seconds": pace.seconds,
         "seconds_first_step": pace.first,

@@ -13,13 +13,7 @@ from gondwana.apps.free_memory import in_gib
 from gondwana.apps.grayscott.resources import ARRAYS, fitting
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.sweeps import between_size
-from gondwana.arrays.layout import Layout, best_grid
 from gondwana.errors import UsageError
-from gondwana.gpu.device import Device, device
-from gondwana.gpu.driver import CudaError, driver
-from gondwana.memory.cuda_kind import CudaKind
-from gondwana.runtime import launcher
-from gondwana.runtime.rollcall import name_ranks
 
 RESERVE = 64 << 20
 """Bytes of a device that are left to each rank for kernels, graphs and copies."""
@@ -47,13 +41,13 @@ class Demand(NamedTuple):
 def lacking() -> str:
     """Return why this process has no GPU, "" if it has one. Local."""
     try:
-        return "" if driver().count() else "no device is visible"
-    except (UsageError, CudaError) as error:
+        return "" if gw.device_count() else "no device is visible"
+    except UsageError as error:
         return str(error)
 
 
 def check(settings: Settings) -> bool:
-    """Tell, before any rank starts, whether a run will use GPUs, as far as this machine shows. Local.
+    """Return, before any rank starts, whether a run will use GPUs, as far as this machine shows. Local.
 
     Raises:
         UsageError: it is to use them and there are none.
@@ -84,17 +78,12 @@ def choose(settings: Settings, team: gw.Team) -> gw.MemoryKind:
             if team.rank == 0:
                 reason = next(iter(without.values()))
                 print(
-                    f'gondwana: device "auto" is the host: {name_ranks(list(without))}: {reason}',
+                    f'gondwana: device "auto" is the host: {gw.name_ranks(list(without))}: {reason}',
                     file=sys.stderr,
                     flush=True,
                 )
             return gw.host
     return gw.cuda()
-
-
-def of_kind(kind: gw.MemoryKind) -> Device | None:
-    """Return the device that memory of a kind lies on, None for the host. Local."""
-    return device(kind.number) if isinstance(kind, CudaKind) else None
 
 
 def check_memory(settings: Settings, team: gw.Team, kind: gw.MemoryKind) -> None:
@@ -108,13 +97,12 @@ def check_memory(settings: Settings, team: gw.Team, kind: gw.MemoryKind) -> None
     Raises:
         UsageError: one line with the figures.
     """
-    one = of_kind(kind)
+    one = kind.device
     team.barrier()  # contexts take memory: all are there when the first rank looks
     mine = None
     if one is not None:
-        one.activate()
         needed = _needed(settings, team) + RESERVE
-        mine = Demand(one.facts.uuid, one.facts.name, needed, one.driver.memory()[0])
+        mine = Demand(one.uuid, one.name, needed, one.free_memory())
     demands: list[Demand | None] = team.allgather(mine)
     problem = short_of_memory(settings, demands)
     if problem:
@@ -122,7 +110,7 @@ def check_memory(settings: Settings, team: gw.Team, kind: gw.MemoryKind) -> None
 
 
 def short_of_memory(settings: Settings, demands: Sequence[Demand | None]) -> str:
-    """Say which device is too small for what its ranks ask of it, "" if none is. Local.
+    """Return which device is too small for what its ranks ask of it, "" if none is. Local.
 
     Args:
         settings: of the run.
@@ -138,7 +126,8 @@ def short_of_memory(settings: Settings, demands: Sequence[Demand | None]) -> str
         if needed > free:
             return (
                 f"L: {settings.L}^3 cells in {settings.precision} need {in_gib(needed)} on the {of_ranks[0].name} of "
-                f"{name_ranks(ranks)} and {in_gib(free)} are free; {fitting(settings, needed, free)}, or use more GPUs"
+                f"{gw.name_ranks(ranks)} and {in_gib(free)} are free; {fitting(settings, needed, free)}, "
+                "or use more GPUs"
             )
     return ""
 
@@ -147,9 +136,9 @@ def _needed(settings: Settings, team: gw.Team) -> int:
     """Bytes that this rank takes of a device at most."""
     periodic = settings.boundary == "periodic"
     ghost = 2 if periodic and settings.fuse_steps != 1 else 1
-    shape, ghosts, closed = (settings.L,) * 3, (ghost,) * 3, (periodic,) * 3
-    grid = settings.dims or best_grid(shape, team.size, ghosts, "F")
-    layout = Layout(gw.RectDomain.from_shape(shape), grid, ghosts, closed, "F")
+    layout = gw.Layout.divide(
+        (settings.L,) * 3, team.size, ghost=ghost, periodic=periodic, grid=settings.dims, order="F"
+    )
     columns, *others = layout.held(team.rank).shape
     row = -(-columns * settings.itemsize // _LINE) * _LINE
     between = between_size(layout, team.rank, settings.itemsize) if ghost > 1 else 0
@@ -157,5 +146,5 @@ def _needed(settings: Settings, team: gw.Team) -> int:
 
 
 def _ranks_are_elsewhere() -> bool:
-    """Tell whether this process only launches ranks that a scheduler will put on other nodes, maybe unlike this one."""
-    return "SLURM_JOB_ID" in os.environ and launcher.detect() is None
+    """Whether this process only launches ranks that a scheduler will put on other nodes, maybe unlike this one."""
+    return "SLURM_JOB_ID" in os.environ and gw.launched_by() is None

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gondwana as gw
-from gondwana.apps.grayscott import devices
 from gondwana.apps.grayscott.fields import make_fields
 from gondwana.apps.grayscott.kernels import Rates, react_and_diffuse
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.sweeps import TwoSteps, noises_of
-from gondwana.gpu.device import Device
 
 _WORTH = 64**3
 """Cells of a block from which on memory is what a sweep waits for, so that it may pay to go there less often."""
@@ -27,21 +25,19 @@ def choose(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind)
     """
     if settings.fuse_steps != "auto":
         return settings.fuse_steps
-    device = devices.of_kind(kind)
+    device = kind.device
     if settings.boundary != "periodic" or device is None or not _is_worth_a_try(settings, team, device):
         return 1
     return 2 if _pays(settings, rates, team, kind, device) else 1
 
 
-def _is_worth_a_try(settings: Settings, team: gw.Team, device: Device) -> bool:
+def _is_worth_a_try(settings: Settings, team: gw.Team, device: gw.Device) -> bool:
     """Whether blocks are large enough; how long the emulated GPU takes says nothing."""
-    return device.driver.name != "emulated" and _WORTH * team.size <= settings.L**3
+    return not device.emulated and _WORTH * team.size <= settings.L**3
 
 
-def _pays(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind, device: Device) -> bool:
+def _pays(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind, device: gw.Device) -> bool:
     """Whether two steps in one sweep are faster on the device of rank 0, while the other ranks leave it alone."""
-    from gondwana.kernels.cuda.tuner import fused_pays
-
     fields = make_fields(settings, team, kind, ghost=2)
     two_steps = TwoSteps(fields)
     inner, noises, pays = two_steps.inner, noises_of(settings, 0), False
@@ -57,7 +53,7 @@ def _pays(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind, 
         for field, value in zip(fields, (_U, _V, _U, _V), strict=True):
             field.fill(value)
         key = ("gray-scott", settings.precision, "noise" if noises[0] else "", "x".join(map(str, inner.shape)))
-        pays = fused_pays(single, pair, key, device)
+        pays = gw.is_faster(pair, single, key=key, device=device)
     decided: bool = team.bcast(pays)
     two_steps.close()
     for field in fields:

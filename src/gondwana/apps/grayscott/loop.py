@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gondwana as gw
 from gondwana.apps.grayscott.pace import Pace
 from gondwana.apps.grayscott.simulation import Simulation
-from gondwana.apps.progress import Progress
 from gondwana.io.provenance import fides, provenance, vtk_image
 from gondwana.io.stop import StopRequest
 from gondwana.io.writer import StepWriter
@@ -22,7 +22,7 @@ def run(simulation: Simulation) -> tuple[Pace, str | None]:
     try:
         with (
             StopRequest(s.stop_after_seconds, team=team) as stop,
-            Progress(team, "gray-scott", s.steps, done=simulation.steps) as progress,
+            gw.ProgressBar(team, "gray-scott", s.steps, done=simulation.steps) as progress,
         ):
             if writer and s.write_initial and simulation.steps == 0:
                 _write(writer, simulation)
@@ -60,7 +60,7 @@ def _writer(simulation: Simulation) -> StepWriter:
     fields = {"U": simulation.u, "V": simulation.v}
     constants = {name: float(getattr(s, name)) for name in ("F", "k", "dt", "Du", "Dv", "noise")}
     about = {"L": s.L, "steps": s.steps, "seed": s.seed, "precision": s.precision, "preset": s.preset}
-    device = "host" if simulation.device is None else simulation.device.facts.name
+    device = "host" if simulation.device is None else simulation.device.name
     attributes = {
         "gondwana_device": device,
         **provenance(team, {**constants, **about}, s.resolved(), grid=simulation.u.grid),

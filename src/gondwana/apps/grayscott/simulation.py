@@ -11,7 +11,6 @@ from gondwana.apps.grayscott.fields import make_fields
 from gondwana.apps.grayscott.kernels import Rates, largest, smallest, total
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.stepper import Stepper
-from gondwana.gpu.device import Event
 from gondwana.io import checkpoint
 
 BACKGROUND_U, BACKGROUND_V = 1.0, 0.0
@@ -58,14 +57,14 @@ class Simulation:
         self.team = team
         self.steps = 0
         kind = devices.choose(settings, team) if kind is None else kind
-        self.device = devices.of_kind(kind)
+        self.device = kind.device
         rates = Rates(settings.F, settings.k, settings.Du, settings.Dv, settings.dt)
         start = time.perf_counter()
         self.fuse_steps = fusing.choose(settings, rates, team, kind)
         self.seconds_preparing = time.perf_counter() - start
         self._fields = make_fields(settings, team, kind, ghost=self.fuse_steps)
         self._stepper = Stepper(settings, rates, self._fields, self.fuse_steps)
-        self._under_way: Event | None = None
+        self._under_way: gw.Event | None = None
         self._start()
 
     @property
@@ -114,7 +113,7 @@ class Simulation:
     def keep_up(self) -> None:
         """Wait for the steps that were started before the last call of this. Local: so the host is not far ahead."""
         if self.device is not None:
-            before, self._under_way = self._under_way, self.device.record(self.device.compute)
+            before, self._under_way = self._under_way, self.device.record()
             if before is not None:
                 before.wait()
 

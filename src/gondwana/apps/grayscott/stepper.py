@@ -9,7 +9,6 @@ from gondwana.apps.grayscott.fields import Fields
 from gondwana.apps.grayscott.kernels import Rates
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.sweeps import TwoSteps, noises_of, one_step
-from gondwana.kernels import Captured
 
 SWEEPS_TOGETHER = 16
 """Sweeps that are replayed by one call; an even number, after which the arrays have their roles again."""
@@ -35,7 +34,7 @@ class Stepper:
         self._two_steps = TwoSteps(fields) if fuse_steps == 2 else None
         self._repeats = fields.u.team.size == 1 and not fields.u.kind.host and settings.noise == 0
         self._sweeps = 0
-        self._noted: dict[int, Captured] = {}
+        self._noted: dict[int, gw.Captured] = {}
 
     def prepare(self, fields: Fields, step: int) -> None:
         """Have all compiled that steps need: do each kind of sweep once, without a trace. Collective; does not wait."""

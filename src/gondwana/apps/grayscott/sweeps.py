@@ -13,7 +13,6 @@ import gondwana as gw
 from gondwana.apps.grayscott.fields import Fields
 from gondwana.apps.grayscott.kernels import Noise, Rates, react_and_diffuse
 from gondwana.apps.grayscott.settings import Settings
-from gondwana.arrays.layout import Layout
 
 _THINNEST = 2
 """Points that a box must have along x and y for two steps in one sweep."""
@@ -104,7 +103,7 @@ class TwoSteps:
         self._memory.close()
 
 
-def parts(layout: Layout, rank: int) -> tuple[gw.RectDomain, tuple[gw.RectDomain, ...]]:
+def parts(layout: gw.Layout, rank: int) -> tuple[gw.RectDomain, tuple[gw.RectDomain, ...]]:
     """Return the cells of a rank for which two steps need no ghosts of other ranks, and the boxes of the others. Local.
 
     Args:
@@ -118,7 +117,7 @@ def parts(layout: Layout, rank: int) -> tuple[gw.RectDomain, tuple[gw.RectDomain
     return nothing, () if owned.is_empty else (owned,)
 
 
-def between_size(layout: Layout, rank: int, itemsize: int) -> int:
+def between_size(layout: gw.Layout, rank: int, itemsize: int) -> int:
     """Return the bytes of what two steps leave between them at the rim of a rank. Local; arguments as for `parts`."""
     rim = parts(layout, rank)[1]
     return max((2 * _up(box.accrete(1).size * itemsize) for box in rim), default=0)

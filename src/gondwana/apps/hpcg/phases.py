@@ -14,7 +14,6 @@ from gondwana.apps.hpcg.parameters import SMALLEST, Parameters
 from gondwana.apps.hpcg.reference import Reference
 from gondwana.apps.hpcg.solution import Times
 from gondwana.apps.hpcg.solver import Optimised
-from gondwana.apps.progress import Progress
 
 MOST_ITERATIONS = 500
 REORDERING = 1.0 + 1e-6
@@ -155,7 +154,7 @@ def _choose_sets(solver: Optimised, outcome: Outcome, seconds: int) -> int:
 def _run_sets(solver: Optimised, outcome: Outcome, sets: int) -> None:
     system = solver.system
     x = np.zeros(system.levels[0].rows)
-    with Progress(system.team, "hpcg: sets", sets) as progress:
+    with gw.ProgressBar(system.team, "hpcg: sets", sets) as progress:
         for number in range(sets):
             x[:] = 0.0
             solution = solver.solve(system.right, x, outcome.iterations)

@@ -7,17 +7,16 @@ results that does not change. What it finds is kept on disk, for the device and 
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from gondwana.errors import UsageError
-from gondwana.gpu.device import Device
 from gondwana.kernels.cuda.launch import Loaded, toolchain
 from gondwana.kernels.cuda.records import recorded
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.launch_graphs import is_capturing
+from gondwana.kernels.trials import measured
 from gondwana.kernels.variant import Variant
 
 VARIABLE = "GONDWANA_TUNE"
@@ -25,8 +24,6 @@ VARIABLE = "GONDWANA_TUNE"
 
 LEAST = 1 << 20
 """Points of a domain that are worth a trial."""
-
-_ROUNDS = 5
 
 Choices = Sequence[dict[str, Any]]
 
@@ -108,50 +105,12 @@ def tuned(
     return version(Shape(**found))
 
 
-def fused_pays(single: Callable[[], None], pair: Callable[[], None], key: tuple[str, ...], device: Device) -> bool:
-    """Tell whether a fused pair is faster than two sweeps: from a record, or by a trial now. Local; blocks.
-
-    Args:
-        single: launches the two sweeps.
-        pair: launches the pair.
-        key: names what they do, and how large it is.
-        device: where.
-    """
-
-    def search() -> dict[str, Any]:
-        return {"single": measured(device, single), "pair": measured(device, pair)}
-
-    found = recorded((device.facts.name, toolchain(), "fused_pays", *key), search)
-    return bool(found["pair"] < found["single"])
-
-
-def measured(device: Device, launch: Callable[[], None]) -> float:
-    """Return how long launches take on a device, the median of a few [s]. Local; blocks."""
-    driver = device.driver
-    device.activate()
-    launch()
-    events = [(driver.new_event(timing=True), driver.new_event(timing=True)) for _ in range(_ROUNDS)]
-    for first, last in events:
-        driver.record(first, device.compute)
-        launch()
-        driver.record(last, device.compute)
-    driver.finish(device.compute)
-    times = [driver.seconds(first, last) for first, last in events]
-    for event in (event for both in events for event in both):
-        driver.free_event(event)
-    return statistics.median(times)
-
-
 def _worth_a_trial(loaded: Loaded, points: int) -> bool:
     """Whether a trial can be made without a trace, and pays."""
     if points < LEAST or loaded.result or is_capturing() or os.environ.get(VARIABLE, "") == "0":
         return False
     repeatable = all(f.bounded and not (f.written and f.read) for f in loaded.footprints.values())
-    return repeatable and _is_real(loaded.device)
-
-
-def _is_real(device: Device) -> bool:
-    return device.driver.name != "emulated"
+    return repeatable and not loaded.device.emulated
 
 
 def _best(

@@ -1,4 +1,4 @@
-"""The progress bar of applications: what a person at a terminal sees, and that nobody else sees anything."""
+"""The progress bar: what is shown on a terminal, and that nothing is shown elsewhere."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import gondwana as gw
-from gondwana.apps.progress import Progress
+from gondwana.bench.progress import with_progress
 from gondwana.runtime import terminal
 
 
 def shown(capfd: pytest.CaptureFixture[str], team: Any, steps: range, *, done: int = 0) -> str:
-    with Progress(team, "steps", 400, done=done) as progress:
+    with gw.ProgressBar(team, "steps", 400, done=done) as progress:
         for step in steps:
             progress.show(step, f"{step / 2:.1f} Mcells/s")
     captured = capfd.readouterr()
@@ -53,3 +53,12 @@ def test_other_ranks_and_finished_work_have_no_bar(capfd: pytest.CaptureFixture[
 def test_without_a_terminal_there_is_no_bar(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(terminal.VARIABLE, "120,0")
     assert not shown(capfd, gw.world, range(1, 401))
+
+
+@pytest.mark.usefixtures("at_a_terminal")
+def test_rows_are_passed_on_below_a_bar_that_disappears(capfd: pytest.CaptureFixture[str]) -> None:
+    assert list(with_progress(iter("abc"), 3, "panel")) == ["a", "b", "c"]
+    shown = capfd.readouterr().err
+    assert "panel" in shown
+    assert "3/3" in shown
+    assert shown.endswith("\x1b[2K")  # the line is erased
