@@ -1,5 +1,6 @@
 """Gondwana: one global address space over many memories."""
 
+from gondwana import simd as simd
 from gondwana.arrays import Array as Array
 from gondwana.arrays import ArrayReference as ArrayReference
 from gondwana.arrays import DeviceArray as DeviceArray

@@ -18,6 +18,7 @@ PAGES = (
     "compiled-communication.md",
     "completion-and-progress.md",
     "domains.md",
+    "explicit-vectors.md",
     "ghosts-by-hand.md",
     "kernels.md",
     "output.md",

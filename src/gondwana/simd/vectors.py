@@ -1,7 +1,8 @@
-"""Eight numbers at once: explicit vectors for loops that the compiler cannot vectorise, such as those with indices.
+"""Explicit vectors: several numbers at once, for loops that the compiler does not vectorise by itself.
 
-In a kernel a loop takes eight steps at a time: `load` and `gather` make `Lanes`, which add, subtract and multiply like
-numbers, and `store` writes them. They become the vector registers of the processor. No index is checked.
+A compiled loop takes 2, 4, 8 or 16 steps at a time: `load` and `gather` make a `Vector`, which computes like a number,
+and `store` and `scatter` write it. Vectors become registers of the processor: one for a vector as long as a register,
+several for a longer one. Nothing is checked: an index outside of an array reads or destroys other memory.
 """
 
 from __future__ import annotations
@@ -10,68 +11,137 @@ from typing import Any
 
 from gondwana.compiler.types.handles import extend
 
-WIDTH = 8
-"""Numbers in `Lanes`: one or two registers of the processors that there are."""
+WIDTHS = (2, 4, 8, 16)
+"""How many elements a vector may have."""
+DTYPES = ("float64", "float32", "int64", "int32", "uint64", "uint32")
+"""What they may be."""
 
 extend("gondwana.simd.vectors_overloads")
 
 
-class Lanes:
-    """Eight float64, in compiled code."""
-
-    def __add__(self, other: Lanes) -> Lanes:
-        raise _error()
-
-    def __sub__(self, other: Lanes) -> Lanes:
-        raise _error()
-
-    def __mul__(self, other: Lanes) -> Lanes:
-        raise _error()
-
-
-def fill(value: float) -> Lanes:
-    """Return the same number eight times. Local; in compiled code only."""
-    raise _error()
-
-
-def load(array: Any, start: int) -> Lanes:
-    """Return array[start], ..., array[start + 7]. Local; in compiled code only.
-
-    Args:
-        array: one-dimensional, contiguous float64.
-        start: where to begin.
-    """
-    raise _error()
-
-
-def gather(array: Any, indices: Any, start: int) -> Lanes:
-    """Return array[indices[start]], ..., array[indices[start + 7]]. Local; in compiled code only.
-
-    Args:
-        array: one-dimensional, contiguous float64.
-        indices: one-dimensional, contiguous uint32.
-        start: where to begin in `indices`.
-    """
-    raise _error()
-
-
-def store(array: Any, start: int, lanes: Lanes) -> None:
-    """Write eight numbers to array[start], ..., array[start + 7]. Local; in compiled code only."""
-    raise _error()
-
-
-def add_up(lanes: Lanes) -> float:
-    """Return the sum of the eight, added in pairs. Local; in compiled code only."""
-    raise _error()
-
-
 def _error() -> RuntimeError:
-    return RuntimeError("lanes are for compiled code: call this from a function with @gw.jit")
+    return RuntimeError("vectors exist in compiled code only: call this from a function with @gw.jit")
 
 
-def prefetch(array: Any, start: int) -> None:
-    """Ask for the cache line of array[start], which will be read soon. Local; in compiled code only.
+class Vector:
+    """Elements of one dtype, in compiled code.
 
-    Nothing depends on it, so that `start` may be outside.
+    `+`, `-`, `*` and unary `-` work element by element, `/` on floats, between vectors of the same width and dtype, and
+    between a vector and a number, which takes the dtype of the vector. Each operation rounds as it is written: only
+    `fma` is fused. Integers wrap.
+    """
+
+    def _combine(self, other: Vector | float) -> Vector:
+        raise _error()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _combine
+
+    def __neg__(self) -> Vector:
+        raise _error()
+
+    def sum(self) -> float:
+        """Return the sum of the elements. Local; in compiled code only.
+
+        It is that of the two halves, each added up in the same way: of four elements (a + b) + (c + d).
+        """
+        raise _error()
+
+    def min(self) -> float:
+        """Return the least element, of elements without NaN. Local; in compiled code only."""
+        raise _error()
+
+    def max(self) -> float:
+        """Return the greatest element, of elements without NaN. Local; in compiled code only."""
+        raise _error()
+
+
+def fill(value: Any, width: int) -> Vector:
+    """Return a vector of one number, repeated. Local; in compiled code only.
+
+    Args:
+        value: the number, whose dtype is that of the vector.
+        width: 2, 4, 8 or 16, a constant.
+    """
+    raise _error()
+
+
+def load(array: Any, start: Any, width: int) -> Vector:
+    """Return consecutive elements of an array. Local; in compiled code only.
+
+    Args:
+        array: one of NumPy with one axis, or one of Gondwana; neighbours along its last axis adjacent in memory.
+        start: index of the first element; for Gondwana's arrays in the coordinates of the domain, also a point.
+        width: 2, 4, 8 or 16, a constant.
+    """
+    raise _error()
+
+
+def store(array: Any, start: Any, vector: Vector) -> None:
+    """Write the elements of a vector side by side. Local; in compiled code only.
+
+    Args:
+        array: as for `load`, of the dtype of the vector.
+        start: index of the first element.
+        vector: what to write.
+    """
+    raise _error()
+
+
+def gather(array: Any, indices: Vector) -> Vector:
+    """Return the elements of an array at some indices. Local; in compiled code only.
+
+    Args:
+        array: one of NumPy with one axis, without gaps.
+        indices: integers, from zero.
+    """
+    raise _error()
+
+
+def scatter(array: Any, indices: Vector, vector: Vector) -> None:
+    """Write the elements of a vector at some indices; of equal ones the last counts. Local; in compiled code only.
+
+    Args:
+        array: one of NumPy with one axis, without gaps, of the dtype of the vector.
+        indices: integers, from zero, as many as the vector has elements.
+        vector: what to write.
+    """
+    raise _error()
+
+
+def fma(a: Any, b: Any, c: Any) -> Vector:
+    """Return a * b + c of floats, rounded once. Local; in compiled code only.
+
+    Args:
+        a: a vector, or a number if one of the others is a vector.
+        b: likewise.
+        c: likewise.
+    """
+    raise _error()
+
+
+def minimum(left: Any, right: Any) -> Vector:
+    """Return the lesser elements of two vectors, or of a vector and a number. Local; in compiled code only.
+
+    Where one of them is a NaN it is that of `left`, as for Python's `min`.
+    """
+    raise _error()
+
+
+def maximum(left: Any, right: Any) -> Vector:
+    """Return the greater elements of two vectors, or of a vector and a number. Local; in compiled code only.
+
+    Where one of them is a NaN it is that of `left`, as for Python's `max`.
+    """
+    raise _error()
+
+
+def prefetch(array: Any, start: Any) -> None:
+    """Ask for the cache line of an element that will be read soon. Local; in compiled code only.
+
+    Nothing depends on it, so `start` may be outside of the array.
+
+    Args:
+        array: as for `load`, of any dtype.
+        start: index of the element.
     """
     raise _error()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana.apps.hpcg.split import ENTRIES, Split
-from gondwana.simd.vectors import WIDTH
+from gondwana.apps.hpcg.waves import WIDTH
 
 Integers = NDArray[np.int64]
 

@@ -17,9 +17,8 @@ import gondwana as gw
 from gondwana.apps.hpcg import waves
 from gondwana.apps.hpcg.exchange import Links
 from gondwana.apps.hpcg.levels import LEVELS, Level, System
-from gondwana.apps.hpcg.waves import Order
+from gondwana.apps.hpcg.waves import WIDTH, Order
 from gondwana.errors import GondwanaError
-from gondwana.simd.vectors import WIDTH
 
 PLACES = 13
 """Places of a row in L and in U: a constant, so that compiled loops over them have no branch."""

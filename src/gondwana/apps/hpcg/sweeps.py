@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 import gondwana as gw
+from gondwana import simd
 from gondwana.apps.hpcg.crew import await_needed, restart, share, tell
 from gondwana.apps.hpcg.exchange import begin, finish
 from gondwana.apps.hpcg.native import meet
 from gondwana.apps.hpcg.split import ENTRIES, PLACES
-from gondwana.simd.vectors import WIDTH, add_up, fill, gather, load, prefetch, store
+from gondwana.apps.hpcg.waves import WIDTH
 
 COARSEST = 3
 AHEAD = 8 * ENTRIES
@@ -32,14 +33,14 @@ def times(values: Any, columns: Any, part: int, x: Any, backward: bool) -> Any:
     A sweep that takes the slices backward takes their places backward, too: memory is then read in one direction, in
     which it is fetched ahead.
     """
-    total = fill(0.0)
+    total = simd.fill(0.0, WIDTH)
     for number in range(PLACES):
         entry = ENTRIES * part + WIDTH * (PLACES - 1 - number if backward else number)
         ahead = entry + (-AHEAD if backward else AHEAD)
-        prefetch(values, ahead)
+        simd.prefetch(values, ahead)
         if number % 2 == 0:  # a line has the columns of two places
-            prefetch(columns, ahead)
-        total += load(values, entry) * gather(x, columns, entry)
+            simd.prefetch(columns, ahead)
+        total += simd.load(values, entry, WIDTH) * simd.gather(x, simd.load(columns, entry, WIDTH))
     return total
 
 
@@ -64,10 +65,10 @@ def sweep_down(m: Any, crew: Any, level: int, right: Any, x: Any, t: Any, again:
         await_needed(crew, order, DOWN, block)
         for part in range(order.starts[block], order.ends[block]):
             row = WIDTH * part
-            rest = load(right, row) - times(m.lower, m.lower_columns, part, x, False)
-            before = load(t, row) if again else fill(0.0)
-            store(x, row, (rest - before) * load(m.inverse, row))
-            store(t, row, rest)
+            rest = simd.load(right, row, WIDTH) - times(m.lower, m.lower_columns, part, x, False)
+            before = simd.load(t, row, WIDTH) if again else simd.fill(0.0, WIDTH)
+            simd.store(x, row, (rest - before) * simd.load(m.inverse, row, WIDTH))
+            simd.store(t, row, rest)
         tell(crew, DOWN, block + 1 - order.blocks[number])
     meet(crew.gate, crew.threads)
 
@@ -83,8 +84,8 @@ def sweep_up(m: Any, crew: Any, level: int, x: Any, t: Any) -> None:
             part = order.ends[block] - 1 - back
             row = WIDTH * part
             above = times(m.upper, m.upper_columns, part, x, True)
-            store(x, row, (load(t, row) - above) * load(m.inverse, row))
-            store(t, row, above)
+            simd.store(x, row, (simd.load(t, row, WIDTH) - above) * simd.load(m.inverse, row, WIDTH))
+            simd.store(t, row, above)
         tell(crew, UP, block + 1 - order.blocks[number])
     meet(crew.gate, crew.threads)
 
@@ -171,16 +172,16 @@ def multiply(m: Any, links: Any, crew: Any, x: Any, y: Any) -> float:
     meet(crew.gate, crew.threads)
     if crew.thread == 0:
         begin(links, 0, x)
-    sums = fill(0.0)
+    sums = simd.fill(0.0, WIDTH)
     start, end = share(crew, 0, m.first[1] // WIDTH)
     for part in range(start, end):
         row = WIDTH * part
-        own = load(x, row)
-        whole = times(m.lower, m.lower_columns, part, x, False) + load(m.diagonal, row) * own
+        own = simd.load(x, row, WIDTH)
+        whole = times(m.lower, m.lower_columns, part, x, False) + simd.load(m.diagonal, row, WIDTH) * own
         whole += times(m.upper, m.upper_columns, part, x, False)
-        store(y, row, whole)
+        simd.store(y, row, whole)
         sums += own * whole
-    total = add_up(sums)
+    total = sums.sum()
     meet(crew.gate, crew.threads)
     if crew.thread == 0:
         came = finish(links, 0)

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana.simd.vectors import WIDTH
 
 Integers = NDArray[np.int64]
+
+WIDTH = 8
+"""Rows in a slice: elements of a vector."""
 
 
 class Order(NamedTuple):
