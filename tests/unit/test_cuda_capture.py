@@ -10,7 +10,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from support.emulated_gpu import emulated_gpu
+from gondwana.testing.emulated_gpu.process import emulated_gpu
 
 
 @pytest.fixture(autouse=True)

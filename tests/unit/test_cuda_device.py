@@ -12,7 +12,7 @@ from gondwana.errors import UsageError
 from gondwana.gpu import device as devices
 from gondwana.gpu.device import Device, device
 from gondwana.gpu.driver import CudaError
-from support.emulated_gpu import emulated_gpu
+from gondwana.testing.emulated_gpu.process import emulated_gpu
 from support.recording_driver import RecordingDriver
 
 

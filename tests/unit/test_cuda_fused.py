@@ -11,7 +11,7 @@ import pytest
 import gondwana as gw
 from gondwana.errors import KernelError, UsageError
 from gondwana.kernels.cuda.shapes import Shape
-from support.emulated_gpu import emulated_gpu
+from gondwana.testing.emulated_gpu.process import emulated_gpu
 from support.twins import Mirror, compare, shaped
 
 pytestmark = pytest.mark.timeout(120)

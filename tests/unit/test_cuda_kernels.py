@@ -12,7 +12,7 @@ import pytest
 import gondwana as gw
 from gondwana.gpu.device import device
 from gondwana.kernels.cuda.shapes import Shape
-from support.emulated_gpu import emulated_gpu
+from gondwana.testing.emulated_gpu.process import emulated_gpu
 from support.twins import SMALL, Mirror, as_interpreted, compare, same_everywhere, shaped
 
 

@@ -14,7 +14,7 @@ from gondwana.gpu.device import Device, device
 from gondwana.kernels.cuda import records, tuner
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.variant import Variant
-from support.emulated_gpu import emulated_gpu
+from gondwana.testing.emulated_gpu.process import emulated_gpu
 
 
 @pytest.fixture(autouse=True)

@@ -15,10 +15,10 @@ from gondwana.arrays.block_memory import LINE, BlockMemory
 from gondwana.arrays.layout import Layout
 from gondwana.compiler.types.arguments import DTYPES
 from gondwana.errors import KernelError, UsageError
+from gondwana.testing.emulated_gpu.process import emulated_gpu
 from gondwana.transfer import device_boxes
 from gondwana.transfer.box_copy import BoxCopy
 from gondwana.transfer.device_boxes import BoxProgram
-from support.emulated_gpu import emulated_gpu
 
 BOX = gw.RectDomain((-1, 2), (3, 8))
 

@@ -16,7 +16,7 @@ from gondwana.arrays import dlpack
 from gondwana.arrays.dlpack import CPU, CUDA, Elements
 from gondwana.errors import UsageError
 from gondwana.gpu.device import device
-from support.emulated_gpu import emulated_gpu
+from gondwana.testing.emulated_gpu.process import emulated_gpu
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,7 +12,7 @@ import gondwana as gw
 from gondwana.io import checkpoint
 from gondwana.io.dataset import Dataset
 from gondwana.io.writer import StepWriter
-from support.emulated_gpu import emulated_gpu
+from gondwana.testing.emulated_gpu.process import emulated_gpu
 
 SHAPE = (7, 5, 6)
 

@@ -1,0 +1,193 @@
+"""The jobs in which marked tests run: one for all tests of a module with equal settings, and what they found there."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from gondwana.cli import launch
+from gondwana.errors import LaunchError
+from gondwana.testing import jobs
+from gondwana.testing.marks import Setting
+from gondwana.testing.plugin import setting_of
+
+Key: TypeAlias = tuple[str, Setting]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a test came to on one rank, or on all of them.
+
+    Args:
+        outcome: "failed", "xfailed", "passed" or "skipped".
+        text: why it failed or was skipped.
+        sections: titles and texts of what it wrote.
+    """
+
+    outcome: str
+    text: str = ""
+    sections: tuple[tuple[str, str], ...] = ()
+
+
+Record: TypeAlias = dict[str, Result | None]
+
+ORDER = ("failed", "xfailed", "passed", "skipped")
+"""Outcomes: what a test came to on one rank counts more than what comes later here."""
+
+
+class Groups:
+    """The jobs of a session and their results."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, Result] = {}
+
+    def report(self, item: pytest.Function, setting: Setting) -> None:
+        """Give a test its result, as pytest wants it: return, or raise. Starts the job of its group if there is none.
+
+        After a failure a job ends, because its ranks may no longer be at the same place; the tests behind it are run
+        by another job when their turn comes.
+        """
+        if item.nodeid not in self._results:
+            self._results |= _run(item, setting)
+        result = self._results[item.nodeid]
+        for title, text in result.sections:
+            item.add_report_section("call", title.removeprefix("Captured ").replace(" call of", " of"), text)
+        if result.outcome == "skipped":
+            pytest.skip(result.text)
+        if result.outcome == "xfailed":
+            pytest.xfail(result.text)
+        if result.outcome == "failed":
+            pytest.fail(result.text, pytrace=False)
+
+
+def _run(item: pytest.Function, setting: Setting) -> dict[str, Result]:
+    """Run a job for a test and those of its group that come after it."""
+    group = _key(item)
+    waiting = [other for other in item.session.items if _key(other) == group]
+    waiting = waiting[waiting.index(item) :]
+    factory: Any = item.funcargs["tmp_path_factory"]
+    folder: Path = factory.mktemp(f"{setting.ranks}ranks")
+    file = folder / "session.json"
+    file.write_text(json.dumps(_specification(waiting, setting, folder, item.config)), encoding="utf-8")
+    ending = _job(file, setting, item.config)
+    found = [_read(folder / f"rank{rank}.jsonl") for rank in range(setting.ranks)]
+    return _merge([one.nodeid for one in waiting], found, ending)
+
+
+def _key(item: pytest.Item) -> Key | None:
+    setting = setting_of(item)
+    return None if setting is None else (str(item.path), setting)
+
+
+def _specification(items: list[pytest.Item], setting: Setting, folder: Path, config: pytest.Config) -> dict[str, Any]:
+    """What the ranks need to know in order to run these tests as this session would."""
+    option = config.option
+    arguments = [*dict.fromkeys(str(item.path) for item in items), f"--rootdir={config.rootpath}"]
+    arguments += ["-c", str(config.inipath)] if config.inipath else []
+    arguments += [f"--import-mode={option.importmode}", f"--capture={'no' if option.capture == 'no' else 'sys'}"]
+    arguments += [word for name in option.plugins if not name.startswith("no:") for word in ("-p", name)]
+    arguments += [word for change in option.override_ini or () for word in ("-o", change)]
+    arguments += [word for rule in option.pythonwarnings or () for word in ("-W", rule)]
+    return {
+        "folder": str(folder),
+        "ranks": setting.ranks,
+        "arguments": arguments,
+        "tests": [item.nodeid for item in items],
+        "options": {name: getattr(option, name) for name in ("tbstyle", "showlocals") if hasattr(option, name)},
+    }
+
+
+def _job(file: Path, setting: Setting, config: pytest.Config) -> str | None:
+    """Run the job; return None if it ended well, otherwise how it ended."""
+    here = ("", os.getcwd())
+    alone = [] if any(place in here for place in sys.path) else ["-P"]  # the ranks find what this session finds
+    try:
+        command = launch.command(
+            setting.ranks,
+            [*alone, "-m", "gondwana.testing.session", str(file)],
+            threads=setting.threads,
+            python=setting.python,
+            time_limit=max(1.0, setting.timeout - jobs.REPORT_TIME),
+            variables=setting.environment,
+        )
+        outcome = jobs.run_command(
+            command.argv, timeout=setting.timeout, variables=command.variables, cwd=config.invocation_params.dir
+        )
+    except (LaunchError, jobs.JobTimeoutError) as error:
+        return str(error)
+    if config.option.capture == "no":
+        sys.stdout.write(outcome.stdout)
+        sys.stderr.write(outcome.stderr)
+    return None if outcome.status == 0 else f"The job of {setting.name} ended with {outcome}"
+
+
+def _read(file: Path) -> Record:
+    """What a rank has recorded: the results of tests by name, None for those that it began only."""
+    record: Record = {}
+    if file.exists():
+        for line in file.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            sections = tuple((title, text) for title, text in entry.get("sections", ()))
+            finished = Result(entry["outcome"], entry["text"], sections) if "outcome" in entry else None
+            record[entry["test"]] = finished
+    return record
+
+
+def _merge(tests: list[str], ranks: list[Record], ending: str | None) -> dict[str, Result]:
+    """The results of the tests that the job has come to."""
+    results = {}
+    for test in tests:
+        on_ranks = [record.get(test) for record in ranks]
+        if all(on_ranks):
+            results[test] = _of_all([result for result in on_ranks if result])
+        elif any(test in record for record in ranks):
+            results[test] = _interrupted(on_ranks, ending)
+            return results
+        else:
+            break
+    if not results:
+        # Whatever kept the ranks from their first test would keep those of another job from it.
+        problems = [result for record in ranks if (result := record.get("")) is not None]
+        failure = _of_all(problems) if problems else Result("failed", ending or "no rank has run the test")
+        return dict.fromkeys(tests, failure)
+    if ending is not None and not any(result.outcome == "failed" for result in results.values()):
+        results[tests[-1]] = Result("failed", f"All tests of the job had passed when it failed.\n{ending}")
+    return results
+
+
+def _of_all(ranks: list[Result]) -> Result:
+    """What a test came to on all ranks together: the worst, with the words of those that have come to that."""
+    outcome = min((result.outcome for result in ranks), key=ORDER.index)
+    words: dict[str, list[int]] = {}
+    for rank, result in enumerate(ranks):
+        if result.outcome == outcome:
+            words.setdefault(_reason(result.text), []).append(rank)
+    texts = [_titled(on, len(ranks), ranks[on[0]].text) for on in words.values()] if outcome == "failed" else [*words]
+    sections = [(f"{title} of rank {rank}", text) for rank, one in enumerate(ranks) for title, text in one.sections]
+    return Result(outcome, "\n".join(texts) if outcome == "failed" else texts[0], tuple(sections))
+
+
+def _reason(text: str) -> str:
+    """The lines of a failure that tell it from others: equal on ranks that differ in nothing but their numbers."""
+    return "\n".join(line for line in text.splitlines() if line.startswith("E ")) or text
+
+
+def _titled(ranks: list[int], size: int, text: str) -> str:
+    """A failure below a line, for summaries, that has its ranks and its first words."""
+    first = _reason(text).partition("\n")[0].removeprefix("E ").strip()
+    return f"On rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} of {size}: {first}\n{text}"
+
+
+def _interrupted(ranks: list[Result | None], ending: str | None) -> Result:
+    """What a test came to in which the job has ended."""
+    late = [rank for rank, result in enumerate(ranks) if result is None]
+    failed = _of_all([result or Result("skipped") for result in ranks])
+    parts = [failed.text] if failed.outcome == "failed" else []
+    parts.append(_titled(late, len(ranks), f"the test had not ended when the job did\n{ending or ''}"))
+    return Result("failed", "\n".join(parts), failed.sections)

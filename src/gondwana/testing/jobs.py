@@ -1,0 +1,179 @@
+"""Parallel jobs started from tests: each has a time limit, after which none of its processes is left.
+
+Nothing here needs pytest, so that any test runner, and any script, can use it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from gondwana.bench.processes import descendants
+from gondwana.cli import launch
+
+Program: TypeAlias = Path | str | Callable[..., Any]
+"""The path of a script, its source, or a function without parameters."""
+
+NOT_STARTED = "The PMIx server's listener thread failed to start"
+
+_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "PYTEST_", "GONDWANA_RANKS", "GONDWANA_MPI", "GONDWANA_TIME", "GONDWANA_THREADS")
+"""How variables begin that another launcher, another test or the runner of the tests may have left."""
+
+REPORT_TIME = 10.0
+"""Seconds before the end in which the ranks say where they stand."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended.
+
+    Args:
+        status: the exit status.
+        stdout: what it wrote to standard output, all ranks together.
+        stderr: what it wrote to standard error.
+    """
+
+    status: int
+    stdout: str
+    stderr: str
+
+    def __str__(self) -> str:
+        return f"status {self.status}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+
+
+class JobTimeoutError(AssertionError):
+    """A job was still running at its time limit and has been killed."""
+
+
+def run_ranks(
+    ranks: int,
+    program: Program,
+    *arguments: str,
+    timeout: float = 60,
+    threads: int = 1,
+    python: str | Path = sys.executable,
+    variables: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Outcome:
+    """Run a program on ``ranks`` ranks, started as ``gondwana run`` starts them. Local; blocks until the job has ended.
+
+    Args:
+        ranks: how many; 1 runs without MPI unless GONDWANA_MPI=1 is among the variables.
+        program: the path of a script, its source, or a function without parameters, which is called in a module of
+            its own (so it imports what it needs).
+        arguments: for the program.
+        timeout: seconds until all of its processes are killed; 10 seconds earlier, the ranks report where they stand.
+        threads: per rank.
+        python: the interpreter; its mpi4py decides which MPI is used.
+        variables: environment variables of the job.
+        cwd: the folder in which the job works; None: the current one.
+
+    Raises:
+        JobTimeoutError: the job was killed at its time limit; the message holds all that it wrote.
+
+    Example:
+        >>> from gondwana.testing.jobs import run_ranks
+        >>> outcome = run_ranks(1, "import gondwana as gw; print(gw.world.size)")
+        >>> outcome.status, outcome.stdout.split()
+        (0, ['1'])
+    """
+    command = launch.command(
+        ranks,
+        [*python_arguments(program), *arguments],
+        threads=threads,
+        python=str(python),
+        time_limit=max(1.0, timeout - REPORT_TIME),
+        variables=variables,
+    )
+    return run_command(command.argv, timeout=timeout, variables=command.variables, cwd=cwd)
+
+
+def run_command(
+    argv: Sequence[str], *, timeout: float = 60, variables: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> Outcome:
+    """Run a command to its end. Local; blocks. An interrupt, too, kills all processes that it has started.
+
+    Args:
+        argv: the words of the command.
+        timeout: seconds until it and all that it has started are killed.
+        variables: environment variables to set beside those that are there.
+        cwd: the folder in which it works; None: the current one.
+
+    Raises:
+        JobTimeoutError: the command was killed at its time limit.
+
+    Example:
+        >>> from gondwana.testing.jobs import run_command
+        >>> run_command(["echo", "here"]).stdout.split()
+        ['here']
+    """
+    outcome = _run_once(argv, timeout, variables, cwd)
+    # On a loaded machine, a launcher of Open MPI 5.0.11 may end so before it has started anything.
+    return _run_once(argv, timeout, variables, cwd) if NOT_STARTED in outcome.stderr else outcome
+
+
+def _run_once(argv: Sequence[str], timeout: float, variables: Mapping[str, str] | None, cwd: Path | None) -> Outcome:
+    with start_command(argv, variables=variables, cwd=cwd) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            kill_group(process)
+            stdout, stderr = process.communicate()
+            raise JobTimeoutError(f"still running after {timeout} s: {argv}\n{stdout}\n{stderr}") from None
+        except BaseException:
+            kill_group(process)
+            raise
+    return Outcome(process.returncode, stdout, stderr)
+
+
+def start_command(
+    argv: Sequence[str], *, variables: Mapping[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.Popen[str]:
+    """Start a command in a process group of its own and return it. Local.
+
+    Args:
+        argv: the words of the command.
+        variables: environment variables to set beside those that are there.
+        cwd: the folder in which it works; None: the current one.
+    """
+    return subprocess.Popen(
+        list(argv),
+        env={**clean_environment(), **(variables or {})},
+        cwd=cwd,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def kill_group(process: subprocess.Popen[str]) -> None:
+    """Kill a command and all that it has started, ranks of a launcher included. Local."""
+    for pid in (*descendants(process.pid), process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def clean_environment() -> dict[str, str]:
+    """Return the environment without what another launcher or another test may have left. Local."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+
+
+def python_arguments(program: Program) -> list[str]:
+    """Return the arguments for an interpreter that runs ``program``. Local."""
+    if isinstance(program, Path):
+        return [str(program)]
+    if isinstance(program, str):
+        return ["-c", textwrap.dedent(program)]
+    return ["-c", f"{textwrap.dedent(inspect.getsource(program))}\n{program.__name__}()"]
