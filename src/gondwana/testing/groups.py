@@ -162,7 +162,7 @@ def _merge(tests: list[str], ranks: list[Record], ending: str | None) -> dict[st
 
 
 def _of_all(ranks: list[Result]) -> Result:
-    """What a test came to on all ranks together: the worst, with the words of those that have come to that."""
+    """What a test came to on all ranks together: the worst, with one text for each reason."""
     outcome = min((result.outcome for result in ranks), key=ORDER.index)
     words: dict[str, list[int]] = {}
     for rank, result in enumerate(ranks):
@@ -174,14 +174,14 @@ def _of_all(ranks: list[Result]) -> Result:
 
 
 def _reason(text: str) -> str:
-    """The lines of a failure that tell it from others: equal on ranks that differ in nothing but their numbers."""
-    return "\n".join(line for line in text.splitlines() if line.startswith("E ")) or text
+    """The first line of an error: often the same on all ranks, whatever the values around it."""
+    return next((line.removeprefix("E ").strip() for line in text.splitlines() if line.startswith("E ")), text)
 
 
 def _titled(ranks: list[int], size: int, text: str) -> str:
     """A failure below a line, for summaries, that has its ranks and its first words."""
-    first = _reason(text).partition("\n")[0].removeprefix("E ").strip()
-    return f"On rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} of {size}: {first}\n{text}"
+    reason = _reason(text).partition("\n")[0]
+    return f"On rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} of {size}: {reason}\n{text}"
 
 
 def _interrupted(ranks: list[Result | None], ending: str | None) -> Result:

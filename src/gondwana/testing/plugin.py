@@ -6,7 +6,9 @@ MPI nor a compiler starts. ``-p no:gondwana`` leaves it out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
     job = launcher.detect()
     if job is not None and SIZE not in config.stash:
         config.stash[SIZE] = job.size or 0
+        config.pluginmanager.register(_SharedFolders(), "gondwana-shared-folders")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -86,7 +89,7 @@ def setting_of(item: pytest.Item) -> Setting | None:
     return setting if isinstance(setting, Setting) else None
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def world() -> Team:
     """All ranks of the job that runs the test: `gondwana.world`. Without the mark `ranks` it has one rank."""
     from gondwana.teams import world
@@ -94,12 +97,26 @@ def world() -> Team:
     return world
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def team(world: Team) -> Team:
     """Return a team of all ranks that has a communicator of its own, so that no message meets those of the world."""
     own = world.split(0, name="the team of the tests")
     assert own is not None
     return own
+
+
+class _SharedFolders:
+    """Gives marked tests one folder for all ranks, in a session that a launcher has started on all of them."""
+
+    @pytest.fixture
+    def tmp_path(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        """The folder of a test."""
+        from gondwana.teams import world
+
+        marked = setting_of(request.node) is not None
+        name = re.sub(r"\W", "_", request.node.name)[:30]
+        own = tmp_path_factory.mktemp(name) if world.rank == 0 or not marked else ""
+        return Path(world.bcast(own, 0) if marked else own)
 
 
 @pytest.fixture
