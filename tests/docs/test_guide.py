@@ -12,6 +12,7 @@ PAGES = (
     "address-space.md",
     "arrays.md",
     "coming-from/julia.md",
+    "coming-from/kokkos.md",
     "coming-from/mpi4py.md",
     "coming-from/titanium.md",
     "coming-from/upcxx.md",
