@@ -1,12 +1,12 @@
-"""Ghosts by hand, as in Titanium: copies of intersections, and signals between those who exchange them.
+"""Ghosts by hand, as in Titanium: copies of intersections, and signals between the ranks that exchange them.
 
     gondwana run -n 4 ghosts.py
 
-The NAS benchmark MG in Titanium knew two ways to fill all ghosts of a block, corners too. *By axis*: one message to
-each face neighbour, an axis after the other; ghosts that have come along one axis are sent on along the next, so that 6
-messages a block are enough in three dimensions, but each axis waits for the one before. *At once*: one message to every
-neighbour, diagonal ones too, 26 of them in three dimensions, and nobody waits in between. Both are written here as one
-copy for each message, and compared bit by bit with `exchange(corners=True)`, which does all this and more.
+The NAS benchmark MG in Titanium has two ways to fill all ghosts of a block, corners included. *By axis*: one message to
+each face neighbour, one axis after the other; ghosts received along one axis are sent on along the next, so that 6
+messages for each block suffice in three dimensions, but each axis waits for the one before. *At once*: one message to
+every neighbour, diagonal ones included, 26 of them in three dimensions, without waits in between. Both are written here
+as one copy for each message and compared bit by bit with `exchange(corners=True)`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import gondwana as gw
 
 @dataclass
 class Phase:
-    """Messages that need not wait for each other: what this rank sends, and how many others send it."""
+    """Messages that need not wait for each other: those this rank sends, and the number that it receives."""
 
     sends: list[tuple[gw.Array | gw.RemoteArray, gw.Array]]
     arrivals: int
@@ -34,7 +34,7 @@ class GhostUpdate:
 
     Args:
         field: the array.
-        by_axis: an axis after the other, else all neighbours at once.
+        by_axis: one axis after the other; otherwise all neighbours at once.
     """
 
     def __init__(self, field: gw.GlobalArray, *, by_axis: bool) -> None:
@@ -42,7 +42,7 @@ class GhostUpdate:
         axes = range(field.ndim) if by_axis else [None]
         self.phases = []
         for axis in axes:
-            # The copy moves what the receiver holds of the sender's cells: the domains are all that is needed.
+            # A copy moves the intersection of the domains: the sender's cells that lie in the receiver's block.
             sends = [
                 (field.block(rank), field.local.restrict(sent).translate(shift))
                 for rank in ranks
@@ -54,9 +54,9 @@ class GhostUpdate:
         self.neighbours = {block.pointer.rank for phase in self.phases for block, _ in phase.sends}
 
     def __call__(self) -> None:
-        """Fill the ghosts. Blocks until they are there and the own cells may be changed."""
-        # Who sends also receives. So two signals are enough for any number of rounds: nobody writes into the ghosts of
-        # a neighbour who still reads them, and no message of a round arrives before those of the last are counted.
+        """Fill the ghosts. Blocks until they are filled and this rank's own cells may be changed."""
+        # Neighbours send to each other. So two signals are sufficient for any number of rounds: no rank writes into the
+        # ghosts of a neighbour that still reads them, and the messages of two rounds are never counted together.
         for rank in self.neighbours:
             self.ready.add(rank)
         if self.neighbours:

@@ -11,11 +11,11 @@
 # ---
 
 # %% [markdown]
-# # Gray-Scott: simulate on two ranks, then look
+# # Gray-Scott: simulate on two ranks, then look at the fields
 #
 # Two species react and diffuse in a cube with periodic boundary. This notebook starts the simulation on two ranks, as
-# `gondwana run` does in a terminal, and looks at the dataset that it writes. A few seconds a cell; nothing is kept in
-# the memory of the notebook that does not fit there: the dataset is read lazily.
+# `gondwana run` does in a terminal, and reads the dataset that it writes. Each cell takes a few seconds. The dataset is
+# read lazily, so it may be larger than the memory.
 #
 # Open this file with jupytext, or make a notebook of it: `jupytext --to ipynb gray-scott.py`.
 
@@ -34,7 +34,7 @@ folder = Path(tempfile.mkdtemp(prefix="gray-scott-"))
 # %% [markdown]
 # ## The settings
 #
-# One flat JSON object. Feed rate `F` and kill rate `k` decide the pattern; try `F=0.03, k=0.06` or `F=0.01, k=0.05`.
+# One flat JSON object. Feed rate `F` and kill rate `k` determine the pattern; try `F=0.03, k=0.06` or `F=0.01, k=0.05`.
 
 # %%
 settings = {
@@ -56,7 +56,7 @@ _ = (folder / "settings.json").write_text(json.dumps(settings, indent=2))
 # %% [markdown]
 # ## The run
 #
-# The launcher checks the settings before any rank starts: a wrong key gives one line that says what to change.
+# The launcher checks the settings before any rank starts: a wrong key gives a one-line error with advice.
 
 # %%
 command = ["gondwana", "run", "-n", "2", "gray-scott", f"{folder}/settings.json", "--json", f"{folder}/run.json"]
@@ -109,7 +109,7 @@ plt.show()
 # %% [markdown]
 # ## The same bits on another number of ranks
 #
-# Noise belongs to a cell and a step, not to a rank, so one rank computes the same numbers.
+# Noise is a function of cell and step, not of the rank, so one rank computes the same numbers.
 
 # %%
 alone = folder / "alone.bp"
