@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana.apps.hpcg.halo import Halo
-from gondwana.apps.hpcg.native import at_rank
 
 RANK, CHANNEL, BASE, STRIDE = range(4)
 """Columns of `Links.facts`: the neighbour's rank, its channel, where it has room, and the distance of its turns."""
@@ -26,7 +25,7 @@ class Links(NamedTuple):
     """What compiled code needs to exchange. Messages of all levels are numbered through; a message has its channel.
 
     Attributes:
-        room: pointer to what has come here; it is moved to the neighbours'.
+        room: pointer to what has come here; `room.on(rank)` to that of a neighbour.
         signal: counts arrivals.
         messages: the first message of each level, and the end.
         facts: see `RANK`; a row for each message.
@@ -106,7 +105,7 @@ def begin(links: Any, level: int, vector: Any) -> None:
         for place in range(first, last):
             links.buffer[place] = vector[links.rows[place]]
         facts = links.facts[message]
-        there = at_rank(links.room, facts[RANK]) + (facts[BASE] + turn * facts[STRIDE])
+        there = links.room.on(facts[RANK]) + (facts[BASE] + turn * facts[STRIDE])
         gw.put(links.buffer[first:last], there)
         gw.signal(links.signal, facts[RANK], 1, facts[CHANNEL])
 
@@ -123,7 +122,7 @@ def finish(links: Any, level: int) -> int:
 
 @gw.jit
 def update(links: Any, level: int, vector: Any) -> None:
-    """Bring the end of a vector, which holds entries of other ranks, up to date. Collective over the neighbours."""
+    """Update the end of a vector, which holds entries of other ranks. Collective over the neighbours."""
     begin(links, level, vector)
     start = finish(links, level)
     count = links.stride[level]

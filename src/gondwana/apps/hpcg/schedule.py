@@ -1,4 +1,4 @@
-"""Which slices of rows each thread sweeps over, and whom it waits for, found from the matrix alone.
+"""Which slices of rows each thread sweeps over, and for which threads it waits, found from the matrix alone.
 
 A slice is eight rows of a wave. Threads share each wave; before its part of the next one a thread waits until the
 others have done the parts that it needs. The result does not depend on the threads.
@@ -35,6 +35,23 @@ class Schedule(NamedTuple):
     waits: Integers
     whom: Integers
     until: Integers
+
+
+class Schedules(NamedTuple):
+    """The sweeps of all levels.
+
+    Attributes:
+        down: from the first row to the last.
+        up: from the last row to the first.
+    """
+
+    down: Schedule
+    up: Schedule
+
+
+def both(matrices: Split, threads: int) -> Schedules:
+    """Find the sweeps of so many threads in both directions. Local."""
+    return Schedules(plan(matrices, threads, 1), plan(matrices, threads, -1))
 
 
 def plan(matrices: Split, threads: int, sign: int) -> Schedule:

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana.apps.hpcg import schedule, split
-from gondwana.apps.hpcg.crew import crews, reduce, share, workers
 from gondwana.apps.hpcg.levels import System
-from gondwana.apps.hpcg.native import meet
 from gondwana.apps.hpcg.solution import Solution, Times
 from gondwana.apps.hpcg.sweeps import cycle, multiply
 from gondwana.apps.vectors import dot
@@ -20,6 +18,8 @@ Vector = NDArray[np.float64]
 
 TOTAL, DOT, COMBINE, MULTIPLY, REDUCE, PRECONDITION = range(6)
 """Places of the times, in the order of the fields of `Times`."""
+_LINE = 16
+"""Words between the times of different threads."""
 _TRIALS = 3
 """How often one thread and all are tried, where there are several."""
 _BLOCK = 512
@@ -27,10 +27,10 @@ _BLOCK = 512
 
 
 @gw.jit
-def advance(crew: Any, alpha: float, p: Any, ap: Any, x: Any, r: Any) -> float:
+def advance(threads: Any, alpha: float, p: Any, ap: Any, x: Any, r: Any) -> float:
     """Compute x += alpha p and r -= alpha Ap; return this thread's part of r.r."""
     total = 0.0
-    first, last = share(crew, 0, len(p))
+    first, last = threads.share(0, len(p))
     for start in range(first, last, _BLOCK):
         end = min(start + _BLOCK, last)
         for row in range(start, end):
@@ -41,26 +41,26 @@ def advance(crew: Any, alpha: float, p: Any, ap: Any, x: Any, r: Any) -> float:
 
 
 @gw.jit
-def subtract(crew: Any, ap: Any, r: Any) -> float:
+def subtract(threads: Any, ap: Any, r: Any) -> float:
     """Compute r -= Ap; return this thread's part of r.r."""
-    start, end = share(crew, 0, len(ap))
+    start, end = threads.share(0, len(ap))
     for row in range(start, end):
         r[row] -= ap[row]
     return dot(r, r, start, end)
 
 
 @gw.jit
-def bring(m: Any, crew: Any, right: Any, x: Any, work: Any) -> None:
+def load(threads: Any, m: Any, right: Any, x: Any, work: Any) -> None:
     """Begin with r = right and p = y = x in the order of the matrices, and nothing left of an earlier solution."""
     r, z, t, p, ap, y = work
-    start, end = share(crew, 0, len(z))
+    start, end = threads.share(0, len(z))
     for row in range(start, end):
         r[row] = z[row] = t[row] = 0.0
-    start, end = share(crew, 0, len(p))
+    start, end = threads.share(0, len(p))
     for row in range(start, end):
         p[row] = ap[row] = y[row] = 0.0
-    meet(crew.gate, crew.threads)
-    start, end = share(crew, 0, len(x))
+    threads.barrier()
+    start, end = threads.share(0, len(x))
     for row in range(start, end):
         place = m.place[row]
         r[place] = right[row]
@@ -68,46 +68,58 @@ def bring(m: Any, crew: Any, right: Any, x: Any, work: Any) -> None:
 
 
 @gw.jit
-def fetch(m: Any, crew: Any, y: Any, x: Any) -> None:
+def store(threads: Any, m: Any, y: Any, x: Any) -> None:
     """Write the solution in the order of the problem."""
-    meet(crew.gate, crew.threads)
-    start, end = share(crew, 0, len(x))
+    threads.barrier()
+    start, end = threads.share(0, len(x))
     for row in range(start, end):
         x[row] = y[m.place[row]]
 
 
 @gw.jit
+def reduce(threads: Any, team: Any, part: float) -> tuple[float, int]:
+    """Sum up over threads and ranks; return the nanoseconds among ranks, too. Collective over team."""
+    total, spent = threads.sum(part), 0
+    if threads.index == 0:
+        started = gw.clock()
+        total = gw.allreduce(team, total, "sum")
+        spent = gw.clock() - started
+    return threads.broadcast(total), spent
+
+
+@gw.jit
 def solve(
-    m: Any, links: Any, crew: Any, team: Any, right: Any, x: Any, work: Any, iterations: int, tolerance: float,
-    cycles: bool, ticks: Any,
+    threads: Any, m: Any, links: Any, schedules: Any, team: Any, right: Any, x: Any, work: Any, iterations: int,
+    tolerance: float, cycles: bool, ticks_of_threads: Any,
 ) -> tuple[int, float, float]:  # fmt: skip
     """Improve x by conjugate gradients: return the iterations, and the norms of the first and last residual.
 
     The product of the start and those of the iterations are one call, because the compiler makes a copy for each.
     """
     r, z, t, p, ap, y = work
+    ticks = ticks_of_threads[threads.index]
     began = since = gw.clock()
-    bring(m, crew, right, x, work)
-    start, end = share(crew, 0, len(p))
+    load(threads, m, right, x, work)
+    start, end = threads.share(0, len(p))
     done, first, norm, rtz = -1, 0.0, 0.0, 1.0
     while done < iterations:
         now = gw.clock()
         ticks[COMBINE] += now - since
-        curvature = multiply(m, links, crew, p, ap)
+        curvature = multiply(threads, m, links, p, ap)
         since = gw.clock()
         ticks[MULTIPLY] += since - now
         if done < 0:
-            part = subtract(crew, ap, r)
+            part = subtract(threads, ap, r)
         else:
-            sum_, spent = reduce(crew, team, curvature)
+            sum_, spent = reduce(threads, team, curvature)
             ticks[REDUCE] += spent
             now = gw.clock()
             ticks[DOT] += now - since
-            part = advance(crew, rtz / sum_, p, ap, y, r)
+            part = advance(threads, rtz / sum_, p, ap, y, r)
             since = now
         now = gw.clock()
         ticks[COMBINE] += now - since
-        sum_, spent = reduce(crew, team, part)
+        sum_, spent = reduce(threads, team, part)
         norm = sum_**0.5
         ticks[REDUCE] += spent
         since = gw.clock()
@@ -117,20 +129,20 @@ def solve(
         if done == iterations or norm <= tolerance * first:
             break
         if cycles:
-            cycle(m, links, crew, r, z, t)
+            cycle(threads, m, links, schedules, r, z, t)
         else:
             z[start:end] = r[start:end]
         now = gw.clock()
         ticks[PRECONDITION] += now - since
         before = rtz
-        rtz, spent = reduce(crew, team, dot(r, z, start, end))
+        rtz, spent = reduce(threads, team, dot(r, z, start, end))
         ticks[REDUCE] += spent
         since = gw.clock()
         ticks[DOT] += since - now
         beta = rtz / before if done > 0 else 0.0
         for row in range(start, end):
             p[row] = z[row] + beta * p[row]
-    fetch(m, crew, y, x)
+    store(threads, m, y, x)
     ticks[TOTAL] += gw.clock() - began
     return done, first, norm
 
@@ -162,12 +174,7 @@ class Optimised:
 
     def _employ(self, threads: int) -> None:
         self.threads = threads
-        self._workers = workers(threads)
-        self._crews = crews(
-            threads,
-            schedule.plan(self.matrices, threads, 1),
-            schedule.plan(self.matrices, threads, -1),
-        )
+        self._schedules = schedule.both(self.matrices, threads)
 
     def choose_threads(self, most: int) -> None:
         """Try an iteration with one thread and with all; stay with the faster, all ranks alike. Collective.
@@ -209,14 +216,9 @@ class Optimised:
         self, right: Vector, x: Vector, iterations: int, tolerance: float = 0.0, *, preconditioned: bool = True
     ) -> Solution:
         """Improve x by conjugate gradients; arguments as of `Reference.solve`, x without entries of other ranks."""
-        common = self.system.team, right, x, self._work, iterations, tolerance, preconditioned
-        ticks = [np.zeros(6, np.int64) for _ in self._crews]
-
-        def work(thread: int) -> tuple[int, float, float]:
-            return solve(self.matrices, self._links, self._crews[thread], *common, ticks[thread])
-
-        others = [self._workers.submit(work, thread) for thread in range(1, len(ticks))] if self._workers else []
-        done, first, norm = work(0)
-        for other in others:
-            other.result()
-        return Solution(done, first, norm, Times(*(ticks[0] * 1e-9).tolist()))
+        ticks = np.zeros((self.threads, _LINE), np.int64)
+        done, first, norm = gw.parallel(
+            solve, self.matrices, self._links, self._schedules, self.system.team, right, x, self._work, iterations,
+            tolerance, preconditioned, ticks, threads=self.threads, slots=2 * self.threads,
+        )  # fmt: skip
+        return Solution(done, first, norm, Times(*(ticks[0, : PRECONDITION + 1] * 1e-9).tolist()))
