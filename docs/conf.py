@@ -24,4 +24,6 @@ default_role = "literal"  # `name` in a docstring is code
 html_theme = "pydata_sphinx_theme"
 html_title = "Gondwana"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["gondwana.css"]
 html_theme_options = {"navigation_with_keys": False, "show_prev_next": True, "secondary_sidebar_items": ["page-toc"]}
