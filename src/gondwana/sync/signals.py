@@ -38,7 +38,7 @@ class Signal:
     Memory order: what a rank wrote by loads and stores on its node (`put`, `local`, arrays) before `add` is visible to
     the owner after the `wait` that consumes it. Data put to a rank of *another* node must be complete before:
     `gw.put(...).wait()`, then `add`; `gw.copy(..., notify=signal)` does both. One thread of the owner waits on a
-    thread. Python and compiled code (`gw.signal`, `gw.wait`) work on the same counters.
+    channel. Python and compiled code (`gw.signal`, `gw.wait`) work on the same counters.
 
     Args:
         team: the ranks that signal each other.
