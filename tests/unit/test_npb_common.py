@@ -17,7 +17,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.apps.npb.common import app, command_line, lines, sections, stream
-from gondwana.apps.npb.common.benchmark import Outcome, Say
+from gondwana.apps.npb.common.benchmark import Echo, Outcome
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.errors import UsageError
 
@@ -65,7 +65,7 @@ class Adder:
         return [f" Size: {problem.size_text()} (class {problem.letter})"]
 
     def run(
-        self, problem: Sum, options: argparse.Namespace, team: gw.Team, sections: sections.Sections, say: Say
+        self, problem: Sum, options: argparse.Namespace, team: gw.Team, sections: sections.Sections, echo: Echo
     ) -> Outcome:
         with Clock(team) as clock, sections("resid"):
             value = float(add_up(problem.iterations))

@@ -1,5 +1,7 @@
 """DLPack in Python: capsules with the description of memory that libraries hand each other, made and read by ctypes.
 
+For memory of GPUs; NumPy speaks the protocol for that of the host (see docs/design/014-cuda-memory.md).
+
 Both forms of the protocol are spoken: the one with a version, which can say that memory must not be written, and the
 older one. A capsule that is handed out keeps what it describes alive until its taker calls the function in it, or, if
 nobody takes it, until the next is handed out. (A function that runs when a capsule goes cannot be Python: it may be in

@@ -9,7 +9,7 @@ from checks import run_checks
 import gondwana as gw
 from gondwana.apps.npb.cg.grid import Grid
 from gondwana.apps.npb.cg.makea import make_matrix
-from gondwana.apps.npb.cg.partners import meet
+from gondwana.apps.npb.cg.partners import connect
 from gondwana.apps.npb.cg.problem import PROBLEMS
 from gondwana.apps.npb.cg.solver import solver
 
@@ -23,14 +23,14 @@ def zetas(variant: str) -> list[float]:
     grid = Grid(S.n, team.rank, team.size)
     a, nonzeros = make_matrix(S, grid.block)
     assert team.allreduce(nonzeros) == S.nonzeros
-    by = meet(team, grid)
+    partners = connect(team, grid)
     x, *others = (gw.Array.full(grid.block[1], 1.0) for _ in range(5))
     found = []
     for _ in range(S.iterations):
-        residual, xz = solver(variant)(a, x, *others, by)
+        residual, xz = solver(variant)(a, x, *others, partners)
         assert residual < 1e-11
         found.append(S.shift + 1.0 / xz)
-    assert all(0 < seconds < 60 for seconds in by.seconds.numpy())
+    assert all(0 < seconds < 60 for seconds in partners.seconds.numpy())
     return found
 
 

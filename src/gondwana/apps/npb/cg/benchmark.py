@@ -12,10 +12,10 @@ from gondwana.apps.npb.cg import matrix, sums, vectors
 from gondwana.apps.npb.cg.grid import Grid
 from gondwana.apps.npb.cg.makea import BYTES_AN_ELEMENT, make_matrix
 from gondwana.apps.npb.cg.matrix import Matrix
-from gondwana.apps.npb.cg.partners import CONJG, NCOMM, RCOMM, Partners, Piece, Place, meet
+from gondwana.apps.npb.cg.partners import CONJG, NCOMM, RCOMM, Partners, Piece, Place, connect
 from gondwana.apps.npb.cg.problem import PROBLEMS, CGProblem
 from gondwana.apps.npb.cg.solver import solver
-from gondwana.apps.npb.common.benchmark import Outcome, Say
+from gondwana.apps.npb.common.benchmark import Echo, Outcome
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.apps.npb.common.sections import Sections
 from gondwana.errors import GondwanaError, UsageError
@@ -60,34 +60,34 @@ class CG:
         ]
 
     def run(
-        self, problem: CGProblem, options: argparse.Namespace, team: gw.Team, sections: Sections, say: Say
+        self, problem: CGProblem, options: argparse.Namespace, team: gw.Team, sections: Sections, echo: Echo
     ) -> Outcome:
         """Make the matrix, iterate once to warm up, then inside the clock. Collective over team."""
         begin, before = time.perf_counter(), gw.compilation()
         grid = Grid(problem.n, team.rank, team.size)
         a, nonzeros = make_matrix(problem, grid.block)
         _check_nonzeros(problem, team.allreduce(nonzeros))
-        by = meet(team, grid)
+        partners = connect(team, grid)
         x, z, r, p, q = (gw.Array.zeros(grid.block[1]) for _ in range(5))
         iterate = solver(options.variant)
         x.fill(1.0)
-        iterate(a, x, z, r, p, q, by)
+        iterate(a, x, z, r, p, q, partners)
         compiling = (gw.compilation() - before).seconds
         setup = time.perf_counter() - begin - compiling
-        say(f"\n Initialization time = {setup:15.3f} seconds\n")
-        say("   iteration           ||r||                 zeta")
+        echo(f"\n Initialization time = {setup:15.3f} seconds\n")
+        echo("   iteration           ||r||                 zeta")
         zeta = 0.0
         x.fill(1.0)
-        by.seconds.fill(0.0)
+        partners.seconds.fill(0.0)
         sections.clear()
         with Clock(team) as clock:
             for iteration in range(1, problem.iterations + 1):
-                residual, xz = iterate(a, x, z, r, p, q, by)
+                residual, xz = iterate(a, x, z, r, p, q, partners)
                 zeta = problem.shift + 1.0 / xz
-                say(f"    {iteration:5d}       {residual:20.14E}{zeta:20.13f}")
-        sections.add("conjg", by.seconds[CONJG] - by.seconds[RCOMM])
-        sections.add("rcomm", by.seconds[RCOMM])
-        sections.add("ncomm", by.seconds[NCOMM])
+                echo(f"    {iteration:5d}       {residual:20.14E}{zeta:20.13f}")
+        sections.add("conjg", partners.seconds[CONJG] - partners.seconds[RCOMM])
+        sections.add("rcomm", partners.seconds[RCOMM])
+        sections.add("ncomm", partners.seconds[NCOMM])
         error = abs(zeta - problem.zeta) / problem.zeta
         return Outcome(
             seconds=clock.seconds,

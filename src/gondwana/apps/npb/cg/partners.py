@@ -82,7 +82,7 @@ class Partners(NamedTuple):
     seconds: gw.Array
 
 
-def meet(team: gw.Team, grid: Grid) -> Partners:
+def connect(team: gw.Team, grid: Grid) -> Partners:
     """Make the partners of each rank. Collective over team."""
     rows, columns = grid.block
     width = grid.columns

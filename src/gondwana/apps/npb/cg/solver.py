@@ -21,48 +21,48 @@ def solver(variant: str) -> Any:
     sum_vector, sum_scalar = WAYS[variant]
 
     @gw.jit
-    def product(a: Any, p: Any, q: Any, by: Any) -> None:
+    def product(a: Any, p: Any, q: Any, partners: Any) -> None:
         """Let q = A p."""
-        multiply(a, p, by.w)
+        multiply(a, p, partners.w)
         start = gw.clock()
-        sum_vector(by, q)
-        by.seconds[RCOMM] += 1e-9 * (gw.clock() - start)
+        sum_vector(partners, q)
+        partners.seconds[RCOMM] += 1e-9 * (gw.clock() - start)
 
     @gw.jit
-    def inner(u: Any, v: Any, by: Any, section: int) -> float:
+    def inner(u: Any, v: Any, partners: Any, section: int) -> float:
         """Return u . v."""
-        first, end = by.columns
+        first, end = partners.columns
         part = dot(u, v, first, end)
         start = gw.clock()
-        total = sum_scalar(by, part)
-        by.seconds[section] += 1e-9 * (gw.clock() - start)
+        total = sum_scalar(partners, part)
+        partners.seconds[section] += 1e-9 * (gw.clock() - start)
         return total
 
     @gw.jit
-    def conjugate_gradients(a: Any, x: Any, z: Any, r: Any, p: Any, q: Any, by: Any) -> float:
+    def conjugate_gradients(a: Any, x: Any, z: Any, r: Any, p: Any, q: Any, partners: Any) -> float:
         """Let z be nearly the solution of A z = x; return |x - A z|."""
-        own = by.columns
+        own = partners.columns
         begin(own, x, z, r, p)  # z = 0, r = p = x
-        rho = inner(r, r, by, RCOMM)
+        rho = inner(r, r, partners, RCOMM)
         for _ in range(STEPS):
-            product(a, p, q, by)  # q = A p
-            alpha = rho / inner(p, q, by, RCOMM)
+            product(a, p, q, partners)  # q = A p
+            alpha = rho / inner(p, q, partners, RCOMM)
             descend(own, r, alpha, q)  # r = r - alpha q
-            rho_before, rho = rho, inner(r, r, by, RCOMM)
+            rho_before, rho = rho, inner(r, r, partners, RCOMM)
             advance(own, z, alpha, p, rho / rho_before, r)  # z = z + alpha p, p = r + beta p
-        product(a, z, r, by)
+        product(a, z, r, partners)
         descend(own, r, 1.0, x)  # r = A z - x
-        return math.sqrt(inner(r, r, by, RCOMM))
+        return math.sqrt(inner(r, r, partners, RCOMM))
 
     @gw.jit
-    def iterate(a: Any, x: Any, z: Any, r: Any, p: Any, q: Any, by: Any) -> tuple[float, float]:
+    def iterate(a: Any, x: Any, z: Any, r: Any, p: Any, q: Any, partners: Any) -> tuple[float, float]:
         """Solve A z = x and let x = z / |z|; return |x - A z| and x . z."""
         start = gw.clock()
-        residual = conjugate_gradients(a, x, z, r, p, q, by)
-        by.seconds[CONJG] += 1e-9 * (gw.clock() - start)
-        xz = inner(x, z, by, NCOMM)
-        zz = inner(z, z, by, NCOMM)
-        scale(by.columns, x, 1.0 / math.sqrt(zz), z)
+        residual = conjugate_gradients(a, x, z, r, p, q, partners)
+        partners.seconds[CONJG] += 1e-9 * (gw.clock() - start)
+        xz = inner(x, z, partners, NCOMM)
+        zz = inner(z, z, partners, NCOMM)
+        scale(partners.columns, x, 1.0 / math.sqrt(zz), z)
         return residual, xz
 
     return iterate

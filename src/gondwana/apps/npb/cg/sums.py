@@ -1,10 +1,10 @@
 """Sums over the rows of the grid, in three ways: one-sided with barriers or with signals, and by MPI.
 
-Each way has a function for vectors, which takes the sums `by.w` of a product over this rank's columns and leaves in `q`
-the elements of the product that this rank has, and one for scalars. The one-sided ways add in the order of the columns:
-all ranks and both ways have the same bits.
+Each way has a function for vectors, which takes the sums `partners.w` of a product over this rank's columns and leaves
+in `q` the elements of the product that this rank has, and one for scalars. The one-sided ways add in the order of the
+columns: all ranks and both ways have the same bits.
 
-They need one phase: everybody puts each piece where it is needed at last. Exchanges between pairs, as in NPB's own
+They need one phase: each rank puts each piece where it is needed in the end. Exchanges between pairs, as in NPB's own
 code, need log2 of the columns and one more; they move less from 8 ranks on (3/4 of it with 8 or 16, half with 64).
 """
 
@@ -18,89 +18,89 @@ _VECTORS, _SCALARS = 0, 1
 
 
 @gw.jit
-def vector_with_barriers(by: Any, q: Any) -> None:
-    """Put everybody's pieces into place, and meet."""
-    turn = _next_turn(by, _VECTORS)
-    for piece in by.pieces:
+def vector_with_barriers(partners: Any, q: Any) -> None:
+    """Put the pieces into place at each rank that needs one, and wait at a barrier."""
+    turn = _next_turn(partners, _VECTORS)
+    for piece in partners.pieces:
         gw.put(piece.part, piece.there + turn * piece.distance)
-    gw.barrier(by.team)
-    _add_parts(by, turn, q)
+    gw.barrier(partners.team)
+    _add_parts(partners, turn, q)
 
 
 @gw.jit
-def scalar_with_barriers(by: Any, value: float) -> float:
-    """Put the value into place at everybody's, and meet."""
-    turn = _next_turn(by, _SCALARS)
-    for piece in by.scalars:
+def scalar_with_barriers(partners: Any, value: float) -> float:
+    """Put the value into place at each rank of the row, and wait at a barrier."""
+    turn = _next_turn(partners, _SCALARS)
+    for piece in partners.scalars:
         gw.put(value, piece.there + turn * piece.distance)
-    gw.barrier(by.team)
-    return _add_values(by, turn)
+    gw.barrier(partners.team)
+    return _add_values(partners, turn)
 
 
 @gw.jit
-def vector_with_flags(by: Any, q: Any) -> None:
-    """Put everybody's piece into place and tell so; wait for one's own."""
-    turn = _next_turn(by, _VECTORS)
-    for piece in by.pieces:
+def vector_with_flags(partners: Any, q: Any) -> None:
+    """Put the pieces into place and signal each arrival; wait for this rank's own."""
+    turn = _next_turn(partners, _VECTORS)
+    for piece in partners.pieces:
         gw.put(piece.part, piece.there + turn * piece.distance)
-        gw.signal(by.arrived, piece.rank, 1, by.column)
-    for column in range(by.size):
-        gw.wait(by.arrived, 1, column)
-    _add_parts(by, turn, q)
+        gw.signal(partners.arrived, piece.rank, 1, partners.column)
+    for column in range(partners.size):
+        gw.wait(partners.arrived, 1, column)
+    _add_parts(partners, turn, q)
 
 
 @gw.jit
-def scalar_with_flags(by: Any, value: float) -> float:
-    """Put the value into place at everybody's and tell so; wait for the others'."""
-    turn = _next_turn(by, _SCALARS)
-    for piece in by.scalars:
+def scalar_with_flags(partners: Any, value: float) -> float:
+    """Put the value into place and signal each arrival; wait for those of the other ranks."""
+    turn = _next_turn(partners, _SCALARS)
+    for piece in partners.scalars:
         gw.put(value, piece.there + turn * piece.distance)
-        gw.signal(by.arrived, piece.rank, 1, by.size + by.column)
-    for column in range(by.size):
-        gw.wait(by.arrived, 1, by.size + column)
-    return _add_values(by, turn)
+        gw.signal(partners.arrived, piece.rank, 1, partners.size + partners.column)
+    for column in range(partners.size):
+        gw.wait(partners.arrived, 1, partners.size + column)
+    return _add_values(partners, turn)
 
 
 @gw.jit
-def vector_by_mpi(by: Any, q: Any) -> None:
+def vector_by_mpi(partners: Any, q: Any) -> None:
     """Add all of the row's sums up, then exchange what is needed with the rank on the other side of the diagonal."""
-    gw.allreduce(by.row, by.w)
-    if by.team.size > 1:
-        gw.sendrecv(by.team, by.mine, by.partner, q, by.partner)
+    gw.allreduce(partners.row, partners.w)
+    if partners.team.size > 1:
+        gw.sendrecv(partners.team, partners.mine, partners.partner, q, partners.partner)
     else:
-        for i in range(by.columns[0], by.columns[1]):
-            q[i] = by.w[i]
+        for i in range(partners.columns[0], partners.columns[1]):
+            q[i] = partners.w[i]
 
 
 @gw.jit
-def scalar_by_mpi(by: Any, value: float) -> float:
+def scalar_by_mpi(partners: Any, value: float) -> float:
     """Add up."""
-    return gw.allreduce(by.row, value)  # type: ignore[no-any-return]
+    return gw.allreduce(partners.row, value)  # type: ignore[no-any-return]
 
 
 @gw.jit
-def _next_turn(by: Any, kind: int) -> int:
-    by.turns[kind] += 1
-    return by.turns[kind] % 2  # type: ignore[no-any-return]
+def _next_turn(partners: Any, kind: int) -> int:
+    partners.turns[kind] += 1
+    return partners.turns[kind] % 2  # type: ignore[no-any-return]
 
 
 @gw.jit
-def _add_parts(by: Any, turn: int, q: Any) -> None:
-    first, end = by.columns
-    source = by.sources[turn, 0]
+def _add_parts(partners: Any, turn: int, q: Any) -> None:
+    first, end = partners.columns
+    source = partners.sources[turn, 0]
     for i in range(first, end):
-        q[i] = by.memory[source + i]
-    for column in range(1, by.size):
-        source = by.sources[turn, column]
+        q[i] = partners.memory[source + i]
+    for column in range(1, partners.size):
+        source = partners.sources[turn, column]
         for i in range(first, end):
-            q[i] += by.memory[source + i]
+            q[i] += partners.memory[source + i]
 
 
 @gw.jit
-def _add_values(by: Any, turn: int) -> float:
-    total = by.values[turn, 0]
-    for column in range(1, by.size):
-        total += by.values[turn, column]
+def _add_values(partners: Any, turn: int) -> float:
+    total = partners.values[turn, 0]
+    for column in range(1, partners.size):
+        total += partners.values[turn, column]
     return total  # type: ignore[no-any-return]
 
 

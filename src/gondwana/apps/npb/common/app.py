@@ -34,22 +34,22 @@ def main(benchmark: Benchmark[P], argv: list[str]) -> int:
     problem = benchmark.problems[options.letter]
     timers = sections.Sections(team, benchmark.sections, team.bcast(sections.wanted()))
 
-    def say(line: str) -> None:
+    def echo(line: str) -> None:
         if team.rank == 0:
             print(line, flush=True)
 
-    say(report.banner(benchmark.name))
+    echo(report.banner(benchmark.name))
     for line in benchmark.describe(problem, options, team):
-        say(line)
-    outcome = _finite_or_failed(benchmark.run(problem, options, team, timers, say))
+        echo(line)
+    outcome = _finite_or_failed(benchmark.run(problem, options, team, timers, echo))
     result = _result(benchmark, problem, options, team, outcome)
     spreads = timers.spreads(outcome.seconds) if timers.enabled else {}
     if team.rank == 0:
         result["sections"] = {name: spread._asdict() for name, spread in spreads.items()}
         for line in report.ending(benchmark.name, problem.iterations, result):
-            say(line)
+            echo(line)
         for line in sections.table(spreads, team.size) if spreads else []:
-            say(line)
+            echo(line)
         if options.json:
             write_json(options.json, _without_nan(result))
     return 1 if outcome.verified is False else 0

@@ -11,7 +11,7 @@ import gondwana as gw
 from gondwana.apps.npb.common.problem import Problem
 from gondwana.apps.npb.common.sections import Sections
 
-Say = Callable[[str], None]
+Echo = Callable[[str], None]
 P = TypeVar("P", bound=Problem)
 
 
@@ -77,8 +77,8 @@ class Benchmark(Protocol[P]):
     def describe(self, problem: P, options: argparse.Namespace, team: gw.Team) -> list[str]:
         """Return the lines of the official output about the set-up. Local."""
 
-    def run(self, problem: P, options: argparse.Namespace, team: gw.Team, sections: Sections, say: Say) -> Outcome:
-        """Warm up, compute inside the clock, compare. Collective over team; `say` prints on rank 0 only."""
+    def run(self, problem: P, options: argparse.Namespace, team: gw.Team, sections: Sections, echo: Echo) -> Outcome:
+        """Warm up, compute inside the clock, compare. Collective over team; `echo` prints on rank 0 only."""
 
     def mops(self, problem: P) -> float:
         """Return the nominal millions of operations in the timed region. Local."""

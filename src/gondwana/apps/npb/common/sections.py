@@ -31,7 +31,7 @@ class Spread(NamedTuple):
 
 
 def wanted() -> bool:
-    """Tell whether the table is asked for: by NPB_TIMER_FLAG, without it by a file `timer.flag`. Local."""
+    """Return whether the table is asked for: by NPB_TIMER_FLAG, without it by a file `timer.flag`. Local."""
     flag = os.environ.get("NPB_TIMER_FLAG")
     return Path("timer.flag").exists() if flag is None else _ON.fullmatch(flag) is not None
 

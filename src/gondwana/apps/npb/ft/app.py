@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import gondwana as gw
 from gondwana.apps.npb.common import app as common
-from gondwana.apps.npb.common.benchmark import Outcome, Say
+from gondwana.apps.npb.common.benchmark import Echo, Outcome
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.ft import blocks, kernels, one_sided, solver, transform
@@ -59,9 +59,9 @@ class FT:
         ]
 
     def run(
-        self, problem: Problem, options: argparse.Namespace, team: gw.Team, sections: Sections, say: Say
+        self, problem: Problem, options: argparse.Namespace, team: gw.Team, sections: Sections, echo: Echo
     ) -> Outcome:
-        """Warm up, compute inside the clock, compare. Collective over team; `say` prints on rank 0 only."""
+        """Warm up, compute inside the clock, compare. Collective over team; `echo` prints on rank 0 only."""
         before, start = gw.compilation(), time.perf_counter()
         layout = _layout(problem, options, team.size)
         stages = blocks.stages(problem, layout, team)
@@ -70,9 +70,9 @@ class FT:
         sections.clear()
         setup = time.perf_counter() - start
         compiled = (gw.compilation() - before).seconds
-        say(f" Initialization time :{setup:15.3f} seconds\n")
+        echo(f" Initialization time :{setup:15.3f} seconds\n")
         with Clock(team) as clock:
-            checksums = solving.solve(say)
+            checksums = solving.solve(echo)
             error = problem.error(checksums)
         official = team.size & (team.size - 1) == 0
         right = problem.verified(error)

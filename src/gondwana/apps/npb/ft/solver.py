@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.apps.npb.common import stream
-from gondwana.apps.npb.common.benchmark import Say
+from gondwana.apps.npb.common.benchmark import Echo
 from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.ft.blocks import Blocks
 from gondwana.apps.npb.ft.kernels import Factors, fill_planes
@@ -56,7 +56,7 @@ class Solver:
         self._inverse(self._decay(1))
         self._own_checksum()
 
-    def solve(self, say: Say) -> list[complex]:
+    def solve(self, echo: Echo) -> list[complex]:
         """Do all time steps, and return their checksums. Collective over team."""
         self.start()
         checksums = []
@@ -68,7 +68,7 @@ class Solver:
             with self._sections("checksum"):
                 # No rank leaves this sum before all have reached it, so none sends to a block that is still in use.
                 checksums.append(self._space.team.allreduce(self._own_checksum()))
-            say(f" T = {step:4d}     Checksum = {checksums[-1].real:22.12E} {checksums[-1].imag:22.12E}")
+            echo(f" T = {step:4d}     Checksum = {checksums[-1].real:22.12E} {checksums[-1].imag:22.12E}")
         return checksums
 
     def _fill(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import gondwana as gw
 from gondwana.apps.npb.common import app as common
-from gondwana.apps.npb.common.benchmark import Outcome, Say
+from gondwana.apps.npb.common.benchmark import Echo, Outcome
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.mg import blocks, kernels, multigrid, pipelined, sweeps
@@ -68,9 +68,9 @@ class MG:
         return lines
 
     def run(
-        self, problem: MGProblem, options: argparse.Namespace, team: gw.Team, sections: Sections, say: Say
+        self, problem: MGProblem, options: argparse.Namespace, team: gw.Team, sections: Sections, echo: Echo
     ) -> Outcome:
-        """Warm up, compute inside the clock, compare. Collective over team; `say` prints on rank 0 only."""
+        """Warm up, compute inside the clock, compare. Collective over team; `echo` prints on rank 0 only."""
         before, start = gw.compilation(), time.perf_counter()
         plan = Plan.of(problem.levels, team.size, options.side)
         pipelines = plan.grid[1:] == (1, 1) and not sections.enabled
@@ -83,9 +83,9 @@ class MG:
         sections.clear()
         setup = time.perf_counter() - start
         compiled = (gw.compilation() - before).seconds
-        say(f" Initialization time: {setup:15.3f} seconds")
+        echo(f" Initialization time: {setup:15.3f} seconds")
         with Clock(team) as clock:
-            norm = _solve(solver, problem.iterations, say)
+            norm = _solve(solver, problem.iterations, echo)
         sections.add("init", setup)
         return Outcome(
             seconds=clock.seconds,
@@ -115,14 +115,14 @@ class MG:
         }
 
 
-def _solve(solver: multigrid.Multigrid, iterations: int, say: Say) -> float:
+def _solve(solver: multigrid.Multigrid, iterations: int, echo: Echo) -> float:
     """The timed region: return the norm of the last residual. Collective."""
     if solver.works:
         solver.first_residual()
     solver.norm()
     for iteration in range(1, iterations + 1):
         if iteration == 1 or iteration % 5 == 0 or iteration == iterations:
-            say(f"  iter {iteration:3d}")
+            echo(f"  iter {iteration:3d}")
         if solver.works:
             solver.iterate()
     return solver.norm()
