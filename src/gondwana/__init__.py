@@ -33,6 +33,7 @@ from gondwana.compiler import Compilation as Compilation
 from gondwana.compiler import ThreadTeam as ThreadTeam
 from gondwana.compiler import clock as clock
 from gondwana.compiler import compilation as compilation
+from gondwana.compiler import extern as extern
 from gondwana.compiler import jit as jit
 from gondwana.compiler import parallel as parallel
 from gondwana.compiler import set_threads as set_threads

@@ -323,7 +323,9 @@ def test_the_folder_is_private_and_named_by_the_environment(tmp_path: Path, monk
 
 
 def test_entries_survive_the_way_to_disk() -> None:
-    code = ObjectCode(b"\x7fELF\n\n\x00binary", "name", True, False, {"footprints": {"0": {"lo": [-1]}}, "result": ""})
+    code = ObjectCode(
+        b"\x7fELF\n\n\x00binary", "name", True, False, ["x"], {"footprints": {"0": {"lo": [-1]}}, "result": ""}
+    )
     assert ObjectCode.from_bytes(code.to_bytes()) == code
     for data in (b"", b"x", cache.MAGIC, cache.MAGIC + b"{}\n", code.to_bytes()[:-1]):
         assert ObjectCode.from_bytes(data) is None

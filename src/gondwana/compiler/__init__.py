@@ -3,6 +3,8 @@
 Importing this package loads neither Numba nor LLVM: code that was compiled before is found and run without Numba.
 """
 
+from gondwana.compiler.externs import Extern as Extern
+from gondwana.compiler.externs import extern as extern
 from gondwana.compiler.function import jit as jit
 from gondwana.compiler.linker import Compilation as Compilation
 from gondwana.compiler.linker import compilation as compilation

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from gondwana.runtime.cache_folder import cache_folder, keep, locked
 
-MAGIC = b"gondwana object 3\n"
+MAGIC = b"gondwana object 4\n"
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class ObjectCode:
         symbol: name of the entry in it.
         needs_numba: whether it refers to functions of Numba's run-time library.
         needs_mpi: whether it refers to the table of MPI's functions (`mpi_table`).
+        externs: names of the C functions that it calls (`gondwana.compiler.externs`).
         about: facts that the compiler found, as JSON values (for instance the footprints of a kernel).
     """
 
@@ -34,6 +35,7 @@ class ObjectCode:
     symbol: str
     needs_numba: bool
     needs_mpi: bool
+    externs: list[str]
     about: dict[str, object]
 
     def to_bytes(self) -> bytes:

@@ -17,6 +17,7 @@ from numba.core.errors import NumbaError
 from numba.extending import intrinsic, typeof_impl
 
 from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.externs import PREFIX as EXTERN
 from gondwana.compiler.function import Compilable, JitFunction
 from gondwana.compiler.inlining import INLINED
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
@@ -70,7 +71,8 @@ def compile_entry(entry: Callable[..., int], arguments: int, about: dict[str, ob
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside)
     needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
-    return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, about or {})
+    externs = sorted(name for name in outside if name.startswith(EXTERN))
+    return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, externs, about or {})
 
 
 @intrinsic

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
 
 ROOMS = ("domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "kernels", "arrays")
@@ -148,6 +149,8 @@ def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: s
         digest.update(f"{type(value).__qualname__}{getattr(value, '_fields', '')}".encode())
         for item in value:
             _add_value(digest, "", item, attributes, seen)
+    elif isinstance(value, Extern):
+        digest.update(repr(value).encode())
     elif isinstance(value, type) or callable(value):
         digest.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}".encode())
         digest.update(repr(getattr(value, "_fields", "")).encode())

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from gondwana.compiler import externs
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.mpi import table
 
@@ -118,6 +119,8 @@ def _link(entry: ObjectCode) -> int:
         cpu_target.target_context.refresh()
     if entry.needs_mpi:
         table.register()
+    for name in entry.externs:
+        externs.register(name)
     engine = _new_engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(entry.code))
     engine.finalize_object()

@@ -88,7 +88,7 @@ def compiled(
         "footprints": {str(slot): footprint.about() for slot, footprint in footprints.items()},
         "result": result,
     }
-    return ObjectCode(ptx, name, False, False, about)
+    return ObjectCode(ptx, name, False, False, [], about)
 
 
 def _described(kind: Any) -> str:

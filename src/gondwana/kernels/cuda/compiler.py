@@ -20,10 +20,12 @@ from numba.cuda.flags import CUDAFlags
 from numba.cuda.typing.typeof import typeof_impl
 from numba.cuda.utils import numba_target_override
 
+from gondwana.compiler.externs import Extern
 from gondwana.compiler.function import Compilable, JitFunction
 from gondwana.compiler.types import points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.compiler.types.handles import import_extensions
 from gondwana.compiler.types.literals import weaken, widest_float
+from gondwana.errors import KernelError
 from gondwana.kernels.cuda import ufuncs  # noqa: F401  (kernels may call them)
 from gondwana.kernels.cuda.mends import StoppingConvention, own_errors, users_code, with_exact_remainders
 
@@ -120,6 +122,11 @@ def _typeof_jit_function(value: JitFunction[..., Any], context: Any) -> Any:
     if value not in _twins:
         _twins[value] = DeviceFunction(value.py_func)
     return types.Dispatcher(_twins[value])
+
+
+@typeof_impl.register(Extern)
+def _typeof_extern(value: Extern, context: Any) -> Any:
+    raise KernelError(f"{value!r} runs on processors, not on a GPU: call it from @gw.jit functions or from Python")
 
 
 def return_type(function: DeviceFunction, kinds: tuple[Any, ...], capability: Capability) -> Any:
