@@ -99,12 +99,15 @@ from gondwana.teams import start_all as start_all
 from gondwana.teams import wait_all as wait_all
 from gondwana.teams import world as world
 from gondwana.testing.fake_device import fake_device as fake_device
+from gondwana.transfer import Plan as Plan
 from gondwana.transfer import Transfer as Transfer
 from gondwana.transfer import allreduce as allreduce
 from gondwana.transfer import barrier as barrier
 from gondwana.transfer import copy as copy
 from gondwana.transfer import copy_indexed as copy_indexed
 from gondwana.transfer import get as get
+from gondwana.transfer import indexed as indexed
+from gondwana.transfer import plan as plan
 from gondwana.transfer import put as put
 from gondwana.transfer import recv as recv
 from gondwana.transfer import send as send

@@ -1,106 +1,50 @@
-"""Filling ghosts: `exchange`, and what all ways to do it have in common."""
+"""Filling ghosts: `exchange` is a plan of the cells of one rank that are ghosts of another."""
 
 from __future__ import annotations
 
 import weakref
-from abc import ABC, abstractmethod
 
-from gondwana.arrays.ghost_cells import GhostCells
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.errors import UsageError
-from gondwana.runtime import progress
-from gondwana.teams import PersistentRequest
+from gondwana.transfer.plans.create import plan_in
+from gondwana.transfer.plans.pairs import Copies, Pair
+from gondwana.transfer.plans.plan import Plan
+
+Exchange = Plan
+"""What `exchange` returns."""
 
 
-class Exchange(ABC):
-    """The exchange of the ghosts of some arrays: made once, started by `exchange`, finished by `wait`.
+def ghost_copies(arrays: tuple[GlobalArray, ...], corners: bool) -> Copies:
+    """Return what this rank has to do with the ghosts of all. Local.
 
-    Attributes:
-        moved: bytes that this rank writes into ghosts of other ranks in one round.
+    Args:
+        arrays: of one team.
+        corners: see `exchange`.
     """
-
-    def __init__(self, cells: GhostCells) -> None:
-        self._pending = False
-        self.moved = sum(move.source.nbytes for rank in cells.neighbours for move in cells.to(rank))
-
-    def start(self) -> Exchange:
-        """Begin a round. Collective over team; does not wait for other ranks."""
-        if self._pending:
-            raise RuntimeError(
-                "this exchange is still under way: call wait() on what exchange() returned before the next exchange"
-            )
-        self._pending = True
-        _under_way.append(self)
-        self._begin()
-        return self
-
-    def wait(self) -> None:
-        """Return when the ghosts are filled and this rank's cells may be changed again. Blocks; user-level progress."""
-        if not self._pending:
-            return
-        if len(_under_way) == 1 and self._soon():
-            self._finish()
-        else:  # a neighbour may wait first for another exchange of its, or for a call that this rank is to serve
-            progress.wait_until(self.test, "an exchange of ghosts")
-
-    def test(self) -> bool:
-        """Return whether `wait` would return at once. Local; internal progress."""
-        if not self._pending:
-            return True
-        for other in _under_way:
-            if other is not self:
-                other._advance()
-        if self._advance():
-            self._finish()
-        return not self._pending
-
-    def _finish(self) -> None:
-        self._end()
-        self._pending = False
-        _under_way.remove(self)
-
-    @abstractmethod
-    def _begin(self) -> None:
-        """Start a round."""
-
-    @abstractmethod
-    def _soon(self) -> bool:
-        """Look for a while, if that is of use, whether all of this rank's part is done but `_end`."""
-
-    @abstractmethod
-    def _advance(self) -> bool:
-        """Do what can be done now, and return whether all of this rank's part is done but `_end`."""
-
-    @abstractmethod
-    def _end(self) -> None:
-        """Do what remains when all has arrived."""
+    team = arrays[0].team
+    owners = {piece.owner for array in arrays for piece in array.layout.pieces(team.rank, corners=corners)}
+    # Ghosts are as wide everywhere, so this rank owns ghosts of those who own its.
+    neighbours = sorted(owners - {team.rank})
+    outgoing = {rank: _between(arrays, corners, team.rank, rank) for rank in (team.rank, *neighbours)}
+    incoming = {rank: _between(arrays, corners, rank, team.rank) for rank in neighbours}
+    return Copies(team, _with_pairs(outgoing), _with_pairs(incoming), "exchange")
 
 
-_under_way: list[Exchange] = []
-"""What this rank has started and not finished: all of it goes on while this rank waits for any."""
+def _with_pairs(by_rank: dict[int, list[Pair]]) -> dict[int, list[Pair]]:
+    return {rank: pairs for rank, pairs in by_rank.items() if pairs}
 
 
-def free_requests(requests: list[PersistentRequest]) -> None:
-    """Give the requests of an exchange back, but not those that MPI still works on. Local."""
-    for request in requests:
-        if request.test():
-            request.free()
-
-
-def _plan(arrays: tuple[GlobalArray, ...], corners: bool) -> Exchange:
-    """Make an exchange. Collective over the team of the arrays."""
-    cells = GhostCells(arrays, corners)
-    if all(array.in_host_memory for array in arrays):
-        from gondwana.arrays.host_exchange import HostExchange
-
-        return HostExchange(cells)
-    from gondwana.arrays.device_exchange import DeviceExchange, can_exchange
-
-    if can_exchange(arrays):
-        return DeviceExchange(cells)
-    from gondwana.arrays.copied_exchange import CopiedExchange
-
-    return CopiedExchange(cells)
+def _between(arrays: tuple[GlobalArray, ...], corners: bool, owner: int, holder: int) -> list[Pair]:
+    """The copies from cells of one rank to ghosts of another, in an order that both agree on."""
+    return [
+        Pair(
+            array.block(owner).restrict(piece.target + piece.shift).__gondwana_box__(),
+            array.block(holder).restrict(piece.target).__gondwana_box__(),
+        )
+        for array in arrays
+        for piece in array.layout.pieces(holder, corners=corners)
+        if piece.owner == owner
+    ]
 
 
 def _forget(first: weakref.ref[GlobalArray], key: tuple[int | bool, ...]) -> None:
@@ -151,7 +95,8 @@ def exchange(*arrays: GlobalArray, corners: bool = False) -> Exchange:
     key = (corners, *map(id, arrays))
     plan = arrays[0].exchanges.get(key)
     if plan is None:
-        plan = arrays[0].exchanges[key] = _plan(arrays, corners)
+        kinds = list(zip(*(array.kinds for array in arrays), strict=True))
+        plan = arrays[0].exchanges[key] = plan_in(ghost_copies(arrays, corners), kinds)
         for array in arrays[1:]:
             weakref.finalize(array, _forget, weakref.ref(arrays[0]), key).atexit = False
     return plan.start()

@@ -6,11 +6,14 @@ from gondwana.transfer import debug, paths
 from gondwana.transfer.box import StridedBox as StridedBox
 from gondwana.transfer.box import strided as strided
 from gondwana.transfer.completion import Transfer as Transfer
+from gondwana.transfer.indexed_box import indexed as indexed
 from gondwana.transfer.messages import allreduce as allreduce
 from gondwana.transfer.messages import barrier as barrier
 from gondwana.transfer.messages import recv as recv
 from gondwana.transfer.messages import send as send
 from gondwana.transfer.messages import sendrecv as sendrecv
+from gondwana.transfer.plans.create import plan as plan
+from gondwana.transfer.plans.plan import Plan as Plan
 from gondwana.transfer.verbs import copy as copy
 from gondwana.transfer.verbs import copy_indexed as copy_indexed
 from gondwana.transfer.verbs import get as get

@@ -221,6 +221,14 @@ class StridedBox:
         shape, strides = (tuple(of[axis] for axis in axes) for of in (self.shape, self.strides))
         return StridedBox(self.pointer, memory, self.dtype, shape, strides)
 
+    def in_chunks_of(self, other: StridedBox) -> StridedBox:
+        """Return the same elements in the shape of an indexed box with as many, if they lie without gaps. Local."""
+        if other.offsets() is None or self.offsets() is not None or self.size != other.size or not self.contiguous:
+            return self
+        memory = None if self.memory is None else self.memory.reshape(other.shape)
+        strides = contiguous_strides(other.shape, self.dtype.itemsize)
+        return StridedBox(self.pointer, memory, self.dtype, other.shape, strides)
+
     def load(self) -> npt.NDArray[Any]:
         """Return the elements, from memory in reach; maybe the memory itself. Local."""
         assert self.memory is not None
@@ -247,9 +255,11 @@ class StridedBox:
         return f"StridedBox({where}, shape {self.shape}, strides {self.strides})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self.pointer is None:
+        if self.pointer is not None:
+            return StridedBox.at, (self.pointer, self.shape, self.strides)
+        if self.memory is not None:
             raise TypeError("private memory cannot be named to another rank")
-        return StridedBox.at, (self.pointer, self.shape, self.strides)
+        return StridedBox, (None, None, self.dtype, self.shape, self.strides)
 
     def __gondwana_box__(self) -> StridedBox:
         return self
@@ -314,6 +324,8 @@ def ends_of_copy(src: End, dst: End, n: int | None) -> tuple[StridedBox, Strided
         source = StridedBox.at(cast(GlobalPtr, src), shape)
     if target is None:
         target = StridedBox.at(cast(GlobalPtr, dst), shape)
+    if source.shape != target.shape:
+        source, target = source.in_chunks_of(target), target.in_chunks_of(source)
     if source.shape != target.shape:
         raise UsageError(f"a copy from shape {source.shape} to shape {target.shape}: make them equal")
     check_fit(source, target)

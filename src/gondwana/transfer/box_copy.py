@@ -178,6 +178,14 @@ class ChunkCopy(NamedTuple):
 Copy: TypeAlias = BoxCopy | ChunkCopy
 
 
+def as_boxes(copy: Copy) -> Iterator[BoxCopy]:
+    """Return copies of boxes that together are a copy: each chunk is one. Local."""
+    if isinstance(copy, BoxCopy):
+        yield copy
+    else:
+        yield from (BoxCopy(source, target, (), copy.run) for source, target in copy.starts())
+
+
 def copy_between(
     source: StridedBox, target: StridedBox, start: int = 0, end: int = 0, *, by_target: bool = False
 ) -> Copy:
@@ -215,7 +223,6 @@ def _are_pitches(axes: Sequence[Axis], end: int, run: int) -> bool:
 
 
 def _chunks(box: StridedBox) -> npt.NDArray[np.int64]:
-    """Offsets in bytes of the chunks of a box, of a contiguous one if it is not made of chunks."""
+    """Offsets in bytes of the chunks of a box, along its first axis if it is not made of chunks."""
     found = box.offsets()
-    count, length = box.shape
-    return np.arange(count, dtype=np.int64) * (length * box.dtype.itemsize) if found is None else found
+    return np.arange(box.shape[0], dtype=np.int64) * box.strides[0] if found is None else found

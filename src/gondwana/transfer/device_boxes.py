@@ -19,7 +19,7 @@ from gondwana.gpu import box_kernels_ptx
 from gondwana.gpu.box_kernels_ptx import AXES, CHUNK, MOST_UNITS, UNITS
 from gondwana.gpu.device import Device
 from gondwana.memory.cuda_kind import CudaKind
-from gondwana.transfer.box_copy import BoxCopy
+from gondwana.transfer.box_copy import BoxCopy, Copy, as_boxes
 
 _THREADS = 256
 _BLOCKS = 16
@@ -62,9 +62,9 @@ class BoxProgram:
         copies: between addresses that they reach, in any order; no target overlaps anything.
     """
 
-    def __init__(self, kind: CudaKind, copies: Sequence[BoxCopy]) -> None:
+    def __init__(self, kind: CudaKind, copies: Sequence[Copy]) -> None:
         self._device = kind.device
-        boxes = [piece for copy in copies for piece in in_units(copy)]
+        boxes = [piece for copy in copies for box in as_boxes(copy) for piece in in_units(box)]
         chunks = [(number, first) for number, box in enumerate(boxes) for first in range(0, box.runs, CHUNK)]
         self._blocks = len(chunks)
         self.nbytes = sum(box.nbytes for box in boxes)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer.box import StridedBox
+from gondwana.transfer.box import StridedBox, contiguous_strides
 
 Indices = npt.NDArray[np.int64]
 
@@ -67,6 +67,11 @@ class IndexedBox(StridedBox):
         return cls(None, whole.memory, end.dtype, starts, length)
 
     @property
+    def packed_strides(self) -> tuple[int, ...]:
+        """Strides of the same elements without gaps."""
+        return contiguous_strides(self.shape, self.dtype.itemsize)
+
+    @property
     def contiguous(self) -> bool:
         """Whether the elements lie without gaps: never to be relied on."""
         return False
@@ -106,3 +111,28 @@ class IndexedBox(StridedBox):
         if self.pointer is None:
             raise TypeError("private memory cannot be named to another rank")
         return IndexedBox.within, (self.pointer, self.starts, self.shape[1])
+
+
+def indexed(end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: int = 1) -> IndexedBox:
+    """Return chunks of equal length at any places, as an end of `gw.plan` and `gw.copy`. Local.
+
+    The other end has as many elements, without gaps: they are gathered or scattered. Or it is indexed too.
+
+    Args:
+        end: a global pointer, or an ndarray of one axis.
+        indices: of the first element of each chunk, counted in elements from `end`. Chunks of a destination must not
+            overlap.
+        length: elements of a chunk.
+
+    Raises:
+        UsageError: the indices are not a list of integers, or some chunk lies outside.
+
+    Example:
+        >>> import gondwana as gw
+        >>> import numpy as np
+        >>> gathered = np.empty(3)
+        >>> gw.copy(gw.indexed(np.arange(10.0), [7, 0, 2]), gathered).wait()
+        >>> gathered.tolist()
+        [7.0, 0.0, 2.0]
+    """
+    return IndexedBox.within(end, indices, length)

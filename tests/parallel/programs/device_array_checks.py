@@ -17,14 +17,14 @@ from checks import raises, run_checks
 from exchange_checks import STALE, expected, grids, whole_data, window
 
 import gondwana as gw
-from gondwana.arrays.copied_exchange import CopiedExchange
-from gondwana.arrays.device_exchange import DeviceExchange
 from gondwana.errors import UsageError
 from gondwana.gpu.driver import driver
 from gondwana.io import checkpoint
 from gondwana.memory.segment import Segment
 from gondwana.teams import world
 from gondwana.transfer import paths
+from gondwana.transfer.plans.copied import CopiedPlan
+from gondwana.transfer.plans.device import DevicePlan
 
 DTYPES = ("float64", "float32", "int16", "bool", "complex128", "uint8")
 
@@ -90,7 +90,7 @@ def check_random_layouts_as_on_the_host():
                 before = np.full(H.local.shape, STALE, T.dtype)
                 assert np.array_equal(cells(T), expected(H, whole, before, corners)), (T, corners)
         plans = list(T.exchanges.values())
-        assert all(isinstance(plan, DeviceExchange) for plan in plans)
+        assert all(isinstance(plan, DevicePlan) for plan in plans)
 
 
 def check_several_arrays_in_one_call():
@@ -332,7 +332,7 @@ def check_mixed_memory():
                 set_cells(array, data[-1])
             plan = gw.exchange(T, U, V, corners=True)
             plan.wait()
-            assert isinstance(plan, CopiedExchange)
+            assert isinstance(plan, CopiedPlan)
             for array, whole in zip((T, U, V), data, strict=True):
                 stale = np.full(array.layout.held(world.rank).shape, STALE, array.dtype)
                 H = on_host(array)

@@ -12,8 +12,6 @@ from typing import Any, cast
 
 import gondwana as gw
 from gondwana.apps.npb.mg.division import AXES, Division
-from gondwana.arrays.ghost_cells import GhostCells, Move
-from gondwana.arrays.host_exchange import HostExchange
 
 VARIANTS = ("6msg", "26msg")
 _ITEM = 8
@@ -52,7 +50,7 @@ class Blocks:
         travelled = [axis for axis in reversed(AXES) if axis not in inside]
         phases = [{axis} for axis in travelled] if variant == "6msg" else [set(travelled)]
         done = [inside.union(*phases[:n]) for n in range(len(phases))]
-        self._phases = [HostExchange(_Phase(self, *both)) for both in zip(phases, done, strict=True)]
+        self._phases = [gw.plan(self._sent(*both), team) for both in zip(phases, done, strict=True)]
 
     def block(self, rank: int) -> Any:
         """Return the cells and ghosts of any rank that has some: one-sided access to them."""
@@ -64,46 +62,34 @@ class Blocks:
         return cast(gw.Array, self.block(self.team.rank))
 
     def fill_ghosts(self) -> None:
-        """Bring the neighbours' cells to the ghosts. Collective over the ranks that have a block; blocks."""
+        """Copy the neighbours' cells to the ghosts. Collective over the ranks that have a block; blocks."""
         for phase in self._phases:
             phase.start().wait()
 
+    def _sent(self, axes: set[int], done: frozenset[int]) -> list[tuple[gw.Array, Any]]:
+        """Return the cells of this rank that are ghosts of others, or its own, and these ghosts. Local.
 
-class _Phase(GhostCells):
-    """The copies that are under way together.
-
-    Args:
-        blocks: of which array.
-        axes: along which neighbours are looked for.
-        done: axes whose ghosts are there already, and are sent along.
-    """
-
-    def __init__(self, blocks: Blocks, axes: set[int], done: frozenset[int]) -> None:
-        self.arrays = cast(Any, (blocks,))
-        self.team = blocks.team
-        self._blocks = blocks
-        self._axes = axes
-        self._wide = gw.Point(int(axis in done) for axis in AXES)
-        n = blocks.division.cells
-        self._shifts = [gw.Point(s) for s in itertools.product(*((-n, 0, n) if a in axes else (0,) for a in AXES))]
-        me, others = self.team.rank, range(blocks.division.ranks)
-        self.neighbours = [rank for rank in others if rank != me and self.between(me, rank)]
-
-    def between(self, owner: int, holder: int) -> list[Move]:
-        """Return the copies from cells of one rank to ghosts of another. Local."""
-        division = self._blocks.division
-        if max(owner, holder) >= division.ranks:
+        Args:
+            axes: along which neighbours are looked for.
+            done: axes whose ghosts are there already, and are sent along.
+        """
+        if not self.owned:
             return []
-        places = zip(division.place(owner), division.place(holder), strict=True)
-        if any(a != b for axis, (a, b) in enumerate(places) if axis not in self._axes):
-            return []
-        cells = self._blocks.block(owner).restrict(division.owned(owner).accrete(self._wide))
-        ghosts = self._blocks.block(holder)
-        moves = []
-        for shift in self._shifts:
-            if owner == holder and not any(shift):
+        division, n = self.division, self.division.cells
+        wide = gw.Point(int(axis in done) for axis in AXES)
+        shifts = [gw.Point(s) for s in itertools.product(*((-n, 0, n) if a in axes else (0,) for a in AXES))]
+        cells = self.local.restrict(self.owned.accrete(wide))
+        mine = division.place(self.team.rank)
+        pairs = []
+        for rank in range(division.ranks):
+            places = zip(mine, division.place(rank), strict=True)
+            if any(a != b for axis, (a, b) in enumerate(places) if axis not in axes):
                 continue
-            common = (cells.domain + shift) & ghosts.domain
-            if not common.is_empty:
-                moves.append(Move(cells.translate(shift).restrict(common), ghosts.restrict(common), "C"))
-        return moves
+            ghosts = self.block(rank)
+            for shift in shifts:
+                if rank == self.team.rank and not any(shift):
+                    continue
+                common = (cells.domain + shift) & ghosts.domain
+                if not common.is_empty:
+                    pairs.append((cells.translate(shift).restrict(common), ghosts.restrict(common)))
+        return pairs

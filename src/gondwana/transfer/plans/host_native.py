@@ -1,4 +1,4 @@
-"""The handshakes of an exchange around its copies: Python source that is compiled once. Imports Numba."""
+"""The handshakes of a plan around its copies: Python source that is compiled once. Imports Numba."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gondwana.transfer.copy_table_native import execute_rows, word_at
 
 _WORD = 8
 
-# The words of a link (one neighbour in shared memory), see `exchange`.
+# The words of a link (one neighbour in shared memory), see `host`.
 ENTER_OUT, ENTER_IN, READY_OUT, READY_IN, FIRST, LAST, PUSHED = range(7)
 LINK = 7
 # The words at the head of a plan: rounds so far, neighbours, address of the links, of the rows, number of rows of own
@@ -36,7 +36,7 @@ def _push(plan: int, current: int) -> int:
 
 
 def start(plan: int) -> int:
-    """Begin a round: say so to the neighbours, copy what stays here, write to those who are ready."""
+    """Begin a round: let the neighbours know, copy what stays here, write to those who are ready."""
     current = word_at(plan, ROUND) + 1
     store_release(plan + ROUND * _WORD, current)
     for n in range(word_at(plan, LINKS)):
@@ -56,12 +56,12 @@ def _arrived(plan: int, current: int) -> bool:
 
 
 def finish(plan: int, spins: int) -> int:
-    """Go on with a round until all is written and all has arrived: 1, or until `spins` looks were in vain: 0."""
+    """Continue a round until all is written and all has arrived: 1, or until `spins` polls have failed: 0."""
     current = word_at(plan, ROUND)
-    for look in range(spins):
+    for poll in range(spins):
         if _push(plan, current) == 0 and _arrived(plan, current):
             return 1
-        if look < _SPINS_BEFORE_YIELD:
+        if poll < _SPINS_BEFORE_YIELD:
             pause()
         else:
             sched_yield()

@@ -1,0 +1,164 @@
+"""Making plans: who has which part in the pairs that the ranks list, and the way to carry them out."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from gondwana.errors import UsageError
+from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.kinds import MemoryKind
+from gondwana.teams import Team, world
+from gondwana.transfer.box import End, StridedBox, ends_of_copy
+from gondwana.transfer.plans.copied import CopiedPlan
+from gondwana.transfer.plans.device import DevicePlan
+from gondwana.transfer.plans.host import HostPlan
+from gondwana.transfer.plans.pairs import Copies, Pair
+from gondwana.transfer.plans.plan import Plan
+
+_Key: TypeAlias = tuple[int, int]
+"""The rank that lists a pair, and its place in that list: the order of pairs, on which all ranks agree."""
+
+
+class _Part(NamedTuple):
+    """What a rank has to do with a pair.
+
+    Attributes:
+        key: of the pair.
+        partner: the rank that owns the other end.
+        sends: whether the source is this rank's, rather than the target.
+        pair: what is copied.
+    """
+
+    key: _Key
+    partner: int
+    sends: bool
+    pair: Pair
+
+
+def plan(pairs: Iterable[tuple[End, End]], team: Team = world) -> Plan:
+    """Make a persistent plan of copies between any ranks. Collective over team; blocks; copies nothing yet.
+
+    Each rank gives the pairs that it lists, and all lists together are the plan: a copy is listed by exactly one rank,
+    whoever knows both ends, usually the owner of its source. Ends are those of `gw.copy`, in any kind of memory. A rank
+    may list none.
+
+    A round of copies is started by `start()` and finished by `wait()`, by every rank that owns a source or a
+    destination of the plan. A destination is overwritten only after its owner has started the round, and `wait` returns
+    when all has arrived there, so neither needs a barrier. On one node and in host memory a round is stores into the
+    destinations and two counters a neighbour, and functions compiled by `gw.jit` take the plan as an argument and call
+    `plan.start()`, `plan.wait()` and `plan.test()`. Between nodes it is one message for all pairs of two ranks.
+
+    Args:
+        pairs: (source, destination) each, of one shape and dtype: arrays and their views, blocks of other ranks,
+            ndarrays, `gw.strided(...)`, `gw.indexed(...)`. Destinations must not overlap anything of the plan. Private
+            memory of this rank is an end of its own copies, or a source for other ranks.
+        team: the ranks of the plan; it has all owners of ends.
+
+    Returns:
+        The plan, which keeps the memory of its ends.
+
+    Raises:
+        UsageError: the ends of a pair do not fit each other, an owner is not in the team, or a destination is private
+            memory for elements of another rank. Raised by every rank.
+
+    Example:
+        >>> import gondwana as gw
+        >>> import numpy as np
+        >>> right = (gw.world.rank + 1) % gw.world.size
+        >>> segment, mine = gw.Segment(gw.world, 32), np.zeros(4)
+        >>> ring = gw.plan([(mine, gw.strided(segment.pointer(right, float), (4,), (8,)))])
+        >>> for step in range(3):
+        ...     mine[:] = step
+        ...     ring.start().wait()
+        >>> segment.pointer(dtype=float).local(4).tolist()
+        [2.0, 2.0, 2.0, 2.0]
+    """
+    problem: UsageError | None = None
+    own: list[_Part] = []
+    sent: list[list[_Part]] = [[] for _ in range(team.size)]
+    try:
+        for number, ends in enumerate(pairs):
+            _assign(Pair(*ends_of_copy(*ends, None)), (team.rank, number), team, own, sent)
+    except UsageError as error:
+        problem = error
+    team.agree(problem)
+    received = team.alltoall([pickle.dumps(parts) for parts in sent])
+    parts = own
+    try:
+        parts = sorted([*own, *(part for data in received for part in pickle.loads(data))], key=lambda part: part.key)
+    except UsageError as error:
+        problem = error
+    team.agree(problem)
+    copies = Copies(team, {}, {})
+    for part in parts:
+        (copies.outgoing if part.sends else copies.incoming).setdefault(part.partner, []).append(part.pair)
+    return _way(copies)
+
+
+def plan_in(copies: Copies, kinds: Sequence[Collection[MemoryKind]]) -> Plan:
+    """Make a plan of which each rank knows its part. Collective over its team.
+
+    Args:
+        copies: the part of this rank.
+        kinds: of the memory of all ends, by rank.
+    """
+    if all(kind.host for of_rank in kinds for kind in of_rank):
+        return HostPlan(copies)
+    if all(len(set(of_rank)) == 1 and all(isinstance(kind, CudaKind) for kind in of_rank) for of_rank in kinds):
+        return DevicePlan(copies, _own_kind(copies))
+    return CopiedPlan(copies)
+
+
+def _way(copies: Copies) -> Plan:
+    """Make the plan in the best way that is possible for all ranks. Collective over its team."""
+    devices = copies.devices()
+    everybody = copies.team.allgather((copies.in_host_memory(), len(devices) <= 1 and None not in devices))
+    if all(host for host, _ in everybody):
+        return HostPlan(copies)
+    if all(one for _, one in everybody):
+        return DevicePlan(copies, _own_kind(copies))
+    return CopiedPlan(copies)
+
+
+def _own_kind(copies: Copies) -> CudaKind | None:
+    """The kind of this rank's memory at all ends, None without any."""
+    for pair in copies.pairs():
+        for box in pair:
+            if box.pointer is not None and box.is_own and isinstance(box.pointer.kind, CudaKind):
+                return box.pointer.kind
+    return None
+
+
+def _assign(pair: Pair, key: _Key, team: Team, own: list[_Part], sent: list[list[_Part]]) -> None:
+    """Give a pair that this rank lists to those who have a part in it."""
+    if pair.source.size == 0:
+        return
+    sender, receiver = (_owner(box, team) for box in pair)
+    if pair.target.pointer is None and sender != team.rank:
+        raise UsageError(
+            f"a plan with a copy from rank {sender} to private memory of rank {team.rank}: place the destination in a "
+            "segment, by gw.array_at or as a block of a global array"
+        )
+    if sender == team.rank:
+        own.append(_Part(key, receiver, True, pair))
+    else:
+        sent[sender].append(_Part(key, receiver, True, pair))
+    if receiver == sender:
+        return
+    coming = _Part(key, sender, False, Pair(pair.packed, pair.target))
+    if receiver == team.rank:
+        own.append(coming)
+    else:
+        sent[receiver].append(coming)
+
+
+def _owner(box: StridedBox, team: Team) -> int:
+    """The rank in a team that an end belongs to."""
+    if box.owner is None:
+        return team.rank
+    rank = team.rank_of_world(box.owner)
+    if rank is None:
+        raise UsageError(f"a plan of {team!r} with an end at rank {box.owner} of the world, which is not in that team")
+    return rank

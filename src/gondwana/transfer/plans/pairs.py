@@ -1,0 +1,110 @@
+"""What a plan copies: pairs of boxes, as one rank sees them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gondwana.gpu.device import Device
+from gondwana.memory.cuda_kind import CudaKind
+from gondwana.teams import Team
+from gondwana.transfer.box import StridedBox
+from gondwana.transfer.box_copy import Copy, copy_between
+
+
+class Pair(NamedTuple):
+    """One copy of a plan.
+
+    Attributes:
+        source: where the elements are. At the owner of the target only its dtype, shape and strides have a meaning.
+        target: where they go.
+    """
+
+    source: StridedBox
+    target: StridedBox
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it moves."""
+        return self.source.nbytes
+
+    @property
+    def packed(self) -> StridedBox:
+        """The elements without gaps, in the order of the source: how they travel in a message."""
+        source = self.source
+        return StridedBox(None, None, source.dtype, source.shape, source.packed_strides)
+
+    def direct(self, end: int | None = None) -> Copy:
+        """Return the copy between the addresses of both, as this rank reaches them. Local.
+
+        Args:
+            end: address of the target, if it is mapped elsewhere.
+        """
+        return copy_between(self.source, self.target, self.source.address, self.target.address if end is None else end)
+
+    def packing(self, address: int) -> Copy:
+        """Return the copy of the source to its part of a message. Local."""
+        return copy_between(self.source, self.packed, self.source.address, address)
+
+    def unpacking(self, address: int) -> Copy:
+        """Return the copy of a part of a message to the target. Local."""
+        return copy_between(self.packed, self.target, address, self.target.address)
+
+
+class Copies(NamedTuple):
+    """The copies of a plan in which a rank has a part.
+
+    Attributes:
+        team: the ranks of the plan.
+        outgoing: pairs whose source this rank owns, by the rank that owns the target; it may be this one.
+        incoming: pairs whose target this rank owns, by the other rank that owns the source, in the order of its
+            `outgoing`.
+        what: what messages call the plan: "plan" or "exchange".
+    """
+
+    team: Team
+    outgoing: dict[int, list[Pair]]
+    incoming: dict[int, list[Pair]]
+    what: str = "plan"
+
+    @property
+    def neighbours(self) -> list[int]:
+        """The other ranks that this one sends to or receives from."""
+        return sorted({*self.outgoing, *self.incoming} - {self.team.rank})
+
+    @property
+    def receivers(self) -> list[int]:
+        """The other ranks that this one sends to."""
+        return sorted(set(self.outgoing) - {self.team.rank})
+
+    @property
+    def own(self) -> list[Pair]:
+        """The pairs with both ends at this rank."""
+        return self.outgoing.get(self.team.rank, [])
+
+    def to(self, rank: int) -> list[Pair]:
+        """Return what this rank sends to another. Local."""
+        return self.outgoing.get(rank, [])
+
+    def of(self, rank: int) -> list[Pair]:
+        """Return what this rank receives from another. Local."""
+        return self.incoming.get(rank, [])
+
+    def pairs(self) -> list[Pair]:
+        """Return all pairs. Local."""
+        return [pair for part in (self.outgoing, self.incoming) for pairs in part.values() for pair in pairs]
+
+    def in_host_memory(self) -> bool:
+        """Return whether all ends are in host memory. Local."""
+        return all(box.pointer is None or box.pointer.kind.host for pair in self.pairs() for box in pair)
+
+    def devices(self) -> set[Device | None]:
+        """Return the devices with this rank's ends; None stands for other memory at any end. Local."""
+        sources = [pair.source for pairs in self.outgoing.values() for pair in pairs]
+        found: set[Device | None] = set()
+        for box in (*sources, *(pair.target for pair in self.pairs())):
+            kind = None if box.pointer is None else box.pointer.kind
+            if not isinstance(kind, CudaKind):
+                found.add(None)
+            elif box.is_own:
+                found.add(kind.device)
+        return found

@@ -1,0 +1,130 @@
+"""What all ways to carry out a plan have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NoReturn, Self
+
+from gondwana.errors import UsageError
+from gondwana.memory.segment import Segment
+from gondwana.runtime import progress
+from gondwana.teams import PersistentRequest
+from gondwana.transfer.plans.pairs import Copies
+
+
+class Plan(ABC):
+    """Copies that are made together, again and again: each round is started by `start` and finished by `wait`.
+
+    Made by `gw.plan`, and by `gw.exchange` for ghosts. A round is collective over the ranks that own a source or a
+    destination of the plan; the other ranks of its team need not take part.
+
+    Between `start` and `wait` the sources of this rank must not change, and its destinations must be neither read nor
+    written; no rank writes a destination before its owner has started the round. After `wait` the destinations hold
+    what their sources held, and both may be read and changed. Rounds of several plans may be under way together.
+
+    Attributes:
+        moved: bytes that this rank writes to destinations of other ranks in one round.
+    """
+
+    def __init__(self, copies: Copies) -> None:
+        self._pending = False
+        self._what = copies.what
+        self._copies = copies  # keeps the memory of all ends
+        self.moved = sum(pair.nbytes for rank in copies.receivers for pair in copies.to(rank))
+
+    def start(self) -> Self:
+        """Begin a round. Collective over the ranks with copies; does not wait for them. Internal progress.
+
+        Callable in compiled code, where it returns nothing.
+
+        Raises:
+            RuntimeError: the last round was not waited for.
+        """
+        if self._pending:
+            call = "exchange" if self._what == "exchange" else "start"
+            raise RuntimeError(
+                f"this {self._what} is still under way: call wait() on what {call}() returned before the next {call}"
+            )
+        self._pending = True
+        _under_way.append(self)
+        self._begin()
+        return self
+
+    def wait(self) -> None:
+        """Return when all copies to and from this rank are made. Blocks; user-level progress.
+
+        Callable in compiled code, where it makes no progress but its own.
+        """
+        if not self._pending:
+            return
+        if len(_under_way) == 1 and self._soon():
+            self._finish()
+        else:  # a neighbour may wait first for another plan of its, or for a call that this rank is to serve
+            progress.wait_until(self.test, "an exchange of ghosts" if self._what == "exchange" else "a plan of copies")
+
+    def test(self) -> bool:
+        """Return whether `wait` would return at once. Local; internal progress."""
+        if not self._pending:
+            return True
+        for other in _under_way:
+            if other is not self:
+                other._advance()
+        if self._advance():
+            self._finish()
+        return not self._pending
+
+    def _finish(self) -> None:
+        self._end()
+        self._pending = False
+        _under_way.remove(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a plan cannot be sent: it belongs to the ranks that have made it")
+
+    def __gondwana_argument__(self) -> NoReturn:
+        """Compiled code takes plans in host memory of one node only."""
+        raise UsageError(
+            "compiled code takes plans of copies in host memory of one node; this one has ends on devices or on other "
+            "nodes: call start() and wait() in Python"
+        )
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Start a round."""
+
+    @abstractmethod
+    def _soon(self) -> bool:
+        """Poll for a while, if that is of use, whether all of this rank's part is done but `_end`."""
+
+    @abstractmethod
+    def _advance(self) -> bool:
+        """Do what can be done now, and return whether all of this rank's part is done but `_end`."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Do what remains when all has arrived."""
+
+
+_FIRST_TAG, _TAGS = 30_002, 2000
+
+_under_way: list[Plan] = []
+"""What this rank has started and not finished: all of it goes on while this rank waits for any."""
+
+
+def message_tag(segment: Segment) -> int:
+    """Return the tag of the messages of a plan: plans that are under way together must not take those of each other.
+
+    Local.
+
+    Args:
+        segment: that the ranks of the plan have made for it.
+    """
+    tag: int = _FIRST_TAG + (segment.key & 0xFFFFFFFF) % _TAGS
+    return tag
+
+
+def free_requests(requests: list[PersistentRequest]) -> None:
+    """Free the requests of a plan, but not those that MPI still works on. Local."""
+    for request in requests:
+        if request.test():
+            request.free()
