@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib
 from typing import Any
@@ -29,6 +30,11 @@ class Native:
         """The C function, compiled or loaded at the first use."""
         code = obtain(("native", self.module, self.name), self._build)
         return linker.callable_at(linker.link(code), self.arguments)
+
+    @property
+    def address(self) -> int:
+        """Where the machine code of `call` is, for compiled code."""
+        return ctypes.cast(self.call, ctypes.c_void_p).value or 0
 
     def _build(self) -> cache.ObjectCode:
         from gondwana.compiler.codegen import compile_entry

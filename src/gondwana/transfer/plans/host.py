@@ -77,6 +77,7 @@ class HostPlan(Plan):
         self._received = [_incoming(copies, rank, tag) for rank in far if copies.of(rank)]
         self._requests = [message.request for message in (*self._sent, *self._received)]
         weakref.finalize(self, free_requests, self._requests).atexit = False
+        team.node.barrier()  # nobody drops its counters before all have mapped them
 
     def _begin(self) -> None:
         for message in self._received:
@@ -123,10 +124,10 @@ class HostPlan(Plan):
         self._plan_address = self._plan.ctypes.data
 
     def __gondwana_argument__(self) -> Described:  # type: ignore[override]
-        """The address of the plan, for compiled code."""
+        """The addresses of the plan and of the functions that carry it out, for compiled code."""
         if self._requests:
             return super().__gondwana_argument__()
-        return describe_handle("plan", (), (self._plan_address,))
+        return describe_handle("plan", (), (self._plan_address, _start.address, _finish.address))
 
 
 def _outgoing(copies: Copies, rank: int, tag: int) -> _Message:

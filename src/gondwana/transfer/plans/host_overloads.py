@@ -1,25 +1,40 @@
-"""Plans in compiled code: `plan.start()`, `plan.wait()` and `plan.test()`. Imports Numba."""
+"""Plans in compiled code: `plan.start()`, `plan.wait()` and `plan.test()`. Imports Numba.
+
+They call the machine code that Python calls, by its address, which the handle of a plan has.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba.extending import overload_method
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic, overload_method
 
-from gondwana.compiler.inlining import INLINED, inlined
+from gondwana.compiler.inlining import INLINED
 from gondwana.compiler.types.handle_types import family_type, handle_word
-from gondwana.transfer.plans import host_native
 
 _FAMILY = family_type("plan")
+_PLAN, _START, _FINISH = range(3)
 _SPINS = 10_000
+_INT = ir.IntType(64)
 
-_begin, _finish = inlined(host_native.start), inlined(host_native.finish)
+
+@intrinsic
+def _call(typingctx: Any, address: Any, plan: Any, spins: Any) -> Any:
+    """Call the function at an address; one that takes a single integer does not look at the other."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        function = builder.inttoptr(values[0], ir.FunctionType(_INT, [_INT, _INT]).as_pointer())
+        return builder.call(function, values[1:])
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
 
 
 @overload_method(_FAMILY, "start", jit_options=INLINED)
 def _start(plan: Any) -> Any:
     def run(plan: Any) -> None:
-        _begin(handle_word(plan, 0))
+        _call(handle_word(plan, _START), handle_word(plan, _PLAN), 0)
 
     return run
 
@@ -27,7 +42,7 @@ def _start(plan: Any) -> Any:
 @overload_method(_FAMILY, "wait", jit_options=INLINED)
 def _wait(plan: Any) -> Any:
     def run(plan: Any) -> None:
-        while _finish(handle_word(plan, 0), _SPINS) == 0:
+        while _call(handle_word(plan, _FINISH), handle_word(plan, _PLAN), _SPINS) == 0:
             pass
 
     return run
@@ -36,6 +51,6 @@ def _wait(plan: Any) -> Any:
 @overload_method(_FAMILY, "test", jit_options=INLINED)
 def _test(plan: Any) -> Any:
     def run(plan: Any) -> bool:
-        return _finish(handle_word(plan, 0), 1) == 1  # type: ignore[no-any-return]
+        return _call(handle_word(plan, _FINISH), handle_word(plan, _PLAN), 1) == 1  # type: ignore[no-any-return]
 
     return run
