@@ -179,7 +179,7 @@ def test_the_name_covers_every_part_of_compiled_code() -> None:
     """An edit of what Numba compiles for the library itself, or of what it lowers, makes old machine code unknown."""
     source = jobs.ROOT / "src" / "gondwana"
     parts = {path for path in source.rglob("*.py") if re.search(r"^from numba|^import numba", path.read_text(), re.M)}
-    rooms = {path.relative_to(source).parts[0] for path in parts} - {"apps", "testing"}
+    rooms = {path.relative_to(source).parts[0] for path in parts} - {"testing"}
     assert rooms <= set(ROOMS)
     assert all((source / room).is_dir() for room in ROOMS)
 

@@ -51,7 +51,7 @@ def test_options_and_bare_numbers(words: str, expected: Parameters) -> None:
     )  # fmt: skip
 
 
-def test_small_sides_are_raised_and_said() -> None:
+def test_small_sides_are_raised_with_a_note() -> None:
     found = parse(["--nx", "15", "--ny", "24", "--nz", "16"])
     assert found.local == (24, 24, 16)
     assert found.notes == ("nx is 15, below 16: taken as 24",)
@@ -144,12 +144,12 @@ def test_cycle_and_product_against_dense_matrices() -> None:
     blocks = [[np.arange(len(matrix))] for matrix in dense]
     fine = [level.fine for level in system.levels]
     right = np.random.default_rng(3).random(512)
-    crews = [Optimised(system, threads) for threads in (1, 2, 3)]
+    solvers = [Optimised(system, threads) for threads in (1, 2, 3)]
     for apply, expected in (
         ("multiply", dense[0] @ right),
         ("precondition", hpcg_oracle.cycle(dense, blocks, fine, right)),
     ):
-        for path in Reference(system), *crews:
+        for path in Reference(system), *solvers:
             found = np.zeros(512)
             getattr(path, apply)(right, found)
             np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
@@ -197,14 +197,14 @@ def test_threads_wait_for_all_that_they_need(sign: int, threads: int) -> None:
             seen = np.zeros(threads, int)
             for done, block in enumerate(mine[thread]):
                 waits = slice(plan.waits[block], plan.waits[block + 1])
-                np.maximum.at(seen, plan.whom[waits], plan.until[waits])
+                np.maximum.at(seen, plan.source[waits], plan.until[waits])
                 for position, part in enumerate(_sequence(plan, block, sign)):
                     for needed in set(columns[part].tolist()) - {part}:
-                        whom, when, place = order[needed]
-                        if whom == thread:
+                        source, when, place = order[needed]
+                        if source == thread:
                             assert (when, place) < (done, position)
                         else:
-                            assert when < seen[whom]
+                            assert when < seen[source]
 
 
 def _sequence(plan: schedule.Schedule, block: int, sign: int) -> range:

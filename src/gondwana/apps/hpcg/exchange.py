@@ -1,8 +1,8 @@
 """The exchange of entries of vectors between ranks: one-sided puts with signals, from Python and from compiled code.
 
-Every rank has, for each level, room for two exchanges, which take turns. A neighbour's message of one exchange says
-that it has read all of the exchange before, so a put never overwrites what is still to be read, and nobody waits for a
-confirmation.
+Every rank has, for each level, receive buffers for two exchanges, which take turns. A neighbour's message of one
+exchange implies that it has read all of the exchange before, so a put never overwrites what is still to be read, and no
+rank waits for a confirmation.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ import gondwana as gw
 from gondwana.apps.hpcg.halo import Halo
 
 RANK, CHANNEL, BASE, STRIDE = range(4)
-"""Columns of `Links.facts`: the neighbour's rank, its channel, where it has room, and the distance of its turns."""
+"""Columns of `Links.targets`: the neighbour's rank, its channel, the offset in its inbox, the distance of its turns."""
 
 
 class Links(NamedTuple):
     """What compiled code needs to exchange. Messages of all levels are numbered through; a message has its channel.
 
     Attributes:
-        room: pointer to what has come here; `room.on(rank)` to that of a neighbour.
+        inbox: pointer to the entries received by this rank; `inbox.on(rank)` to those of a neighbour.
         signal: counts arrivals.
         messages: the first message of each level, and the end.
-        facts: see `RANK`; a row for each message.
+        targets: where each message goes, a row for each: see `RANK`.
         starts: where each message starts in `rows` and `buffer`.
         rows: own rows to send, within their level.
         buffer: what is sent.
-        base: where each level has room in `memory`.
+        base: where each level begins in `received`.
         stride: entries of an exchange of each level.
         turns: exchanges of each level so far.
-        memory: what has come.
+        received: the inbox of this rank.
     """
 
-    room: gw.GlobalPtr
+    inbox: gw.GlobalPtr
     signal: gw.Signal
     messages: NDArray[np.int64]
-    facts: NDArray[np.int64]
+    targets: NDArray[np.int64]
     starts: NDArray[np.int64]
     rows: NDArray[np.int64]
     buffer: NDArray[np.float64]
     base: NDArray[np.int64]
     stride: NDArray[np.int64]
     turns: NDArray[np.int64]
-    memory: NDArray[np.float64]
+    received: NDArray[np.float64]
 
 
 def link(team: gw.Team, halos: Sequence[Halo]) -> Links:
@@ -60,26 +60,26 @@ def link(team: gw.Team, halos: Sequence[Halo]) -> Links:
     """
     stride = np.array([halo.size for halo in halos], np.int64)
     base = np.concatenate(([0], np.cumsum(2 * stride)[:-1]))
-    segment = gw.Segment(team, 8 * max(1, 2 * int(stride.sum())))
+    inbox = gw.Segment(team, 8 * max(1, 2 * int(stride.sum()))).pointer(dtype="f8")
     routes = _routes(halos, base, stride)
     theirs = dict(zip(range(team.size), team.allgather({key[:2]: key[2:] for key in routes}), strict=True))
-    facts = np.zeros((len(routes), 4), np.int64)
+    targets = np.zeros((len(routes), 4), np.int64)
     for message, (level, rank, *_) in enumerate(routes):
-        facts[message] = rank, *theirs[rank][level, team.rank]
+        targets[message] = rank, *theirs[rank][level, team.rank]
     signal = gw.Signal(team, channels=max(1, *(len(found) for found in theirs.values())))
     sent = [rows for halo in halos for rows in halo.sent]
     return Links(
-        room=segment.pointer(dtype="f8"),
+        inbox=inbox,
         signal=signal,
         messages=np.array([0, *itertools.accumulate(len(halo.neighbours) for halo in halos)], np.int64),
-        facts=facts,
+        targets=targets,
         starts=np.array([0, *itertools.accumulate(map(len, sent))], np.int64),
         rows=np.concatenate([np.empty(0, np.int64), *sent]),
         buffer=np.zeros(sum(map(len, sent))),
         base=base,
         stride=stride,
         turns=np.zeros(len(halos), np.int64),
-        memory=segment.typed(team.rank, np.dtype(np.float64)),
+        received=inbox.local(inbox.room),
     )
 
 
@@ -104,15 +104,15 @@ def begin(links: Any, level: int, vector: Any) -> None:
         first, last = links.starts[message], links.starts[message + 1]
         for place in range(first, last):
             links.buffer[place] = vector[links.rows[place]]
-        facts = links.facts[message]
-        there = links.room.on(facts[RANK]) + (facts[BASE] + turn * facts[STRIDE])
+        target = links.targets[message]
+        there = links.inbox.on(target[RANK]) + (target[BASE] + turn * target[STRIDE])
         gw.put(links.buffer[first:last], there)
-        gw.signal(links.signal, facts[RANK], 1, facts[CHANNEL])
+        gw.signal(links.signal, target[RANK], 1, target[CHANNEL])
 
 
 @gw.jit
 def finish(links: Any, level: int) -> int:
-    """Wait for what neighbours have sent; return where in `links.memory` it starts. Collective over the neighbours."""
+    """Wait for neighbours' messages; return where they start in `links.received`. Collective over the neighbours."""
     for message in range(links.messages[level], links.messages[level + 1]):
         gw.wait(links.signal, 1, message)
     turn = links.turns[level]
@@ -128,4 +128,4 @@ def update(links: Any, level: int, vector: Any) -> None:
     count = links.stride[level]
     rows = len(vector) - count
     for place in range(count):
-        vector[rows + place] = links.memory[start + place]
+        vector[rows + place] = links.received[start + place]

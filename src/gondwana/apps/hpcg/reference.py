@@ -87,7 +87,7 @@ class Reference:
         self._z, self._p = np.zeros(finest.columns), np.zeros(finest.columns)
 
     def multiply(self, x: Vector, y: Vector, level: int = 0) -> None:
-        """Compute y = A x; brings the end of x up to date."""
+        """Compute y = A x, and update the end of x, which holds entries of other ranks."""
         matrix = self.system.levels[level].matrix
         update(self.system.links, level, x)
         multiply(matrix.values, matrix.columns, x, y)

@@ -25,7 +25,7 @@ class Schedule(NamedTuple):
         blocks: the first block of each thread on each level, thread after thread within a level, and the end.
         starts, ends: slices of each block; a thread does its blocks in their order.
         waits: the first wait of each block, and the end.
-        whom: the thread that each wait is for.
+        source: the thread that each wait is for.
         until: the blocks of this sweep that it must have done.
     """
 
@@ -33,7 +33,7 @@ class Schedule(NamedTuple):
     starts: Integers
     ends: Integers
     waits: Integers
-    whom: Integers
+    source: Integers
     until: Integers
 
 
@@ -86,11 +86,11 @@ def plan(matrices: Split, threads: int, sign: int) -> Schedule:
         for block, (start, end) in enumerate(zip(starts_, ends_, strict=True)):
             block_of[start:end] = block
         find_waits(columns, starts_, ends_, block_of, owner, done, latest)
-    waiting, whom = np.nonzero(latest)
+    waiting, source = np.nonzero(latest)
     waits = np.searchsorted(waiting, np.arange(len(starts_) + 1))
     # NumPy gives every second word of an array here: another type, for which all would be compiled again.
-    whom = np.ascontiguousarray(whom)
-    return Schedule(blocks, starts_, ends_, waits, whom, latest[waiting, whom])
+    source = np.ascontiguousarray(source)
+    return Schedule(blocks, starts_, ends_, waits, source, latest[waiting, source])
 
 
 @gw.jit
@@ -99,6 +99,6 @@ def find_waits(columns: Any, starts: Any, ends: Any, block_of: Any, owner: Any, 
     for block in range(len(starts)):
         for entry in range(ENTRIES * starts[block], ENTRIES * ends[block]):
             needed = block_of[columns[entry] // WIDTH]
-            whom = owner[needed]
-            if whom != owner[block]:
-                latest[block, whom] = max(latest[block, whom], done[needed])
+            source = owner[needed]
+            if source != owner[block]:
+                latest[block, source] = max(latest[block, source], done[needed])

@@ -1,4 +1,4 @@
-"""What conjugate gradients return: how far they came, and where the time went."""
+"""What conjugate gradients return: iterations, residuals and times."""
 
 from __future__ import annotations
 

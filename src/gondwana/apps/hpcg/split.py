@@ -52,7 +52,7 @@ class Split(NamedTuple):
             next to each other have no row in common.
         edge_first: the first edge of each level, and the end; edges are the rows that have entries of E.
         edge_rows, edge_coarse: the row of each edge, and the coarse row at this point or -1.
-        edge_starts, edge_values, edge_columns: E, edge by edge; columns count what has come from other ranks.
+        edge_starts, edge_values, edge_columns: E, edge by edge; columns count the entries received from other ranks.
         edge_saved: room for an entry of a vector at each edge.
     """
 
@@ -191,7 +191,7 @@ def renumber(links: Links, matrices: Split, rows: list[int]) -> Links:
     """Return the same exchanges of vectors that have the order of these matrices. Local.
 
     Args:
-        links: exchanges; the entries that come are not renumbered.
+        links: exchanges; the entries received are not renumbered.
         matrices: the new numbers.
         rows: of each level in the problem.
     """

@@ -27,7 +27,7 @@ DOWN, UP = 0, 1
 
 @gw.jit
 def restart(threads: Any, up: int) -> None:
-    """Begin a sweep: no thread looks any more at what this one has done in the sweep before."""
+    """Begin a sweep: no thread reads any more what this one has published in the sweep before."""
     threads.publish((1 - up) * threads.size + threads.index, 0)
 
 
@@ -35,7 +35,7 @@ def restart(threads: Any, up: int) -> None:
 def wait_for_needed(threads: Any, schedule: Any, up: int, block: int) -> None:
     """Wait until other threads have done what a block of the sweep needs."""
     for wait in range(schedule.waits[block], schedule.waits[block + 1]):
-        threads.wait_for(up * threads.size + schedule.whom[wait], schedule.until[wait])
+        threads.wait_for(up * threads.size + schedule.source[wait], schedule.until[wait])
 
 
 @gw.jit
@@ -63,11 +63,11 @@ def times(values: Any, columns: Any, part: int, x: Any, backward: bool) -> Any:
 
 
 @gw.jit
-def outside(m: Any, edge: int, memory: Any, start: int) -> float:
-    """Sum up a row of E times what has come from other ranks."""
+def outside(m: Any, edge: int, received: Any, first: int) -> float:
+    """Sum up a row of E times the entries received from other ranks."""
     total = 0.0
     for place in range(m.edge_starts[edge], m.edge_starts[edge + 1]):
-        total += m.edge_values[place] * memory[start + m.edge_columns[place]]
+        total += m.edge_values[place] * received[first + m.edge_columns[place]]
     return total
 
 
@@ -128,11 +128,11 @@ def restrict(threads: Any, m: Any, links: Any, level: int, right: Any, x: Any, t
         right[m.coarse[point]] = right[row] - t[row] - m.diagonal[row] * x[row] - below
     threads.barrier()
     if threads.index == 0:
-        came = finish(links, level)
+        first = finish(links, level)
         for edge in range(m.edge_first[level], m.edge_first[level + 1]):
             coarse = m.edge_coarse[edge]
             if coarse >= 0:
-                right[coarse] -= outside(m, edge, links.memory, came)
+                right[coarse] -= outside(m, edge, links.received, first)
     threads.barrier()
 
 
@@ -155,11 +155,11 @@ def prolong(threads: Any, m: Any, links: Any, level: int, right: Any, x: Any, t:
                     t[m.below_rows[point, place]] += m.below[point, place] * x[m.coarse[point]]
         threads.barrier()
     if threads.index == 0:
-        came = finish(links, level)
+        first = finish(links, level)
         for edge in range(m.edge_first[level], m.edge_first[level + 1]):
             row = m.edge_rows[edge]
             m.edge_saved[edge] = right[row]
-            right[row] -= outside(m, edge, links.memory, came)
+            right[row] -= outside(m, edge, links.received, first)
     threads.barrier()
 
 
@@ -202,10 +202,10 @@ def multiply(threads: Any, m: Any, links: Any, x: Any, y: Any) -> float:
     total = sums.sum()
     threads.barrier()
     if threads.index == 0:
-        came = finish(links, 0)
+        first = finish(links, 0)
         for edge in range(m.edge_first[1]):
             row = m.edge_rows[edge]
-            change = outside(m, edge, links.memory, came)
+            change = outside(m, edge, links.received, first)
             y[row] += change
             total += x[row] * change
     threads.barrier()

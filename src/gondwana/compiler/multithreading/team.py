@@ -148,7 +148,7 @@ def parallel(function: Callable[..., R], *args: Any, threads: int | None = None,
     Raises:
         UsageError: `function` is not decorated, or `threads` or `slots` is out of range.
         KernelError: `function` cannot be compiled; it calls `gw.parallel` itself, for instance.
-        Exception: what a thread raised. The others are not waited for in vain: see `ThreadTeam`.
+        Exception: what a thread raised. The others do not wait for it permanently: see `ThreadTeam`.
 
     Example:
         >>> import numpy as np

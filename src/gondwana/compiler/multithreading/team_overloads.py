@@ -2,7 +2,7 @@
 
 A team is four words: the address of its memory (see `team.ARRIVED`), the index of this thread, the number of threads
 and the number of slots. Whoever changes a word that others wait for rings the bell if somebody sleeps; who is about to
-sleep announces it, then looks once more. Both use sequentially consistent operations, so one of them sees the other.
+sleep announces it, then polls once more. Both use sequentially consistent operations, so one of them sees the other.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def leave(memory: int, thread: int) -> None:
 
 @inlined
 def _ring(memory: int) -> None:
-    """Wake the threads that sleep, to look at what the caller has just changed."""
+    """Wake the threads that sleep, to poll the word that the caller has just changed."""
     if atomic_load(memory + SLEEPERS, _ZERO) > 0:
         fetch_add(memory + BELL, 1)
         futex_wake(memory + BELL, _ALL)
