@@ -26,7 +26,7 @@ class Array(DomainArray):
     `inject`, `project`) share memory. `numpy()` is the same memory as an ndarray.
 
     The memory is this rank's own, or lies in a segment, also that of another rank of the node (`GlobalArray.block`,
-    `gw.array_at`): then `pointer` says where, and other ranks can be given a `reference()`. Arrays are pickled by
+    `gw.array_at`): then `pointer` is where, and other ranks can be given a `reference()`. Arrays are pickled by
     value.
 
     Args:

@@ -27,7 +27,7 @@ Position: TypeAlias = tuple[int | Slice, ...]
 class DomainArray(ABC):
     """Elements on a RectDomain, wherever they lie: `Array` and `RemoteArray`. Local.
 
-    A subclass says what its elements are: an object with `shape`, `dtype`, `size` and `nbytes` that takes slices and
+    A subclass defines what its elements are: an object with `shape`, `dtype`, `size` and `nbytes` that takes slices and
     integers as an index and has `transpose`, as an ndarray.
     """
 

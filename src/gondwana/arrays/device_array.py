@@ -19,7 +19,7 @@ from gondwana.transfer import device_boxes
 from gondwana.transfer.box import StridedBox
 
 _MOST_WORK = 10_000
-"""Steps in which to find out whether two arrays share an element before it is taken for granted."""
+"""Steps to find out whether two arrays share an element, before it is assumed that they do."""
 
 
 class DeviceArray(RemoteArray):
@@ -77,7 +77,7 @@ class DeviceArray(RemoteArray):
 
     @property
     def readonly(self) -> bool:
-        """Whether the elements must not be written: so other libraries may say of their memory."""
+        """Whether the elements must not be written: other libraries may declare their memory read-only."""
         return self._data.location.segment.readonly
 
     @property
@@ -165,7 +165,7 @@ class DeviceArray(RemoteArray):
 
     def _check_writable(self) -> None:
         if self.readonly:
-            raise UsageError(f"{self!r} is read-only: its library says so; write to a copy")
+            raise UsageError(f"{self!r} is read-only as its library declares; write to a copy")
 
     def _may_overlap(self, other: Any) -> bool:
         if not isinstance(other, DeviceArray):
@@ -192,7 +192,7 @@ class DeviceArray(RemoteArray):
 
 
 class _Untouched:
-    """Names memory to NumPy without a look at it."""
+    """Describes memory to NumPy, which does not read it."""
 
     def __init__(self, array: DeviceArray) -> None:
         self.__array_interface__ = {

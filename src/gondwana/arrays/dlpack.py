@@ -2,11 +2,11 @@
 
 For memory of GPUs; NumPy speaks the protocol for that of the host (see docs/design/014-cuda-memory.md).
 
-Both forms of the protocol are spoken: the one with a version, which can say that memory must not be written, and the
-older one. A capsule that is handed out keeps what it describes alive until its taker calls the function in it, or, if
-nobody takes it, until the next is handed out. (A function that runs when a capsule goes cannot be Python: it may be in
-the middle of an exception.) One that is taken is renamed, so that nobody takes it twice, and gives its memory back when
-what `take` returned is dropped.
+Both forms of the protocol are supported: the versioned one, which can mark memory read-only, and the older one. An
+exported capsule keeps the memory that it describes alive until its consumer calls the deleter in it, or, if it is never
+consumed, until the next one is exported. (A destructor of capsules cannot be Python: it may run in the middle of an
+exception.) A consumed capsule is renamed, so that it is consumed once, and its memory is released when what `take`
+returned is dropped.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
 _delete = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-"""What others call, who may not hold Python's lock."""
+"""A deleter: others call it, perhaps without the interpreter's lock."""
 
 
 class Elements(NamedTuple):
@@ -98,7 +98,7 @@ class Elements(NamedTuple):
 
 
 class Loan:
-    """Memory that another library lends: it gets it back when this object is dropped."""
+    """Memory of another library: released when this object is dropped."""
 
     def __init__(self, address: int, deleter: int | None) -> None:
         if deleter:
@@ -106,7 +106,7 @@ class Loan:
 
 
 class _Given(NamedTuple):
-    """What lives for the taker of a capsule."""
+    """What is kept alive for the consumer of a capsule."""
 
     capsule: Any
     name: bytes
@@ -123,16 +123,16 @@ def give(elements: Elements, owner: object, version: tuple[int, int] | None) -> 
     Args:
         elements: what it describes.
         owner: what keeps them alive.
-        version: the newest that its taker knows; None: the form without.
+        version: the newest that its consumer knows; None: the older form.
 
     Raises:
-        BufferError: the form without a version cannot say that memory is read-only.
+        BufferError: the older form cannot mark memory read-only.
     """
     _sweep()
     form: _Form = _Managed if version is None or version < _VERSION else _Versioned
     if elements.readonly and form is _Managed:
         raise BufferError(
-            "memory that is read-only needs DLPack 1.0 or newer: the taker knows an older one; pass a copy"
+            "read-only memory needs DLPack 1.0 or newer, and the consumer knows an older one only: pass a copy"
         )
     ndim, item = len(elements.shape), elements.dtype.itemsize
     shape = (ctypes.c_int64 * ndim)(*elements.shape)
@@ -190,20 +190,20 @@ def _read(tensor: _Tensor, readonly: bool) -> Elements:
 
 
 def _forget(address: int) -> None:
-    """Called by the taker of a capsule when it is through with the memory."""
+    """Called by the consumer of a capsule when it no longer uses the memory."""
     _given.pop(address, None)
 
 
 def _sweep() -> None:
-    """Give back what was put into capsules that nobody took and nobody has any more."""
+    """Release the memory of capsules that were never consumed and that no one refers to any more."""
     for address, given in list(_given.items()):
         if sys.getrefcount(given.capsule) == _ALONE and _is_valid(id(given.capsule), given.name):
             del _given[address]
 
 
 _ALONE = 2
-"""References to a capsule that only we have: ours, and that of the call that counts them."""
+"""References to a capsule that only this module has: its own, and that of the call that counts them."""
 
-# For the whole life of the process: libraries may give memory back at its very end.
+# For the whole life of the process: libraries may release memory at its very end.
 _forget_called = _call(_forget)
 _FORGET = ctypes.cast(_forget_called, ctypes.c_void_p).value

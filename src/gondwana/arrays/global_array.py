@@ -246,7 +246,7 @@ class GlobalArray:
         return array_reductions.norm(self)
 
     def close(self) -> None:
-        """Give up the memory of this rank. Local; views that exist stay valid."""
+        """Release the memory of this rank. Local; views that exist stay valid."""
         self.exchanges.clear()
         self._blocks.clear()
         self.__dict__.pop("local", None)

@@ -21,7 +21,7 @@ _LEGACY = 1
 """The handle of the stream that other libraries use unless they are told otherwise."""
 
 _STREAMS = 3
-"""Version of `__cuda_array_interface__` from which on it says on which stream its memory is written."""
+"""Version of `__cuda_array_interface__` from which on it names the stream that writes its memory."""
 
 
 def from_dlpack(data: Any, domain: RectDomain | None = None) -> Array | DeviceArray:
@@ -150,7 +150,7 @@ def to_dlpack(
         copy: whether a copy is wanted; None: only if there must be one.
 
     Raises:
-        BufferError: what is wanted is not possible.
+        BufferError: the request cannot be met.
     """
     here = CUDA, array.device
     if wanted is not None and tuple(wanted) == (CPU, 0):

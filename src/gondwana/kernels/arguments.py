@@ -15,7 +15,7 @@ from gondwana.kernels.boxes import Order
 
 
 class KernelArray(Protocol):
-    """What a kernel needs to know of an array on a domain."""
+    """An array on a domain, as a kernel needs it."""
 
     @property
     def domain(self) -> RectDomain:
@@ -66,7 +66,7 @@ def alike_strides(arrays: Sequence[KernelArray]) -> tuple[int, ...]:
 
 
 def _strides(array: KernelArray) -> tuple[int, bytes]:
-    """The number of axes of an array and the part of its descriptor that holds its strides (see `jit.views`)."""
+    """The number of axes of an array and the part of its descriptor that holds its strides (`compiler.types.views`)."""
     ndim = array.domain.ndim
     return ndim, array.__gondwana_argument__()[1][WORD : WORD * (1 + ndim)]
 
@@ -78,7 +78,7 @@ def loop_order(specs: tuple[Spec, ...], ndim: int) -> Order:
 
 
 def array_names(parameters: Iterable[str], specs: tuple[Spec, ...]) -> list[str]:
-    """Return what a kernel calls its arrays, in the order of their slots: `u`, `fields.u`, `pair[0]`. Local."""
+    """Return a kernel's names of its arrays, in the order of their slots: `u`, `fields.u`, `pair[0]`. Local."""
     names = []
     for name, spec in zip(parameters, specs, strict=True):
         if isinstance(spec, ArraySpec):

@@ -1,4 +1,4 @@
-"""What reductions on the host and on devices fold: kinds of numbers, where they start, and how two become one.
+"""What reductions on the host and on devices share: dtypes of partial results, neutral elements, and how two combine.
 
 Imports Numba. Each backend compiles the functions for itself.
 """

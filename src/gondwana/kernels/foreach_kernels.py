@@ -114,7 +114,7 @@ class Kernel:
             loaded = self._tuned(loaded, variant, where, (rows, count, domain.size), extents(variant, domain), data)
         if len(self._remembered) >= _MEMO:
             self._remembered.clear()
-        # The domain is kept so that its identity, which the key holds, stays its own; specs live for ever.
+        # The domain is kept so that its identity, which the key holds, stays its own; specs are permanent.
         self._remembered[key] = loaded, loaded.table(rows, count, domain.size), domain
         return self._remembered[key]
 

@@ -174,7 +174,7 @@ def _check(
     arrays: Arrays,
     loaded: Loaded,
 ) -> None:
-    """Refuse pairs that would not do what they say."""
+    """Refuse pairs whose results would differ from those of two sweeps."""
     if overlapping([*arrays[0], *arrays[1]], loaded.footprints):
         raise UsageError("the arrays that a fused pair writes overlap others of it: give it arrays of their own")
     first = {slot: f for slot, f in loaded.footprints.items() if slot < len(arrays[0])}

@@ -1,4 +1,4 @@
-"""`gw.capture`: launches that are noted once and replayed at little cost."""
+"""`gw.capture`: launches that are captured once and replayed at little cost."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _capturing = False
 
 
 class Captured:
-    """What `capture` has noted: calling it does it again. Local; asynchronous on a device.
+    """Captured launches: calling the object launches them again. Local; asynchronous on a device.
 
     Attributes:
         on_device: whether it is a graph of a device; if not, a call calls the function.
@@ -32,7 +32,7 @@ class Captured:
         return self._device is not None
 
     def __call__(self) -> None:
-        """Do it again."""
+        """Launch everything again."""
         if self._device is None:
             self._function()
             return
@@ -41,9 +41,9 @@ class Captured:
 
 
 def capture(function: Callable[[], object]) -> Captured:
-    """Note the launches that a function makes, to replay them all by one call. Local; nothing is launched yet.
+    """Capture the launches that a function makes, to replay them all by one call. Local; nothing is launched yet.
 
-    For short kernels that are repeated: a replay costs about as much as one launch. What is noted are launches of
+    For short kernels that are repeated: a replay costs about as much as one launch. Captured are launches of
     `foreach` kernels and fused pairs, fills, and ghosts that come from the rank itself, on one device, with the values
     that their arguments have now. Everything else is an error: reductions, elements that the host reads or writes,
     copies to wait for, ghosts of other ranks. Call the function once before, so that its kernels are compiled. A rank
@@ -94,15 +94,15 @@ def capture(function: Callable[[], object]) -> Captured:
 
 
 def is_capturing() -> bool:
-    """Tell whether launches are noted rather than done now. Local."""
+    """Return whether launches are captured rather than done now. Local."""
     return _capturing
 
 
 def _abandon(one: Device) -> None:
-    """Forget what was noted."""
+    """Drop the capture."""
     try:
         one.driver.free_graph(one.driver.end_capture(one.compute))
-    except CudaError:  # what is broken cannot be ended better
+    except CudaError:  # an invalidated capture has no graph
         return
 
 

@@ -32,7 +32,7 @@ def choose(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind)
 
 
 def _is_worth_a_try(settings: Settings, team: gw.Team, device: gw.Device) -> bool:
-    """Whether blocks are large enough; how long the emulated GPU takes says nothing."""
+    """Whether blocks are large enough; times of the emulated GPU mean nothing."""
     return not device.emulated and _WORTH * team.size <= settings.L**3
 
 

@@ -36,7 +36,7 @@ class Pace:
         self.first = 0.0
 
     def advance(self, most: int) -> None:
-        """Do at most so many steps, up to the next look. Collective over the team; on GPUs maybe not done on return."""
+        """Do some steps, up to the next agreement. Collective over the team; may return before GPUs are done."""
         simulation = self._simulation
         if self._since is None:
             self._since = time.perf_counter()
@@ -54,7 +54,7 @@ class Pace:
             self._look_every = self._chosen()
 
     def is_time_to_look(self) -> bool:
-        """Tell whether the ranks are to agree about going on: the same on all. Local."""
+        """Return whether the ranks are to agree about going on: the same on all. Local."""
         looks = self.steps % self._look_every == 0
         if looks:
             self._simulation.keep_up()
@@ -79,7 +79,7 @@ class Pace:
         return (self.seconds - self.first) / others if others else self.first / max(self.steps, 1)
 
     def _chosen(self) -> int:
-        """Steps between two looks, the same on all ranks; a whole number of sweeps."""
+        """Steps between two agreements, the same on all ranks; a whole number of sweeps."""
         fused = self._simulation.fuse_steps
         sweeps = math.floor(_SECONDS_BETWEEN_LOOKS / max(fused * self.seconds_per_step(), 1e-9))
         steps: int = self._simulation.team.bcast(fused * max(1, sweeps))

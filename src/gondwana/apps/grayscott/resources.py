@@ -147,7 +147,7 @@ def check_files(settings: Settings) -> None:
 
 
 def _divides(side: int, ranks: int) -> bool:
-    """Tell whether `ranks` is a product of three numbers of at most `side`."""
+    """Return whether `ranks` is a product of three numbers of at most `side`."""
     divisors = [d for d in range(1, min(side, ranks) + 1) if ranks % d == 0]
     return any(ranks % (a * b) == 0 and ranks // (a * b) <= side for a in divisors for b in divisors)
 

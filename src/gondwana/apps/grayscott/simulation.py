@@ -86,14 +86,14 @@ class Simulation:
         self.v.local.restrict(seed).fill(SEED_V)
 
     def _fill_outside(self) -> None:
-        """Give all cells the background, so that ghosts outside of a box that is not periodic have it for good."""
+        """Give all cells the background, so that ghosts outside of a box that is not periodic keep it permanently."""
         self._fields.u.fill(BACKGROUND_U)
         self._fields.u_next.fill(ALTERNATE_U if self.settings.boundary == "alternating" else BACKGROUND_U)
         self._fields.v.fill(BACKGROUND_V)
         self._fields.v_next.fill(BACKGROUND_V)
 
     def prepare(self) -> None:
-        """Compile what the steps need, and try what is faster, without a trace. Collective over team; blocks."""
+        """Compile what the steps need, and try what is faster; the state stays. Collective over team; blocks."""
         start = time.perf_counter()
         self._stepper.prepare(self._fields, self.steps)
         self.finish()

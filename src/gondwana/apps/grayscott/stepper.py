@@ -1,4 +1,4 @@
-"""Does the steps of a run, as many at a time as its fields allow."""
+"""Steps of a run, as many at a time as its fields allow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SWEEPS_TOGETHER = 16
 class Stepper:
     """Does the steps of a run. Collective over the team of the fields to make.
 
-    On a GPU, sweeps that wait for no other rank and in which nothing changes from step to step are noted once and
+    On a GPU, sweeps that wait for no other rank and in which nothing changes from step to step are captured once and
     replayed: launching them one by one takes longer than computing a small cube. Noise has the number of its step.
 
     Args:
@@ -34,10 +34,10 @@ class Stepper:
         self._two_steps = TwoSteps(fields) if fuse_steps == 2 else None
         self._repeats = fields.u.team.size == 1 and not fields.u.kind.host and settings.noise == 0
         self._sweeps = 0
-        self._noted: dict[int, gw.Captured] = {}
+        self._captured: dict[int, gw.Captured] = {}
 
     def prepare(self, fields: Fields, step: int) -> None:
-        """Have all compiled that steps need: do each kind of sweep once, without a trace. Collective; does not wait."""
+        """Compile all that steps need: do each kind of sweep once; the fields stay. Collective; does not wait."""
         for steps in range(1, self._fuse_steps + 1):
             self._compute(fields, step, steps)
 
@@ -71,12 +71,12 @@ class Stepper:
             one_step(fields, self._rates, noises[0], corners=self._two_steps is not None)
 
     def _replay(self, fields: Fields) -> None:
-        noted = self._noted.get(id(fields.u))
-        if noted is None:
-            # Not a method of this object: the graph would keep it, and its memory, in a circle.
+        captured = self._captured.get(id(fields.u))
+        if captured is None:
+            # Not a method of this object: the graph would keep it, and its memory, in a reference cycle.
             function = functools.partial(_sweeps, fields, self._rates, self._two_steps)
-            noted = self._noted[id(fields.u)] = gw.capture(function)
-        noted()
+            captured = self._captured[id(fields.u)] = gw.capture(function)
+        captured()
 
 
 def _sweeps(fields: Fields, rates: Rates, two_steps: TwoSteps | None) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gondwana as gw
-from gondwana.apps.npb.cg.matrix import LANES, Block, Matrix, allocate, divide
+from gondwana.apps.npb.cg.matrix import ABREAST, Block, Matrix, allocate, divide
 from gondwana.apps.npb.cg.problem import RCOND, CGProblem
 from gondwana.apps.npb.common.stream import MASK, MULTIPLIER, UNIT, state_after
 
@@ -146,8 +146,8 @@ def _fill(x: Any, a: Any, last: Any, latest: Any, shift: float) -> None:
         panel, column = divmod(c - a.columns[0], a.width)
         if column == 0:
             for lane in range(end - first):
-                group = panel * a.groups + lane // LANES
-                latest[a.row[panel * a.groups * LANES + lane]] = a.start[group] + lane % LANES - LANES
+                group = panel * a.groups + lane // ABREAST
+                latest[a.row[panel * a.groups * ABREAST + lane]] = a.start[group] + lane % ABREAST - ABREAST
         for k in range(x.holder_start[c], x.holder_start[c + 1]):
             i = x.holder[k] // x.size
             factor = x.weight[i] * x.value[x.holder[k]]
@@ -156,7 +156,7 @@ def _fill(x: Any, a: Any, last: Any, latest: Any, shift: float) -> None:
                 if first <= r < end:
                     if last[r] != c:
                         last[r] = c
-                        latest[r] += LANES
+                        latest[r] += ABREAST
                         a.column[latest[r]] = column
                     a.value[latest[r]] += factor * x.value[j]
         if first <= c < end:

@@ -1,7 +1,7 @@
 """This rank's block of the matrix as it lies in memory, and its product with a vector.
 
 The columns are divided into panels, so that the part of the vector that a panel needs stays near the processor and 16
-bits tell its columns apart. In a panel the rows are ordered by length, and `LANES` rows of like length lie side by
+bits tell its columns apart. In a panel the rows are ordered by length, and `ABREAST` rows of like length lie side by
 side: their first elements, then their second ones (M. Kreutzer et al., SELL-C-sigma, arXiv:1307.6209).
 """
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 import gondwana as gw
 
-LANES = 4
+ABREAST = 4
 """Rows side by side: that many sums are under way, where one would wait for each addition."""
 
 ELEMENTS = 24
@@ -31,7 +31,7 @@ Block = tuple[gw.RectDomain, gw.RectDomain]
 
 
 class Matrix(NamedTuple):
-    """A sparse block: panel by panel, in a panel group by group, each of `LANES` rows.
+    """A sparse block: panel by panel, in a panel group by group, each of `ABREAST` rows.
 
     Attributes:
         rows: the first row of the block, and the row after the last.
@@ -39,7 +39,7 @@ class Matrix(NamedTuple):
         panels: how many.
         width: columns of a panel; the last one may have less.
         groups: of rows in a panel; the last one is filled up with the first row of the block and no elements.
-        row: int32 [panels * groups * LANES]; the rows in their order.
+        row: int32 [panels * groups * ABREAST]; the rows in their order.
         start: int64 [panels * groups + 1]; where each group starts.
         value: float64 [start[-1]]; shorter rows of a group are filled up with zeros.
         column: uint16 [start[-1]], counted from the first one of the panel.
@@ -77,15 +77,15 @@ def allocate(block: Block, width: int, lengths: npt.NDArray[np.int32]) -> Matrix
         lengths: int32 [panels, rows]; elements that each row of each panel is to have.
     """
     rows, columns = (domain.axes[0] for domain in block)
-    panels, groups = len(lengths), math.ceil(len(rows) / LANES)
-    row = np.full((panels, groups * LANES), rows.start, np.int32)
+    panels, groups = len(lengths), math.ceil(len(rows) / ABREAST)
+    row = np.full((panels, groups * ABREAST), rows.start, np.int32)
     start = np.zeros(panels * groups + 1, np.int64)
     longest = start[1:].reshape(panels, groups)
     for panel in range(panels):
         order = np.argsort(-lengths[panel], kind="stable")
         row[panel, : len(rows)] += order
-        longest[panel] = lengths[panel, order[::LANES]]
-    np.cumsum(LANES * start, out=start)
+        longest[panel] = lengths[panel, order[::ABREAST]]
+    np.cumsum(ABREAST * start, out=start)
     value, column = np.zeros(start[-1]), np.zeros(start[-1], np.uint16)
     arrays = (gw.Array(array) for array in (row.ravel(), start, value, column))
     return Matrix((rows.start, rows.stop), (columns.start, columns.stop), panels, width, groups, *arrays)
@@ -100,13 +100,13 @@ def multiply(a: Any, p: Any, w: Any) -> None:
         first = a.columns[0] + panel * a.width
         for group in range(panel * a.groups, (panel + 1) * a.groups):
             s0 = s1 = s2 = s3 = 0.0
-            for k in range(a.start[group], a.start[group + 1], LANES):
+            for k in range(a.start[group], a.start[group + 1], ABREAST):
                 s0 += a.value[k] * p[first + a.column[k]]
                 s1 += a.value[k + 1] * p[first + a.column[k + 1]]
                 s2 += a.value[k + 2] * p[first + a.column[k + 2]]
                 s3 += a.value[k + 3] * p[first + a.column[k + 3]]
-            lane = group * LANES
-            w[a.row[lane]] += s0
-            w[a.row[lane + 1]] += s1
-            w[a.row[lane + 2]] += s2
-            w[a.row[lane + 3]] += s3
+            place = group * ABREAST
+            w[a.row[place]] += s0
+            w[a.row[place + 1]] += s1
+            w[a.row[place + 2]] += s2
+            w[a.row[place + 3]] += s3

@@ -17,9 +17,10 @@ MODULUS = 2**46
 MASK = MODULUS - 1
 UNIT = 2.0**-46
 
-LANES = 4
+STREAMS = 4
+"""Subsequences that are computed side by side."""
 _STEP = np.uint64(MULTIPLIER)
-_JUMP = np.uint64(pow(MULTIPLIER, LANES, MODULUS))
+_JUMP = np.uint64(pow(MULTIPLIER, STREAMS, MODULUS))
 _MASK = np.uint64(MASK)
 
 
@@ -47,7 +48,7 @@ def state_after(steps: int, seed: int = SEED) -> int:
 def fill(out: Any, state: Any) -> Any:
     """Write the next `len(out)` numbers and return the state after them. Local; compiled, also from compiled code.
 
-    Lanes that are one step apart jump together, so that one multiplication need not wait for the one before it.
+    Subsequences that are one step apart jump together, so that no multiplication waits for the one before it.
 
     Args:
         out: float64 [n], any n.
@@ -55,13 +56,13 @@ def fill(out: Any, state: Any) -> Any:
     """
     x = np.uint64(state)
     size = len(out)
-    whole = size - size % LANES
+    whole = size - size % STREAMS
     if whole:
         x0 = (_STEP * x) & _MASK
         x1 = (_STEP * x0) & _MASK
         x2 = (_STEP * x1) & _MASK
         x3 = (_STEP * x2) & _MASK
-        for i in range(0, whole, LANES):
+        for i in range(0, whole, STREAMS):
             out[i] = UNIT * x0
             out[i + 1] = UNIT * x1
             out[i + 2] = UNIT * x2
