@@ -32,7 +32,7 @@ class Following(Future[T]):
         self._operation, self._result = operation, value
 
     def done(self) -> bool:
-        """Tell whether the operation is complete. Local; no progress."""
+        """Return whether the operation is complete. Local; no progress."""
         if not self._done and self._operation.done():
             error = self._operation.exception()
             self._settle(None if error else self._result(), error)
@@ -153,7 +153,7 @@ def signal_after(operation: Future[None], add: Callable[[], None]) -> Future[Non
 def run(function: Callable[..., Any], *arguments: Any) -> None:
     """Call the function of a notification, at the target; what it returns is of no interest. Local.
 
-    As in `rpc_ff`, an exception is raised here, out of what makes progress: who started the copy may never look.
+    As in `rpc_ff`, an exception is raised here, out of what makes progress: the starter of the copy may never ask.
     """
     try:
         function(*arguments)

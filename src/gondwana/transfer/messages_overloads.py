@@ -31,8 +31,8 @@ from gondwana.transfer import messages
 LARGEST = 2**31 - 1
 PIECE = 2**30
 """Elements that one operation combines; MPI counts with 32 bits."""
-_IDLE_LOOKS = 200
-"""Vain looks before a waiting rank offers its core to others."""
+_IDLE_POLLS = 200
+"""Failed polls before a waiting rank yields the processor."""
 
 _mpi_send = checked_call("Send")
 _mpi_recv = checked_call("Recv")
@@ -190,10 +190,10 @@ def _barrier(team: Any) -> Any:
         request, done = on_stack(0), on_stack(0)
         _mpi_ibarrier(communicator(team), request)
         _mpi_test(request, done, _status())
-        looks = 0
+        polls = 0
         while load_word(done) == 0:
-            looks += 1
-            if looks > _IDLE_LOOKS:
+            polls += 1
+            if polls > _IDLE_POLLS:
                 sched_yield()
             else:
                 pause()

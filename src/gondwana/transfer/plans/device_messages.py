@@ -33,7 +33,7 @@ class _Buffers:
         weakref.finalize(self, kind.free, self.address).atexit = False
         self.host: npt.NDArray[np.uint8] = np.frombuffer(mmap.mmap(-1, self.nbytes), np.uint8)
         pin(self.host, self.device)
-        self.places = [self.address + start for start in starts[:-1]]
+        self.parts = [self.address + start for start in starts[:-1]]
 
 
 class Outgoing:
@@ -49,8 +49,8 @@ class Outgoing:
 
     def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int) -> None:
         self._buffers = _Buffers(kind, pairs)
-        placed = zip(pairs, self._buffers.places, strict=True)
-        self._pack = BoxProgram(kind, [pair.packing(place) for pair, place in placed])
+        placed = zip(pairs, self._buffers.parts, strict=True)
+        self._pack = BoxProgram(kind, [pair.packing(part) for pair, part in placed])
         self._request = team.Send_init(self._buffers.host, rank, tag)
         weakref.finalize(self, free_requests, [self._request]).atexit = False
         self._packed: Event | None = None
@@ -86,8 +86,8 @@ class Incoming:
 
     def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int) -> None:
         self._buffers = _Buffers(kind, pairs)
-        placed = zip(pairs, self._buffers.places, strict=True)
-        self._unpack = BoxProgram(kind, [pair.unpacking(place) for pair, place in placed])
+        placed = zip(pairs, self._buffers.parts, strict=True)
+        self._unpack = BoxProgram(kind, [pair.unpacking(part) for pair, part in placed])
         self._request = team.Recv_init(self._buffers.host, rank, tag)
         weakref.finalize(self, free_requests, [self._request]).atexit = False
         self._stream = 0

@@ -22,7 +22,7 @@ _INT = ir.IntType(64)
 
 @intrinsic
 def _call(typingctx: Any, address: Any, plan: Any, spins: Any) -> Any:
-    """Call the function at an address; one that takes a single integer does not look at the other."""
+    """Call the function at an address; one that takes a single integer ignores the other."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         function = builder.inttoptr(values[0], ir.FunctionType(_INT, [_INT, _INT]).as_pointer())

@@ -108,7 +108,7 @@ class Plan(ABC):
 _FIRST_TAG, _TAGS = 30_002, 2000
 
 _under_way: list[Plan] = []
-"""What this rank has started and not finished: all of it goes on while this rank waits for any."""
+"""What this rank has started and not finished: all of it continues while this rank waits for any."""
 
 
 def message_tag(segment: Segment) -> int:

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import gondwana as gw
-from gondwana.arrays.layout import best_grid
 
 AXES = (0, 1, 2)
 
@@ -61,7 +60,7 @@ def process_grid(ranks: int) -> tuple[int, int, int]:
     """
     doublings = ranks.bit_length() - 1
     if ranks != 1 << doublings:
-        pz, py, px = best_grid((ranks**3,) * 3, ranks, (1,) * 3, "C")
+        pz, py, px = gw.Layout.divide((ranks**3,) * 3, ranks, ghost=1).grid
         return pz, py, px
     x = doublings // 3
     y = (doublings - x) // 2

@@ -102,7 +102,7 @@ class Multigrid:
     def solve_alone(self, share: Level) -> None:
         """Set u = M v, by rank 0 for all: v is gathered there, and u is fetched from there, both with their ghosts."""
         whole = self.alone[0]
-        with self.sections("comm3"):  # where ghosts of one are cells of another, both bring the same
+        with self.sections("comm3"):  # where ghosts of one are cells of another, both copy the same values
             whole.v.block(0).copy_from(share.v.local)
             self.gathered.add(0)
         if self.team.rank == 0:
@@ -152,7 +152,7 @@ class Multigrid:
         self.fill_ghosts(coarse.v)
 
     def fill_ghosts(self, blocks: Blocks) -> None:
-        """Let the neighbours' cells come."""
+        """Fill the ghosts from the cells of the neighbours."""
         with self.sections("comm3"):
             blocks.fill_ghosts()
 
