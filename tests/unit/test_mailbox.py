@@ -28,7 +28,7 @@ class Post:
         self.overlaps = 0
         self._busy = False
 
-    def send(self, rank: int, parts: Sequence[Any], lane: int) -> bool:
+    def send(self, rank: int, parts: Sequence[Any], queue: int) -> bool:
         if not self.room:
             return False
         self.overlaps += self._busy
@@ -100,7 +100,7 @@ def test_a_finalizer_may_send_while_its_thread_sends(box: Mailbox, how: str) -> 
     elif how == "offer":
         assert box.offer(FAR, rings.CALL, message(b"of the program"))
     else:
-        box.look()
+        box.poll()
     assert post.sent == [b"of the program", b"of the finalizer"]
     assert box.queued == 0
 
@@ -127,5 +127,5 @@ def test_what_is_kept_may_change(box: Mailbox) -> None:
     box.keep(waits)
     text[:] = b"after!"
     post.room = True
-    assert box.look()
+    assert box.poll()
     assert post.sent == [b"before"]

@@ -1,4 +1,4 @@
-"""Active messages: numbers that travel to another rank and run a compiled function there."""
+"""Active messages: numbers that are sent to another rank and run a compiled function there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world
 
 SEND, REPLY = "active_message", "active_message_reply"
-"""Families of handles: outside of handlers messages can be sent, inside they can be sent back."""
+"""Families of handles: messages can be sent outside of handlers, and sent back inside."""
 
 _FORMATS = {
     "int8": "b7x",
@@ -48,22 +48,22 @@ extend("gondwana.calls.active_messages_overloads")
 
 
 class ActiveMessage:
-    """A compiled function that other ranks run by sending its arguments: about a microsecond there and back.
+    """A compiled function that other ranks run by sending its arguments; a round trip takes about a microsecond.
 
-    Collective over team to make; blocking. The function is called as `function(source, *context, *arguments)` inside
-    user-level progress of the receiver, in Python or in compiled code, where `gw.progress()` runs such handlers and
-    nothing else. `source` is the rank in the team that sent the message. A handler must be short: it holds up progress.
-    It cannot send, wait or make progress; it may send one message back to its source, by `reply` of an active message
-    that is part of its context. An exception in it is raised on the receiver, out of what makes progress there.
+    Collective over team to create; blocking. The function is called as `function(source, *context, *arguments)` inside
+    user-level progress of the receiver, in Python or in compiled code, where `gw.progress()` runs only such handlers.
+    `source` is the rank in the team that sent the message. A handler must be short, since progress waits for it. It
+    cannot send, wait or make progress; it may send one message back to its source, by `reply` of an active message in
+    its context. An exception in it is raised on the receiver, by the call that makes progress there.
 
-    Messages arrive once, those between two ranks of a node in the order in which they were sent.
+    Messages arrive exactly once; those between two ranks of a node in the order in which they were sent.
 
     Args:
         function: a plain function or a `@gw.jit` function.
-        arguments: dtypes of the numbers that travel, at most 128 bytes in all, 8 or 16 each.
-        context: what the function gets besides, from the receiver: arrays, pointers, numbers, active messages. It is
-            bound when the message is made; arrays are shared with the function.
-        team: who sends to whom.
+        arguments: dtypes of the numbers that are sent, 8 or 16 bytes each and at most 128 bytes in total.
+        context: further arguments from the receiver: arrays, pointers, numbers, active messages. They are bound when
+            the active message is created; arrays are shared with the function.
+        team: the senders and receivers.
 
     Raises:
         UsageError: the arguments are too long, or `context` has an active message inside a tuple.
@@ -109,11 +109,11 @@ class ActiveMessage:
         if self._packer.size > rings.ARGUMENTS * rings.WORD:
             raise UsageError(
                 f"{self.name}: arguments of {self._packer.size} bytes, but a message has at most "
-                f"{rings.ARGUMENTS * rings.WORD}: put data into a segment and send where they are"
+                f"{rings.ARGUMENTS * rings.WORD}: put data into a segment and send their location"
             )
         plain = function.py_func if isinstance(function, JitFunction) else function
         if not isinstance(plain, pytypes.FunctionType):
-            raise UsageError(f"ActiveMessage takes a plain Python function or a @gw.jit function, not {function!r}")
+            raise UsageError(f"ActiveMessage({function!r}): give a plain Python function or a @gw.jit function")
         expected = 1 + len(context) + len(self._dtypes)
         if len(parameters(plain)) != expected:
             raise UsageError(
@@ -123,7 +123,7 @@ class ActiveMessage:
         described = [item._argument(REPLY) if isinstance(item, ActiveMessage) else describe(item) for item in context]
         specs = tuple(spec for spec, _ in described)
         if any(_holds_message(spec) for spec in specs if isinstance(spec, TupleSpec)):
-            raise UsageError(f"{self.name}: an active message inside a tuple of the context; pass it by itself")
+            raise UsageError(f"{self.name}: an active message inside a tuple of the context: pass it as an item")
         self._context = tuple(context)
         self._block = np.frombuffer(bytes(HEADER_WORDS * rings.WORD) + b"".join(d for _, d in described), np.int64)
         self._block = self._block.copy()
@@ -138,11 +138,11 @@ class ActiveMessage:
 
     @property
     def argument_specs(self) -> tuple[Spec, ...]:
-        """How compiled code sees the numbers that travel."""
+        """The types of the numbers in compiled code."""
         return tuple(intern(ScalarSpec(name)) for name in self._dtypes)
 
     def _handled(self, entry: int) -> handlers.Handled:
-        """What the receiver must know; and the way to all ranks, for compiled code."""
+        """Return the receiver's description of the handler, after connecting to all ranks for compiled code."""
         ranks = self.team.world_ranks
         self._places = np.array([self._rings.place.get(rank, -1 - rank) for rank in ranks], np.int64)
         for rank in ranks:
@@ -152,10 +152,10 @@ class ActiveMessage:
         return handlers.Handled(self.name, entry, self._block, sources, self._context)
 
     def send(self, rank: int, *arguments: Any) -> None:
-        """Send a message. Local; when there is no room, this makes progress until there is (queues it in a callback).
+        """Send a message. Local; without room, makes progress until there is, or in a callback queues the message.
 
-        In compiled code it is the same method; there only ranks of the same node can be reached, and only compiled
-        handlers run meanwhile.
+        The method works in compiled code too; there the receiver must be on the same node, and only compiled handlers
+        run meanwhile.
 
         Args:
             rank: the receiver, in the team of this active message.
@@ -172,16 +172,16 @@ class ActiveMessage:
         if not progress.in_callback():
             progress.wait_until(lambda: active.post(target, number, data), f"room for a message to rank {rank}")
         elif target in self._rings.place:
-            # Compiled handlers need nothing that a callback holds up.
+            # Compiled handlers need no progress that a callback prevents.
             while not active.post(target, number, data):
                 active.serve_node()
                 os.sched_yield()
         else:
-            active.queue(target, number, data)
+            active.send_later(target, number, data)
 
     def _pack(self, arguments: tuple[Any, ...]) -> bytes:
         if len(arguments) != len(self._dtypes):
-            raise UsageError(f"{self.name} is sent {len(self._dtypes)} numbers, not {len(arguments)}")
+            raise UsageError(f"{self.name}.send with {len(arguments)} numbers: give {len(self._dtypes)}")
         with contextlib.suppress(struct.error):
             return self._packer.pack(*arguments)
         try:
@@ -190,24 +190,26 @@ class ActiveMessage:
                 flat += (value.real, value.imag) if name.startswith("complex") else (value,)
             return self._packer.pack(*flat)
         except (struct.error, AttributeError) as error:
-            raise UsageError(f"{self.name} is sent ({', '.join(self._dtypes)}), not {arguments}: {error}") from None
+            raise UsageError(
+                f"{self.name}.send with {arguments}: give numbers of types ({', '.join(self._dtypes)}): {error}"
+            ) from None
 
     def reply(self, source: int, *arguments: Any) -> None:
-        """Send a message back to the source of the one that is handled: in compiled handlers only.
+        """Send a message back to the source of the message being handled; only in compiled handlers.
 
         The active message must be part of the context of the handler, and a handler may reply once.
 
         Raises:
             UsageError: called from Python.
         """
-        raise UsageError(f"{self.name}.reply: only a compiled handler that has it in its context can reply; use send")
+        raise UsageError(f"{self.name}.reply: only a compiled handler that has it in its context can reply: use send")
 
     def _argument(self, family: str) -> Described:
         words = (self._rings.state, self._number, self._places.ctypes.data, len(self._places))
         return describe_handle(family, self._dtypes, words)
 
     def __gondwana_argument__(self) -> Described:
-        """Spec and words for compiled code: the mailbox, the number, the places of the ranks and how many they are."""
+        """Spec and words for compiled code: the mailbox, the number, the places of the ranks and their number."""
         return self._argument(SEND)
 
     def __repr__(self) -> str:

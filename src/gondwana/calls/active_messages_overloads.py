@@ -11,7 +11,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_method
 
 from gondwana.calls.active_messages import REPLY, SEND, word_bytes
-from gondwana.calls.rings import AT_ONCE, FAILED, FAR_REPLY, HEADER, MESSAGE, MESSAGE_REPLY, SENDING, SOURCE, WORD
+from gondwana.calls.rings import FAILED, FAR_REPLY, HEADER, MESSAGE, MESSAGE_REPLY, MOST_PER_POLL, SENDING, SOURCE, WORD
 from gondwana.calls.rings_native import at, lock, out_of, post_reserved, put_at, reserve, serve
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word, pause, sched_yield, store_release
@@ -27,13 +27,13 @@ _mailbox = mpi_constant(MAILBOX)
 
 
 def _nbytes(kind: Any) -> int:
-    """Bytes that the numbers of a message take."""
+    """Return the bytes of the numbers of a message."""
     return sum(map(word_bytes, kind.parameters))
 
 
 @intrinsic
 def _store(typingctx: Any, message: Any, address: Any, values: Any) -> Any:
-    """Write the numbers of a message, each as its dtype, from an address on."""
+    """Write the numbers of a message at an address, each as its dtype."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         offset = 0
@@ -67,12 +67,12 @@ def _place(message: Any, rank: int) -> int:
 @called
 def _make_room(state: int, out: int, nbytes: int) -> int:
     """Run compiled handlers until there is room for a record; the lock is held before and after."""
-    looks = 0
+    polls = 0
     while True:
         store_release(state + WORD * SENDING, 0)
-        serve(state, AT_ONCE)
-        looks += 1
-        if looks < _SPINS_BEFORE_YIELD:
+        serve(state, MOST_PER_POLL)
+        polls += 1
+        if polls < _SPINS_BEFORE_YIELD:
             pause()
         else:
             sched_yield()
@@ -123,7 +123,7 @@ def _reply(message: Any, source: Any, *values: Any) -> Any:
             put_at(state, FAR_REPLY, handle_word(message, _NUMBER) + 1)
         else:
             out = out_of(state, MESSAGE_REPLY, place)
-            record = reserve(out, nbytes)  # there is room: it was looked for before the handler ran
+            record = reserve(out, nbytes)  # there is room: the caller checked before it ran the handler
             _store(message, record + HEADER, values)
             post_reserved(out, record, nbytes, handle_word(message, _NUMBER))
 
@@ -136,7 +136,7 @@ def _progress() -> Any:
         state = _mailbox()
         if state == 0:
             return False
-        done = serve(state, AT_ONCE)
+        done = serve(state, MOST_PER_POLL)
         if at(state, FAILED) != 0:
             raise RuntimeError("a handler of an active message raised an exception: gw.progress() in Python raises it")
         return done > 0  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""Pickles of what has no name: lambdas, local functions and classes. Imports cloudpickle; loaded at the first use.
+"""Pickling of functions and classes without a name that leads to them. Imports cloudpickle; loaded at first use.
 
-All ranks run one program, so a function that travels takes its code, its defaults and what it has captured with it, but
-works with the globals of the rank where it runs.
+All ranks run one program, so a function is sent with its code, its defaults and what it has captured, but works with
+the globals of the rank where it runs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _globals_are_everywhere(function: types.FunctionType) -> bool:
 
 
 def _reduce(function: types.FunctionType) -> tuple[Any, ...]:
-    """A function as the arguments of `_create`, and what `_fill` adds: it may refer to the function itself."""
+    """Reduce a function to arguments of `_create`, and to what `_fill` adds, which may refer to the function itself."""
     cells = function.__closure__ or ()
     captured = [_content(cell) for cell in cells]
     shell = (marshal.dumps(function.__code__), function.__module__, function.__qualname__, len(cells))

@@ -1,4 +1,4 @@
-"""Objects that have one value on every rank of a team and one identity in the job."""
+"""Distributed objects: one value on every rank of a team, and one identity in the job."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _made: defaultdict[int, int] = defaultdict(int)
 
 
 class DistObject(Generic[T]):
-    """One value on every rank of a team, which other ranks of the team can ask for.
+    """An object with a value on every rank of a team, which other ranks of the team can fetch.
 
-    Collective over team to make, in the same order on all ranks, but the ranks do not wait for each other (except at
-    the first use of a new team): sent as an argument of a remote call it arrives as the receiver's own object, and the
-    call waits there until that exists. It lives as long as the program refers to it: keep it until no rank asks any
-    longer, for instance up to a barrier.
+    Collective over team to create, in the same order on all ranks, but the ranks do not wait for each other (except at
+    the first use of a new team). As an argument of a remote call it arrives as the receiver's own object, and the call
+    waits there until that exists. It lives as long as the program refers to it: keep it until no rank uses it any more,
+    for instance up to a barrier.
 
     Args:
         value: of this rank; anything.
@@ -49,7 +49,7 @@ class DistObject(Generic[T]):
         endpoints.release(self.key)
 
     def fetch(self, rank: int) -> Future[T]:
-        """Return the future of the value that a rank has. Local; that rank must make progress.
+        """Return the future of the value of a rank. Local; that rank must make progress.
 
         Args:
             rank: of the team.
@@ -78,6 +78,6 @@ def _arrive(team: int, number: int) -> DistObject[Any]:
     if number >= _made[team]:
         raise endpoints.AwaitedError((team, number))
     raise UsageError(
-        f"a DistObject has arrived on rank {world.rank} that this rank has let go: keep it until no rank asks for it "
-        "any longer, for instance up to a barrier"
+        f"a DistObject has arrived on rank {world.rank} that this rank has deleted: keep it until no rank uses it any "
+        "more, for instance up to a barrier"
     )

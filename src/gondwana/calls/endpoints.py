@@ -1,4 +1,4 @@
-"""Both ends of a remote call: requests leave and are served, replies leave and settle futures."""
+"""Both ends of a remote call: sending and serving requests, sending replies and completing futures."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Key = tuple[int, int]
 ERROR = 2
 """Bit of the tag of a reply that holds an error."""
 FORGET = 0
-"""Number of requests that want no reply."""
-_AT_ONCE = 64
-"""Messages that one poll serves: then those who wait see whether they need to any longer."""
+"""Number of requests without a reply."""
+_MOST_PER_POLL = 64
+"""Messages that one poll serves at most, so that waiting calls check their condition in between."""
 
 _numbers = itertools.count(1)
 _answers: dict[int, Answer[Any]] = {}
 
 
 class AwaitedError(LookupError):
-    """Raised while a message is read that names an object which is not here yet.
+    """Raised while a message is decoded that names an object which does not exist here yet.
 
     Args:
         key: of the object.
@@ -58,9 +58,9 @@ class Answer(Future[T]):
 
 @dataclass(slots=True)
 class _Parked:
-    """A message that names an object which is not here yet."""
+    """A message that names an object which does not exist here yet."""
 
-    lane: int
+    queue: int
     source: int
     tag: int
     number: int
@@ -97,7 +97,7 @@ def request(rank: int, team: Team, function: Callable[..., Any], args: Any, kwar
 
 
 def request_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
-    """Send a call that wants no reply; wait for room. Local."""
+    """Send a call without a reply; wait for room. Local."""
     target = world_rank(team, rank)
     tag, parts = wire.encode((names.reference(function), args, kwargs))
     _send(target, tag, FORGET, parts)
@@ -116,14 +116,14 @@ def offer(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs
 
 
 def offer_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
-    """Send a call that wants no reply if there is room now; tell whether. Local."""
+    """Send a call without a reply if there is room now; return whether it was sent. Local."""
     target = world_rank(team, rank)
     tag, parts = wire.encode((names.reference(function), args, kwargs))
     return _offer(target, Message(tag, FORGET, parts))
 
 
 def _send(target: int, tag: int, number: int, parts: list[Any]) -> None:
-    """Send a request; where it must wait for room, make progress if that is allowed here."""
+    """Send a request; if it must wait for room, make progress where that is allowed."""
     box = mailbox.own()
     box.sent[target] += 1
     if tag == wire.PLAIN and box.post(target, rings.CALL, tag, number, parts[0]):
@@ -146,7 +146,7 @@ def _offer(target: int, message: Message) -> bool:
 
 
 def _reply(box: Mailbox, target: int, tag: int, number: int, parts: list[Any]) -> None:
-    """Send a reply; where there is no room it waits, and so do then the requests of that rank."""
+    """Send a reply; without room it waits, and with many waiting the requests of that rank wait too."""
     box.sent[target] += 1
     if tag & wire.PARTS == 0 and box.post(target, rings.CALL_REPLY, tag, number, parts[0]):
         return
@@ -159,17 +159,17 @@ def _reply(box: Mailbox, target: int, tag: int, number: int, parts: list[Any]) -
 
 
 def _move() -> bool:
-    """Internal progress: queued messages leave, replies settle their futures."""
+    """Make internal progress: send queued messages, and complete the futures of replies."""
     box = mailbox.opened()
     if box is None:
         return False
-    seen = box.look()
+    seen = box.poll()
     done = seen & mailbox.WRITTEN != 0
     return _read_replies(box) or done if seen & mailbox.REPLIES else done
 
 
 def _read_replies(box: Mailbox) -> bool:
-    for served in range(_AT_ONCE):
+    for served in range(_MOST_PER_POLL):
         if not box.reading.acquire(False):
             return served > 0
         try:
@@ -186,7 +186,7 @@ def _read_replies(box: Mailbox) -> bool:
 
 
 def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None:
-    """Give a reply to the future that waits for it."""
+    """Complete the future that waits for a reply."""
     if tag & handlers.ACTIVE:
         handlers.own().keep_reply(source, number, data)
         return
@@ -208,7 +208,7 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
 
 
 def _remote_error(source: int, pickled: bytes, text: str) -> BaseException:
-    """Rebuild an exception of another rank, or stand in for it where that is not possible."""
+    """Rebuild an exception of another rank, or return a RemoteError if that is not possible."""
     error: BaseException | None = None
     try:
         error = pickle.loads(pickled) if pickled else None
@@ -224,7 +224,7 @@ def _remote_error(source: int, pickled: bytes, text: str) -> BaseException:
 
 
 def _serve() -> bool:
-    """User-level progress: handlers and requests run."""
+    """Make user-level progress: run handlers and requests."""
     box, active = mailbox.opened(), handlers.opened()
     done = active is not None and active.serve()
     if box is not None and (box.seen & mailbox.REQUESTS or _released):
@@ -234,7 +234,7 @@ def _serve() -> bool:
 
 def _serve_calls(box: Mailbox) -> bool:
     with progress.callback():
-        for served in range(_AT_ONCE):
+        for served in range(_MOST_PER_POLL):
             if not box.reading.acquire(False):
                 return served > 0
             try:
@@ -251,10 +251,10 @@ def _serve_calls(box: Mailbox) -> bool:
 
 
 def _next_call(box: Mailbox) -> tuple[int, int, Any, Exception | None] | None:
-    """Return the sender, the number and the content of the next request, or the error of reading it."""
+    """Return the sender, the number and the content of the next request, or the error of decoding it."""
     while _released:
         parked = _released.popleft()
-        if parked.lane == rings.CALL_REPLY:
+        if parked.queue == rings.CALL_REPLY:
             _settle(box, parked.source, parked.tag, parked.number, parked.data)
         elif (call := _read_call(parked.source, parked.tag, parked.number, parked.data)) is not None:
             return call
@@ -279,9 +279,9 @@ def _read_call(source: int, tag: int, number: int, data: Any) -> tuple[int, int,
 
 
 def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | None) -> None:
-    """Run a request and answer it, now or when the future that it returns is ready.
+    """Run a request and send its reply, now or when the future that it returns is ready.
 
-    An exit of this rank while it serves another is its own: the exception does not travel.
+    An exit of this rank while it serves another ends this rank: the exception is not sent.
     """
     try:
         if error is not None:
@@ -290,7 +290,7 @@ def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | N
         value = names.referent(reference)(*args, **kwargs)
     except SystemExit as leaving:
         if number != FORGET and exits.status_of(leaving) == 0:
-            # This rank will wait for the others at its end, so nobody may wait for this answer.
+            # This rank will wait for the others at exit, so none of them may wait for this reply.
             lost = RemoteError(f"rank {world.rank} has left the program, with status 0, in a call of rank {source}")
             _answer(box, source, number, None, lost)
         raise
@@ -308,7 +308,7 @@ def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | N
 
 
 def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseException | None) -> None:
-    """Send what a request has come to, unless nobody wants to know."""
+    """Send the result or error of a request, unless it is one without a reply."""
     box.finished[source] += 1
     if number == FORGET:
         if error is not None:
@@ -336,12 +336,12 @@ def _pickled_error(error: BaseException) -> bytes:
         return pickle.dumps((b"", text))
 
 
-def _park(key: Key, lane: int, source: int, tag: int, number: int, data: Any) -> None:
-    _parked.setdefault(key, []).append(_Parked(lane, source, tag, number, bytearray(data)))
+def _park(key: Key, queue: int, source: int, tag: int, number: int, data: Any) -> None:
+    _parked.setdefault(key, []).append(_Parked(queue, source, tag, number, bytearray(data)))
 
 
 def release(key: Key) -> None:
-    """Let the messages be served that wait for an object, which is here now. Local."""
+    """Schedule the messages that wait for an object, which exists now. Local."""
     _released.extend(_parked.pop(key, ()))
 
 
@@ -350,7 +350,7 @@ def _name(function: Any) -> str:
 
 
 def _unfinished() -> str | None:
-    return f"{len(_answers)} remote calls without an answer" if _answers else None
+    return f"{len(_answers)} remote calls without a reply" if _answers else None
 
 
 progress.register(_move, _serve)

@@ -1,4 +1,4 @@
-"""The compiled handlers of this rank, and the messages that run them."""
+"""The compiled handlers of this rank, and the active messages that run them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gondwana.errors import UsageError
 
 MOST_HANDLERS = 4096
 ACTIVE = 4
-"""Bit of the tag of a parcel that is for a compiled handler."""
+"""Bit of the tag of a parcel for a compiled handler."""
 
 
 @dataclass
 class Handled:
-    """An active message as its receiver knows it.
+    """The receiver's description of an active message.
 
     Attributes:
         name: of the handler.
         entry: address of its machine code.
         block: its argument block.
-        sources: for each rank in the world that may send it, its rank in the team.
-        context: what the block refers to, kept alive.
+        sources: rank in the team of each rank in the world that may send it.
+        context: objects that the block refers to, kept alive.
     """
 
     name: str
@@ -63,17 +63,17 @@ class Handlers:
 
     @property
     def free(self) -> int:
-        """The lowest number from which on no handler has one."""
+        """The lowest number above those of all handlers."""
         return max(self._handled, default=-1) + 1
 
     def enter(self, number: int, handled: Handled) -> None:
-        """Let messages with a number run a handler. Local.
+        """Register the handler of messages with a number. Local.
 
         Raises:
             UsageError: there are too many.
         """
         if number >= MOST_HANDLERS:
-            raise UsageError(f"more than {MOST_HANDLERS} active messages: make them once, not in a loop")
+            raise UsageError(f"more than {MOST_HANDLERS} active messages: create them once, not in a loop")
         ranks = np.array([handled.sources.get(rank, -1) for rank in self._rings.ranks], np.int64)
         handled.context = (*handled.context, ranks)
         self._table[number] = (handled.entry, handled.block.ctypes.data, ranks.ctypes.data, 0)
@@ -88,15 +88,15 @@ class Handlers:
         self._box.sent[rank] += sent
         return sent
 
-    def queue(self, rank: int, number: int, data: bytes, lane: int = rings.CALL) -> None:
-        """Send a message to another node, or keep it until there is room. Local."""
+    def send_later(self, rank: int, number: int, data: bytes, queue: int = rings.CALL) -> None:
+        """Send a message to another node now or, if there is no room, within later progress. Local."""
         self._box.sent[rank] += 1
-        message = Message(ACTIVE, number, [data or b"\0"])  # in a queue it has one byte at least
-        self._box.submit(rank, lane, message)
+        message = Message(ACTIVE, number, [data or b"\0"])  # in a backlog it has at least one byte
+        self._box.submit(rank, queue, message)
         self._box.keep(message)
 
     def serve(self) -> bool:
-        """Run the handlers of messages that have arrived; tell whether there were any. Local.
+        """Run the handlers of messages that have arrived; return whether there were any. Local.
 
         Raises:
             Exception: that of a handler.
@@ -110,12 +110,12 @@ class Handlers:
         return done
 
     def serve_node(self) -> bool:
-        """Run the handlers of messages from this node, whether `look` has seen some or not. Local.
+        """Run the handlers of messages from this node, whether `poll` has found some or not. Local.
 
         Raises:
             Exception: that of a handler.
         """
-        done = self._serve(self._state, rings.AT_ONCE)
+        done = self._serve(self._state, rings.MOST_PER_POLL)
         self._raise_failure()
         return bool(done)
 
@@ -135,7 +135,7 @@ class Handlers:
         answer, nbytes = words[rings.FAR_REPLY : rings.FAR_REPLY + 2].tolist()
         if answer:
             words[rings.FAR_REPLY] = 0
-            self.queue(rank, answer - 1, words[rings.FAR_REPLY + 2 :].tobytes()[:nbytes], rings.CALL_REPLY)
+            self.send_later(rank, answer - 1, words[rings.FAR_REPLY + 2 :].tobytes()[:nbytes], rings.CALL_REPLY)
 
     def _raise_failure(self) -> None:
         if self._failed[0]:
@@ -147,14 +147,14 @@ class Handlers:
                 handled.block[:2] = 0
 
     def totals(self, ranks: Sequence[int]) -> tuple[int, int]:
-        """Return how many messages this rank has sent to these ranks of its node and handled from them. Local."""
+        """Return how many messages this rank has sent to some ranks of its node and handled from them. Local."""
         sent = finished = 0
         words = self._rings.words
         for rank in ranks:
             if rank in self._rings.place:
-                for lane in (rings.MESSAGE, rings.MESSAGE_REPLY):
-                    sent += int(words[self._rings.out_block(lane, rank) + rings.COUNT])
-                    finished += int(words[self._rings.in_block(lane, rank) + rings.COUNT])
+                for queue in (rings.MESSAGE, rings.MESSAGE_REPLY):
+                    sent += int(words[self._rings.out_block(queue, rank) + rings.COUNT])
+                    finished += int(words[self._rings.in_block(queue, rank) + rings.COUNT])
         return sent, finished
 
 
@@ -170,5 +170,5 @@ def own() -> Handlers:
 
 
 def opened() -> Handlers | None:
-    """Return the handlers of this rank if there are any. Local."""
+    """Return the handlers of this rank, None if there are none. Local."""
     return _own

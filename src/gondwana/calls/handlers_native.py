@@ -20,10 +20,10 @@ from gondwana.compiler.types.unpack import Typing, loader
 def compile_handler(
     function: pytypes.FunctionType, context: tuple[Spec, ...], arguments: tuple[Spec, ...]
 ) -> ObjectCode:
-    """Machine code for `entry(block, source, arguments)`: the first and the last are addresses. Local.
+    """Compile `entry(block, source, arguments)`, whose first and last argument are addresses. Local.
 
     Raises:
-        KernelError: the function does not type.
+        KernelError: the types of the function cannot be inferred.
     """
     typing = Typing(working_precision((*context, *arguments)))
     bound = tuple(typing.type_of(spec) for spec in context)

@@ -1,4 +1,4 @@
-"""Names of functions and classes, by which they travel to other ranks of the same program."""
+"""Names of functions and classes, by which they are sent to other ranks of the same program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _namespaces: dict[str, dict[str, Any]] = {}
 
 
 def remember_main() -> None:
-    """Keep the module of the program: calls of its functions may arrive when it has ended. Local."""
+    """Keep the module of the program, since calls of its functions may arrive after its end. Local."""
     _main[:] = [sys.modules["__main__"]]
     _namespaces.clear()
 
@@ -33,10 +33,10 @@ def reference(value: Any) -> Any:
 
 
 def referent(reference: Any) -> Any:
-    """Return what `reference` stands for: the bearer of a name, or the object itself. Local.
+    """Return the object of a `reference`: the named object, or the object itself. Local.
 
     Raises:
-        UsageError: this rank has none of this name.
+        UsageError: this rank has no object of this name.
     """
     if not isinstance(reference, str):
         return reference
@@ -54,7 +54,7 @@ def referent(reference: Any) -> Any:
 
 
 def _look_up(home: str, name: str) -> Any:
-    """Return what a dotted name in a loaded module stands for, None if nothing."""
+    """Return the object with a dotted name in a loaded module, None if there is none."""
     namespace = _namespaces.get(home)
     if namespace is None:
         found = module(home)

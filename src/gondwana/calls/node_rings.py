@@ -1,4 +1,4 @@
-"""The rings among the ranks of a node: where they are, and the compiled functions that write and read them."""
+"""The rings among the ranks of a node: their memory, and the compiled functions that write and read them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _SMALLEST_RING, _LARGEST_RING = 2**15, 2**18
 
 Found = tuple[int, int, int, Any]
 """A message: the rank in the world that sent it, its tag, its number, and its bytes, valid until the next is taken.
-Behind the bytes there may be others."""
+The buffer may be longer than the message."""
 
 
 class NodeRings:
-    """The inbox of this rank, which the ranks of its node write to, and the ways to theirs.
+    """The inbox of this rank, to which the ranks of its node write, and the connections to theirs.
 
-    Collective over the world to make; everything else is local.
+    Collective over the world to create; everything else is local.
 
     Args:
         team: the world.
 
     Attributes:
         ranks: the ranks of this node.
-        place: where in `ranks` a rank is.
-        words: what compiled code works on.
-        state: their address.
-        awake: whether anything has come to this rank or left it by a ring.
+        place: index of each rank in `ranks`.
+        words: the state that compiled code works on.
+        state: the address of `words`.
+        awake: whether this rank has sent or received anything by a ring.
         more: whether there was another message behind the one taken last.
     """
 
@@ -47,7 +47,7 @@ class NodeRings:
         self._segment = Segment(team, rings.LINE + len(self.ranks) * self._starts[-1], window=False)
         self._bell = self._segment.view(team.rank)[:8].data.cast("B").cast("q")
         self.awake = False
-        self._outs: list[dict[int, int]] = [{} for _ in range(rings.LANES)]
+        self._outs: list[dict[int, int]] = [{} for _ in range(rings.QUEUES)]
         self._long: dict[tuple[int, int], Any] = {}
         self.words = np.zeros(rings.state_words(len(self.ranks)), np.int64)
         self.state = self.words.ctypes.data
@@ -60,16 +60,16 @@ class NodeRings:
     def _lay_out(self) -> None:
         self.words[rings.PEERS] = peers = len(self.ranks)
         self.words[rings.BUFFER] = self._buffer.ctypes.data
-        for lane in range(rings.LANES):
+        for queue in range(rings.QUEUES):
             for peer in range(peers):
-                block = rings.in_block(lane, peer, peers)
-                self.words[block + rings.RING] = self._segment.address + self._offset(lane, peer)
-                self.words[block + rings.CAPACITY] = self._capacities[lane]
+                block = rings.in_block(queue, peer, peers)
+                self.words[block + rings.RING] = self._segment.address + self._offset(queue, peer)
+                self.words[block + rings.CAPACITY] = self._capacities[queue]
         table.set_mailbox(self.state)
 
-    def _offset(self, lane: int, writer: int) -> int:
-        """Where in an inbox the ring of a writer is."""
-        return rings.LINE + writer * self._starts[-1] + self._starts[lane]
+    def _offset(self, queue: int, writer: int) -> int:
+        """Return the offset of a writer's ring in an inbox."""
+        return rings.LINE + writer * self._starts[-1] + self._starts[queue]
 
     def wake(self) -> None:
         """Load the compiled functions, at the first message to or from this rank. Local."""
@@ -77,88 +77,88 @@ class NodeRings:
             self._push_one = rings.Held("push_one", 5).load()
             self._push_parts = rings.Held("push_parts", 7).load()
             self._take = rings.Held("take", 2).load()
-            self._look = rings.Held("look", 1).load()
+            self._poll = rings.Held("poll", 1).load()
             self._provide = rings.Held("provide", 5).load()
             self.awake = True
 
     def connect(self, rank: int) -> None:
-        """Find the rings to a rank of this node, and let it know that something may come. Local."""
+        """Map the rings to a rank of this node, and notify it that messages may come. Local."""
         if rank in self._outs[0]:
             return
         self.wake()
         base = self._segment.base(rank)
-        for lane in range(rings.LANES):
-            block = self.out_block(lane, rank)
-            self.words[block + rings.RING] = base + self._offset(lane, self.place[self._own])
-            self.words[block + rings.CAPACITY] = self._capacities[lane]
-            self._outs[lane][rank] = self.state + rings.WORD * block
+        for queue in range(rings.QUEUES):
+            block = self.out_block(queue, rank)
+            self.words[block + rings.RING] = base + self._offset(queue, self.place[self._own])
+            self.words[block + rings.CAPACITY] = self._capacities[queue]
+            self._outs[queue][rank] = self.state + rings.WORD * block
         self._segment.view(rank)[:8].view(np.int64)[0] = 1
 
-    def out_block(self, lane: int, rank: int) -> int:
-        """Return the place in `words` of the OUT block of a lane to a rank. Local."""
-        return rings.out_block(lane, self.place[rank], len(self.ranks))
+    def out_block(self, queue: int, rank: int) -> int:
+        """Return the index in `words` of the OUT block of a queue to a rank. Local."""
+        return rings.out_block(queue, self.place[rank], len(self.ranks))
 
-    def in_block(self, lane: int, rank: int) -> int:
-        """Return the place in `words` of the IN block of a lane from a rank. Local."""
-        return rings.in_block(lane, self.place[rank], len(self.ranks))
+    def in_block(self, queue: int, rank: int) -> int:
+        """Return the index in `words` of the IN block of a queue from a rank. Local."""
+        return rings.in_block(queue, self.place[rank], len(self.ranks))
 
-    def push_one(self, rank: int, lane: int, tag: int, number: int, data: bytes) -> bool:
+    def push_one(self, rank: int, queue: int, tag: int, number: int, data: bytes) -> bool:
         """Write a message if it is short, there is room for it now, and no others wait. Local."""
-        out = self._outs[lane].get(rank)
+        out = self._outs[queue].get(rank)
         if out is None:
             self.connect(rank)
-            out = self._outs[lane][rank]
+            out = self._outs[queue][rank]
         written: bool = self._push_one(out, tag, number, data, len(data)) == 1
         return written
 
-    def push_parts(self, rank: int, lane: int, tag: int, number: int, parts: tuple[int, int, int], done: int) -> int:
-        """Go on writing a message of several parts; return how many of its bytes are written. Local.
+    def push_parts(self, rank: int, queue: int, tag: int, number: int, parts: tuple[int, int, int], done: int) -> int:
+        """Continue writing a message of several parts; return how many of its bytes are written. Local.
 
         Args:
             rank: the receiver.
-            lane: of the message.
+            queue: of the message.
             tag: of the message.
             number: of the message.
-            parts: address of the table of its parts, how many there are, and their bytes in all.
-            done: how many bytes were written before.
+            parts: address of the table of its parts, their number, and their total bytes.
+            done: the number of bytes written before.
         """
         self.connect(rank)
-        return int(self._push_parts(self._outs[lane][rank], tag, number, *parts, done))
+        return int(self._push_parts(self._outs[queue][rank], tag, number, *parts, done))
 
-    def look(self) -> int:
-        """Return which lanes have something to read, one bit a lane. Local; cheap when nothing has ever come."""
+    def poll(self) -> int:
+        """Return a bit for each queue that has something to read. Local; cheap if nothing has ever arrived."""
         if self.awake:
-            seen: int = self._look(self.state)
+            seen: int = self._poll(self.state)
             return seen
         if self._bell[0] != 0:
             self.wake()
         return 0
 
-    def take(self, lane: int) -> Found | None:
-        """Return a message that has arrived in a lane, None if there is none. Local."""
+    def take(self, queue: int) -> Found | None:
+        """Return a message that has arrived in a queue, None if there is none. Local."""
         while self.awake:
-            event = self._take(self.state, lane)
+            event = self._take(self.state, queue)
             if event == rings.NOTHING:
                 return None
             peer, tag, number, length = self._found
             if event == rings.SMALL:
                 return self.ranks[peer], tag, number, self._small
             if event == rings.ASSEMBLED:
-                return self.ranks[peer], tag, number, self._long.pop((lane, peer)).data
-            memory = self._long[lane, peer] = np.empty(length, np.uint8)
-            self._provide(self.state, lane, peer, memory.ctypes.data, length)
+                return self.ranks[peer], tag, number, self._long.pop((queue, peer)).data
+            memory = self._long[queue, peer] = np.empty(length, np.uint8)
+            self._provide(self.state, queue, peer, memory.ctypes.data, length)
         return None
 
 
 def _capacities(peers: int) -> tuple[int, ...]:
-    """Bytes of the ring of each lane, powers of two."""
+    """Return the bytes of the ring of each queue, powers of two."""
     share = min(_LARGEST_RING, max(_SMALLEST_RING, _NODE_BYTES // peers))
     calls = 2 ** (share.bit_length() - 1)
     return (_MESSAGE_RING, _MESSAGE_RING, calls, calls)
 
 
 def _starts(capacities: Sequence[int]) -> list[int]:
-    """Where the rings of one writer start, and where those of the next one do."""
+    """Return the offsets of the rings of one writer, and of the first ring of the next writer."""
     starts = [0]
     for capacity in capacities:
         starts.append(starts[-1] + rings.LINE + capacity)

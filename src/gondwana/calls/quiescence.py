@@ -1,4 +1,4 @@
-"""Quiescence: the end of everything that remote calls have set going."""
+"""Quiescence: waiting until all remote calls, and what they have started, have ended."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gondwana.teams import Team, world
 
 
 def quiesce(team: Team = world) -> None:
-    """Return when every call that members sent to members has run, and those that these sent. Collective over team.
+    """Wait until every call between members has run, and all that these sent in turn. Collective over team.
 
-    Blocks; user-level progress. It counts calls, replies and messages with compiled handlers; what callbacks and
-    `Future.then` send counts as well, and a call that returns a future has run when that future is ready. The ranks add
-    up what they have sent and finished until both sums agree twice in a row.
+    Blocks; user-level progress. It counts calls, replies and active messages, also those sent by callbacks and
+    `Future.then`; a call that returns a future has run when that future is ready. The ranks sum up what they have sent
+    and finished until both sums are equal, and unchanged, twice in a row.
 
     Args:
-        team: whose calls among each other are to end. Calls to and from others are not waited for.
+        team: the ranks whose calls among each other are waited for; calls to and from others are not.
 
     Raises:
         ProgressError: called inside a callback.
@@ -45,7 +45,7 @@ def quiesce(team: Team = world) -> None:
 
 
 def _counts(ranks: Sequence[int]) -> tuple[int, int]:
-    """How many messages this rank has sent to these ranks, and how many of theirs it has finished."""
+    """Return how many messages this rank has sent to some ranks, and how many of theirs it has finished."""
     box, active = mailbox.own(), handlers.opened()
     sent, finished = active.totals(ranks) if active is not None else (0, 0)
     return sent + sum(box.sent[rank] for rank in ranks), finished + sum(box.finished[rank] for rank in ranks)

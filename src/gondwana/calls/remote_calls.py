@@ -1,4 +1,4 @@
-"""Remote procedure calls: functions that run on other ranks, when those make progress."""
+"""Remote procedure calls: functions that run on other ranks when those make progress."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
 def rpc(rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any) -> Future[Any]:
     """Call `function(*args, **kwargs)` on another rank and return the future of its result. Local; internal progress.
 
-    The call runs on that rank inside its next user-level progress: never at once, not even on the own rank. Calls are
-    not ordered. Arguments are copied before this returns. If the function returns a future, the answer waits for its
-    result. An exception travels back and is raised by `result()`, with the traceback of that rank as a note.
+    The call runs on that rank inside its next user-level progress, never immediately, not even on the own rank. Calls
+    are not ordered. Arguments are copied before this returns. If the function returns a future, the reply waits for its
+    result. An exception is sent back and raised by `result()`, with the traceback of that rank as a note.
 
     If there is no room for the message, this makes user-level progress until there is. In a callback, where that is
-    not possible, the message is queued on this rank: memory grows with what callbacks send.
+    not possible, the message waits on this rank: memory grows with what callbacks send.
 
     Args:
         rank: where to run it, a rank of `team`.
-        function: travels by its name if that leads to it (so do functions of the program, which all ranks run),
-            otherwise by value: lambdas, closures. Those work with the globals of the rank where they run.
-        args: what can be pickled: values, arrays, global pointers, DistObjects (which arrive as that rank's own).
-        team: whose rank `rank` is.
+        function: sent by its name if that leads to it, as for functions of the program, which all ranks run; else by
+            value, as lambdas and closures. Those work with the globals of the rank where they run.
+        args: anything that can be pickled: values, arrays, global pointers, DistObjects (which arrive as that rank's
+            own).
+        team: the team of `rank`.
         kwargs: likewise.
 
     Raises:
@@ -50,14 +51,14 @@ def rpc(rank: int, function: Callable[..., Any], *args: Any, team: Team = world,
 def rpc_ff(rank: int, function: Callable[..., Any], *args: Any, team: Team = world, **kwargs: Any) -> None:
     """Call a function on another rank and forget it: no result, no future. Local; internal progress.
 
-    As `rpc`, but cheaper. An exception in the function is raised there, out of whatever makes progress, and so ends the
-    job. `quiesce` tells when all such calls have run; calls that have not run when the program ends may be lost.
+    As `rpc`, but cheaper. An exception in the function is raised there, by the call that makes progress, and so ends
+    the job. `quiesce` waits until all such calls have run; calls that have not run when the program ends may be lost.
 
     Args:
         rank: where to run it, a rank of `team`.
         function: as for `rpc`.
         args: as for `rpc`.
-        team: whose rank `rank` is.
+        team: the team of `rank`.
         kwargs: likewise.
 
     Raises:
@@ -84,7 +85,7 @@ def try_rpc(
         rank: where to run it, a rank of `team`.
         function: as for `rpc`.
         args: as for `rpc`.
-        team: whose rank `rank` is.
+        team: the team of `rank`.
         kwargs: likewise.
 
     Returns:
@@ -109,7 +110,7 @@ def try_rpc_ff(rank: int, function: Callable[..., Any], *args: Any, team: Team =
         rank: where to run it, a rank of `team`.
         function: as for `rpc`.
         args: as for `rpc`.
-        team: whose rank `rank` is.
+        team: the team of `rank`.
         kwargs: likewise.
 
     Returns:
@@ -128,9 +129,9 @@ def try_rpc_ff(rank: int, function: Callable[..., Any], *args: Any, team: Team =
 
 
 def discharge() -> None:
-    """Return when no message of this rank waits here for room elsewhere. Local; blocks; user-level progress.
+    """Wait until no message of this rank waits for room on other ranks. Local; blocks; user-level progress.
 
-    Call it before a long computation when callbacks may have sent much. It says nothing about arrival.
+    Call it before a long computation when callbacks may have sent much. It does not wait for arrival.
 
     Raises:
         ProgressError: called inside a callback while something waits.
@@ -141,17 +142,17 @@ def discharge() -> None:
     """
     box = mailbox.opened()
     if box is not None:
-        progress.wait_until(lambda: box.queued == 0, "room for the queued messages of this rank")
+        progress.wait_until(lambda: box.queued == 0, "room for the waiting messages of this rank")
 
 
 @contextmanager
 def progress_thread() -> Iterator[None]:
-    """Have a thread make user-level progress meanwhile, so that other ranks need not wait for this one. Local.
+    """Make user-level progress on a thread meanwhile, so that other ranks need not wait for this one. Local.
 
-    Callbacks, and calls from other ranks, run on that thread while the program goes on: protect what both touch by a
-    lock. The thread looks every 10 us while something comes and every 1 ms when nothing does, which costs about one per
-    cent of a core, and while a call runs in Python it and the program take turns at the interpreter. Compiled code
-    leaves it room; other libraries do if they release the GIL.
+    Callbacks, and calls from other ranks, run on that thread while the program continues: protect what both use by a
+    lock. The thread polls every 10 us while messages arrive and every 1 ms otherwise, which costs about one per cent of
+    a core. A call that runs in Python shares the interpreter with the program. Compiled code releases the GIL, and so
+    do many other libraries.
 
     Example:
         >>> import gondwana as gw

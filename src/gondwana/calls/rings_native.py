@@ -28,7 +28,6 @@ from gondwana.calls.rings import (
     HELD,
     INTO,
     KIND_SHIFT,
-    LANES,
     LENGTH,
     LINE,
     MESSAGE,
@@ -43,6 +42,7 @@ from gondwana.calls.rings import (
     PEER,
     PEERS,
     POLLING,
+    QUEUES,
     RANKS,
     RING,
     SEEN,
@@ -69,7 +69,7 @@ _STATUS = 0
 
 @intrinsic
 def exchange_acquire(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write a 64-bit integer and return what it was; later accesses stay behind it."""
+    """Write a 64-bit integer and return its old value; later accesses are not reordered before it."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
@@ -100,7 +100,7 @@ def _padded(size: int) -> int:
 
 @inlined
 def reserve(out: int, size: int) -> int:
-    """Return where a record with a payload of `size` bytes may be written, 0 if there is no room now.
+    """Return the address for a record with a payload of `size` bytes, 0 if there is no room now.
 
     It must fit half of the ring: then there is room for it in an empty ring wherever it begins.
     """
@@ -120,7 +120,7 @@ def reserve(out: int, size: int) -> int:
 
 @inlined
 def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) -> None:
-    """Let the reader see a record whose payload has been written."""
+    """Publish a record whose payload has been written to the reader."""
     capacity = at(out, CAPACITY)
     tail = at(out, TAIL)
     data = at(out, RING) + LINE
@@ -137,7 +137,7 @@ def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) 
 
 
 def push_one(out: int, tag: int, number: int, data: int, size: int) -> int:
-    """Write a message of one piece, if it fits half the ring: 1, or 0 if there is no room now."""
+    """Write a message of one piece, if it fits half the ring; return 1, or 0 if there is no room now."""
     if size > at(out, CAPACITY) // 2 - 2 * HEADER or at(out, HELD) != 0:
         return 0
     record = reserve(out, size)
@@ -167,7 +167,7 @@ def _gather(target: int, parts: int, count: int, done: int, size: int) -> None:
 
 
 def push_parts(out: int, tag: int, number: int, parts: int, count: int, total: int, done: int) -> int:
-    """Go on writing a message of several parts, of which `done` bytes are written; return how many are now.
+    """Continue writing a message of several parts, of which `done` bytes are written; return how many are now.
 
     What does not fit half of the ring goes in fragments of a quarter. The number travels in the header; in the first
     fragment the total length has that place.
@@ -196,19 +196,19 @@ def push_parts(out: int, tag: int, number: int, parts: int, count: int, total: i
 
 @inlined
 def _blocks(state: int, index: int) -> int:
-    """The address of the blocks of a lane to (lane) or from (LANES + lane) all peers."""
+    """Return the address of the blocks of a queue to (queue) or from (QUEUES + queue) all peers."""
     return state + WORD * (BLOCKS + index * at(state, PEERS) * BLOCK)  # type: ignore[no-any-return]
 
 
 @inlined
 def _record(block: int) -> int:
-    """Where the next record of a ring is, or will be."""
+    """Return the address of the next record of a ring."""
     return at(block, RING) + LINE + (at(block, HEAD) & (at(block, CAPACITY) - 1))  # type: ignore[no-any-return]
 
 
 @inlined
 def _consume(block: int, nbytes: int) -> None:
-    """Give the space of a record back to the writer."""
+    """Release the space of a record to the writer."""
     head = at(block, HEAD) + nbytes
     put_at(block, HEAD, head)
     store_release(at(block, RING), head)
@@ -225,9 +225,9 @@ def next_header(block: int) -> int:
 
 
 @inlined
-def _something(state: int, lane: int) -> bool:
-    """Whether a lane has something to read."""
-    blocks = _blocks(state, LANES + lane)
+def _something(state: int, queue: int) -> bool:
+    """Return whether a queue has something to read."""
+    blocks = _blocks(state, QUEUES + queue)
     for peer in range(at(state, PEERS)):
         block = blocks + peer * BLOCK * WORD
         if load_acquire(_record(block)) != 0 and at(block, PAUSED) == 0:
@@ -235,18 +235,18 @@ def _something(state: int, lane: int) -> bool:
     return False
 
 
-def look(state: int) -> int:
-    """Return which lanes have something to read, one bit a lane."""
+def poll(state: int) -> int:
+    """Return a bit for each queue that has something to read."""
     found = 0
-    for lane in range(LANES):
-        if _something(state, lane):
-            found |= 1 << lane
+    for queue in range(QUEUES):
+        if _something(state, queue):
+            found |= 1 << queue
     return found
 
 
 @inlined
 def _assemble(block: int) -> bool:
-    """Move what has arrived of a long message to its memory; say whether it is complete."""
+    """Copy what has arrived of a long message to its memory; return whether it is complete."""
     while at(block, MISSING) > 0:
         word = next_header(block)
         if word == 0:
@@ -264,7 +264,7 @@ def _assemble(block: int) -> bool:
 
 @inlined
 def _event(state: int, block: int, word: int) -> int:
-    """Take the next message of a ring, of which there is a record with this header."""
+    """Take the next message of a ring, whose record has a given header."""
     size = word & _LENGTH_BITS
     kind = (word >> KIND_SHIFT) & _KIND_BITS
     record = _record(block)
@@ -286,11 +286,11 @@ def _event(state: int, block: int, word: int) -> int:
     return WANTED
 
 
-def take(state: int, lane: int) -> int:
-    """Take a message from a lane, the peers in turn: say which event and leave what there is to know in the state."""
+def take(state: int, queue: int) -> int:
+    """Take a message from a queue, the peers in turn; return the event and leave its description in the state."""
     peers = at(state, PEERS)
-    peer = at(state, NEXT + lane)
-    blocks = _blocks(state, LANES + lane)
+    peer = at(state, NEXT + queue)
+    blocks = _blocks(state, QUEUES + queue)
     for _ in range(peers):
         if peer >= peers:
             peer = 0
@@ -301,16 +301,16 @@ def take(state: int, lane: int) -> int:
                 event = _event(state, block, word)
                 if event != NOTHING:
                     put_at(state, PEER, peer)
-                    put_at(state, NEXT + lane, peer if event == WANTED else peer + 1)
-                    put_at(state, MORE_CAME, 1 if _something(state, lane) else 0)
+                    put_at(state, NEXT + queue, peer if event == WANTED else peer + 1)
+                    put_at(state, MORE_CAME, 1 if _something(state, queue) else 0)
                     return event  # type: ignore[no-any-return]
         peer += 1
     return NOTHING
 
 
-def provide(state: int, lane: int, peer: int, memory: int, size: int) -> int:
-    """Give the memory for a long message that `take` has announced."""
-    block = _blocks(state, LANES + lane) + peer * BLOCK * WORD
+def provide(state: int, queue: int, peer: int, memory: int, size: int) -> int:
+    """Provide the memory for a long message that `take` has announced."""
+    block = _blocks(state, QUEUES + queue) + peer * BLOCK * WORD
     put_at(block, MISSING, size)
     put_at(block, SIZE, size)
     put_at(block, INTO, memory)
@@ -322,26 +322,26 @@ def provide(state: int, lane: int, peer: int, memory: int, size: int) -> int:
 
 @inlined
 def lock(word: int) -> None:
-    """Take a lock: other threads of this process may send as well."""
+    """Acquire a lock against other threads of this process that send."""
     while exchange_acquire(word, 1) != 0:
         sched_yield()
 
 
 @inlined
-def out_of(state: int, lane: int, peer: int) -> int:
-    """The OUT block of a lane to a peer."""
-    return _blocks(state, lane) + peer * BLOCK * WORD  # type: ignore[no-any-return]
+def out_of(state: int, queue: int, peer: int) -> int:
+    """Return the address of the OUT block of a queue to a peer."""
+    return _blocks(state, queue) + peer * BLOCK * WORD  # type: ignore[no-any-return]
 
 
 @inlined
 def post_reserved(out: int, record: int, nbytes: int, handler: int) -> None:
-    """Let the reader see a message for a compiled handler."""
+    """Publish a message for a compiled handler to the reader."""
     publish(out, record, nbytes, WHOLE, handler, 0)
     put_at(out, COUNT, at(out, COUNT) + 1)
 
 
 def post(state: int, peer: int, handler: int, arguments: int, nbytes: int) -> int:
-    """Write a message for a compiled handler: 1, or 0 if there is no room now."""
+    """Write a message for a compiled handler; return 1, or 0 if there is no room now."""
     out = out_of(state, MESSAGE, peer)
     lock(state + WORD * SENDING)
     record = reserve(out, nbytes)
@@ -354,7 +354,7 @@ def post(state: int, peer: int, handler: int, arguments: int, nbytes: int) -> in
 
 @inlined
 def _handle(state: int, handler: int, source: int, arguments: int) -> bool:
-    """Run a handler; say whether all is well."""
+    """Run a handler; return whether it raised nothing."""
     entry = at(state, HANDLERS) + handler * HANDLER * WORD
     context = at(entry, CONTEXT)
     call_at(at(entry, ENTRY), context, source, arguments)
@@ -365,19 +365,19 @@ def _handle(state: int, handler: int, source: int, arguments: int) -> bool:
 
 
 @inlined
-def _handle_ring(state: int, lane: int, peer: int, limit: int) -> int:
-    """Run the handlers of the messages in one ring; return how many."""
-    block = _blocks(state, LANES + lane) + peer * BLOCK * WORD
+def _handle_ring(state: int, queue: int, peer: int, limit: int) -> int:
+    """Run the handlers of the messages in one ring; return their number."""
+    block = _blocks(state, QUEUES + queue) + peer * BLOCK * WORD
     reply = out_of(state, MESSAGE_REPLY, peer)
     done = 0
     while done < limit and at(state, FAILED) == 0:
         word = next_header(block)
-        if word == 0 or (lane == MESSAGE and reserve(reply, ARGUMENTS * WORD) == 0):
+        if word == 0 or (queue == MESSAGE and reserve(reply, ARGUMENTS * WORD) == 0):
             break
         handler = word >> TAG_SHIFT
         record = _record(block)
         ranks = at(at(state, HANDLERS) + handler * HANDLER * WORD, RANKS)
-        put_at(state, SOURCE, peer + 1 if lane == MESSAGE else 0)
+        put_at(state, SOURCE, peer + 1 if queue == MESSAGE else 0)
         _handle(state, handler, at(ranks, peer), record + HEADER)
         put_at(state, SOURCE, 0)
         _consume(block, HEADER + _padded(word & _LENGTH_BITS))
@@ -388,10 +388,10 @@ def _handle_ring(state: int, lane: int, peer: int, limit: int) -> int:
 
 @inlined
 def serve(state: int, limit: int) -> int:
-    """Run the compiled handlers of messages that have arrived, up to so many of each peer; return how many."""
+    """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
     lock = state + WORD * POLLING
     if exchange_acquire(lock, 1) != 0:
-        return 0  # inside a handler, or another thread is at it
+        return 0  # inside a handler, or another thread runs handlers
     done = 0
     for peer in range(at(state, PEERS)):
         done += _handle_ring(state, MESSAGE_REPLY, peer, limit)
@@ -401,12 +401,12 @@ def serve(state: int, limit: int) -> int:
 
 
 def serve_messages(state: int, limit: int) -> int:
-    """Run the compiled handlers of messages that have arrived, up to so many of each peer; return how many."""
+    """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
     return serve(state, limit)  # type: ignore[no-any-return]
 
 
 def handle_far(state: int, handler: int, place: int, source: int, arguments: int) -> int:
-    """Run the handler of a message from another node: 1, or 0 if another one runs.
+    """Run the handler of a message from another node; return 1, or 0 if another one runs.
 
     Args:
         state: of the inbox.

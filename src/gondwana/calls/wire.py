@@ -1,7 +1,7 @@
-"""How calls, results and errors become bytes: pickles, with the buffers of large arrays beside them.
+"""The wire format of calls, results and errors: a pickle, and the buffers of large arrays beside it.
 
-Functions travel as their names where a name leads to them, which costs nothing to speak of; all others by value. Bytes
-of large arrays are not pickled: they go from the array to the ring and from there to the memory of the new array.
+Functions are sent by name where a name leads to them, which is cheap, and all others by value. The bytes of large
+arrays are not pickled: they are copied from the array to the ring and from there to the memory of the new array.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PLAIN, PARTS = 0, 1
 """Tags: a pickle alone, or a table of lengths, a pickle, and buffers."""
 
 _LARGE = 8192
-"""Bytes from which a buffer travels beside the pickle."""
+"""Bytes from which a buffer is sent beside the pickle."""
 _ALIGN = 16
 _COUNT = struct.Struct("<q")
 
@@ -46,7 +46,7 @@ def encode(value: Any) -> tuple[int, list[Any]]:
 
 
 def _with_table(parts: Sequence[Any]) -> list[Any]:
-    """Put the lengths in front, and padding in between."""
+    """Return the parts with a table of their lengths in front and padding in between."""
     lengths = [len(part) for part in parts]
     table = struct.pack(f"<{1 + len(parts)}q", len(parts), *lengths)
     padded = []

@@ -364,7 +364,7 @@ def check_an_object_that_was_let_go():
     else:
         world.barrier()
         error = raised(UsageError, gone.fetch(world.size - 1).result)
-        assert "let go" in str(error)
+        assert "has deleted" in str(error)
     gw.quiesce(world)
 
 

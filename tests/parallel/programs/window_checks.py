@@ -356,12 +356,12 @@ def check_progress_at_the_target_is_enough():
 
 
 def poll_until(ready):
-    """Receive until ``ready(received)``; return what came, by lane."""
+    """Receive until ``ready(received)``; return what came, by queue."""
     received = []
     while not ready(received):
-        for lane in (REPLIES, REQUESTS):
-            if (parcel := PARCELS.poll(lane)) is not None:
-                received.append((lane, parcel[0], bytes(parcel[1])))
+        for queue in (REPLIES, REQUESTS):
+            if (parcel := PARCELS.poll(queue)) is not None:
+                received.append((queue, parcel[0], bytes(parcel[1])))
     return received
 
 
@@ -408,16 +408,16 @@ def check_the_budget_towards_a_rank():
         accepted += 1
     assert accepted == MOST_PARCELS
     assert not PARCELS.send(right, [b""])
-    # The other lane has a budget of its own, and more than that passes when it is empty.
+    # The other queue has a budget of its own, and more than that passes when it is empty.
     assert PARCELS.send(right, [bytes(2 * MOST_BYTES)], REPLIES)
     assert not PARCELS.send(right, [b""], REPLIES)
     assert not PARCELS.idle
     world.barrier()
-    # What lies unread in one lane does not hold up the other.
+    # What lies unread in one queue does not hold up the other.
     while PARCELS.poll(REPLIES) is None:
         pass
     received = poll_until(lambda received: len(received) == MOST_PARCELS)
-    assert {lane for lane, _, _ in received} == {REQUESTS}
+    assert {queue for queue, _, _ in received} == {REQUESTS}
     settle()
     assert PARCELS.send(right, [b"again"])
     poll_until(lambda received: len(received) == 1)
