@@ -1,4 +1,4 @@
-"""What applications and benchmarks write with ``--json``, and the machine and software that figures depend on."""
+"""Results of applications and benchmarks (``--json``), and the machine and software on which figures depend."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
 
 
 def environment() -> dict[str, Any]:
-    """Describe the machine and the software that figures depend on. Local.
+    """Return a description of the machine and the software on which figures depend. Local.
 
     Example:
         >>> environment()["cores"] >= 1
@@ -58,7 +58,11 @@ def write_json(path: str | Path, content: Mapping[str, Any]) -> None:
 
 
 def check_writable(path: str | Path) -> None:
-    """Refuse a file name before the benchmark runs for minutes and cannot write it. Local."""
+    """Check a file name before a benchmark runs for minutes and cannot write it. Local.
+
+    Raises:
+        UsageError: it is a folder, or its folder is missing or read-only.
+    """
     if Path(path).is_dir():
         raise UsageError(f"--json {path}: this is a folder; name a file")
     folder = Path(path).absolute().parent
@@ -68,7 +72,7 @@ def check_writable(path: str | Path) -> None:
 
 @functools.cache
 def processor() -> str:
-    """Return what `-march=native` depends on: the processor's model and features. Local."""
+    """Return the processor's model and features, on which `-march=native` depends. Local."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

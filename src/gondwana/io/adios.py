@@ -1,9 +1,9 @@
-"""The one door to ADIOS2: every call that could silently write wrong data or end the interpreter is refused here.
+"""The only module that imports ADIOS2: calls that would write wrong data or end the interpreter are refused here.
 
-What the plain wheel (2.12) does when it is not guarded, each found by trying: it writes wrong data for arrays that are
-not C-contiguous and for Python's ``bool``; it rejects NumPy's scalars; it ends the process for an operator that it was
-built without, and for closing a reader of a dataset without steps; several writers of one name lose data silently;
-a reader that is closed leaves ``NAME_PID_profiling.json`` in /tmp, whatever TMPDIR and the engine's parameters say.
+Behaviour of the plain wheel (2.12), each found by experiment: it writes wrong data for arrays that are not C-contiguous
+and for Python's ``bool``; it rejects NumPy's scalars; it ends the process for an operator that it was built without,
+and for closing a reader of a dataset without steps; several writers of one name lose data silently; a reader that is
+closed leaves ``NAME_PID_profiling.json`` in /tmp, whatever TMPDIR and the engine's parameters are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gondwana.io.paths import DatasetError, claim
 
 AttributeValue = str | int | float | Sequence[str] | Sequence[int] | Sequence[float]
 
-#: ADIOS2's name of every element type that it can store, and ours.
+#: The element type of each of ADIOS2's type names.
 TYPE_OF_NAME: dict[str, np.dtype[Any]] = {
     "int8_t": np.dtype(np.int8),
     "char": np.dtype(np.int8),
@@ -54,7 +54,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @cache
 def load() -> ModuleType:
-    """Import adios2, or say how to install it. Local."""
+    """Import and return adios2; the error explains how to install it. Local."""
     try:
         import adios2
     except ImportError as error:
@@ -64,17 +64,17 @@ def load() -> ModuleType:
 
 
 def version() -> str:
-    """Return the version of adios2, and whether MPI is in it. Local."""
+    """Return the version of adios2, and whether it was built with MPI. Local."""
     return f"{load().__version__} {'with' if built_with_mpi() else 'without'} MPI"
 
 
 def built_with_mpi() -> bool:
-    """Return whether every rank may write its own block. Local."""
+    """Return whether adios2 was built with MPI, so that every rank can write its own block. Local."""
     return bool(load().is_built_with_mpi)
 
 
 def check_type(name: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
-    """Return the element type, or raise UsageError when ADIOS2 cannot store it. Local."""
+    """Return the element type; raise UsageError if ADIOS2 cannot store it. Local."""
     given = np.dtype(dtype)
     if given not in TYPE_OF_NAME.values():
         legal = sorted({str(t) for t in TYPE_OF_NAME.values()})
@@ -84,9 +84,9 @@ def check_type(name: str, dtype: npt.DTypeLike) -> np.dtype[Any]:
 
 @cache
 def has_operator(name: str) -> bool:
-    """Return whether this adios2 can apply an operator, found out in another process. Local.
+    """Return whether this adios2 can apply an operator, tested in another process. Local.
 
-    Asking for an operator that was not built in ends the process with no exception, so a process is sacrificed.
+    Requesting an operator that was not built in ends the process without an exception.
     """
     code = f"import adios2; adios2.Adios().define_operator('probe', {name!r})"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
@@ -101,20 +101,20 @@ def check_operator(name: str) -> None:
 
 
 def failure(action: str, error: Exception) -> DatasetError:
-    """Return what ADIOS2 reports as one readable line. Local."""
+    """Return an error of ADIOS2 as one readable line. Local."""
     text = _COLOUR.sub("", str(error)).strip().replace("\n", " ")
     reason = re.sub(r"^\[[^]]*\] \[ADIOS2 EXCEPTION\] (<[^>]*>\s*)*:?\s*", "", text)
     return DatasetError(f"{action}: {reason}")
 
 
 class BPWriter:
-    """Writes one BP5 dataset, step by step. Local, or collective over the communicator when there is one.
+    """A writer of one BP5 dataset, step by step. Local, or collective over the communicator if there is one.
 
     Blocks are read when the step ends, not before: they stay referenced until then and must not change.
 
     Args:
         path: the dataset, a directory that ends in ``.bp``.
-        keep: how many of the steps that are there to keep; new ones follow them. None: start a new dataset.
+        keep: how many existing steps to keep; new ones follow them. None: start a new dataset.
         operator: a compression operator for all arrays, from ``OPERATORS``.
         comm: an MPI communicator, for an adios2 that was built with MPI.
 
@@ -137,8 +137,8 @@ class BPWriter:
         self._adios = adios2.Adios(comm) if comm is not None else adios2.Adios()
         self._io = self._adios.declare_io("SimulationOutput")
         self._io.set_engine("BP5")
-        # Readers, `gondwana ls` among them, rely on the minimum and maximum of every block, and on an index that is
-        # there as soon as the dataset is open, not when a thread of ADIOS2 comes to it.
+        # Readers, `gondwana ls` among them, need the minimum and maximum of every block, and an index that exists as
+        # soon as the dataset is open, not once a thread of ADIOS2 has written it.
         settings = {"StatsLevel": "1", "AsyncOpen": "Off"}
         self._io.set_parameters(settings | ({"AppendAfterSteps": str(keep)} if append else {}))
         self._alive: list[npt.NDArray[Any]] = []
@@ -194,7 +194,7 @@ class BPWriter:
         self._engine.put(variable, block, self._mode.Deferred)
 
     def put_scalar(self, name: str, value: int | float, dtype: npt.DTypeLike | None = None) -> None:
-        """Add one number to this step; its type must be the same in every step. Local."""
+        """Add a number to this step; its type must be the same in every step. Local."""
         number = np.array(value, dtype)
         check_type(name, number.dtype)
         variable = self._io.inquire_variable(name) or self._io.define_variable(name, number)
@@ -223,7 +223,7 @@ class BPWriter:
             self._release()
 
     def _claim(self, comm: Any, *, empty: bool) -> int | None:
-        """Become the only writer; of several ranks the first one, and all raise if it cannot."""
+        """Lock the dataset for writing; of several ranks rank 0 does, and all raise if it cannot."""
         lock: int | None = None
         problem: Exception | None = None
         if comm is None or comm.Get_rank() == 0:
@@ -254,7 +254,7 @@ class BPReader:
         adios2 = load()
         self.path = path
         self._mode = adios2.bindings.Mode
-        # The objects reach one another by plain pointers: they must live as long as the engine.
+        # The objects refer to one another by plain pointers, so they must live as long as the engine.
         self._adios = adios2.Adios()
         self._io = self._adios.declare_io("reader")
         self._io.set_engine("BP5")
@@ -265,7 +265,7 @@ class BPReader:
             raise failure(f"cannot read the dataset {path}", error) from None
 
     def variables(self) -> dict[str, dict[str, str]]:
-        """Return what ADIOS2 says about each variable."""
+        """Return ADIOS2's description of each variable."""
         found: dict[str, dict[str, str]] = self._io.available_variables()
         return found
 
@@ -291,11 +291,11 @@ class BPReader:
     def read(
         self, name: str, steps: tuple[int, int], start: Sequence[int], count: Sequence[int], dtype: np.dtype[Any]
     ) -> npt.NDArray[Any]:
-        """Return a box of some consecutive steps, the step being the first axis.
+        """Return a box of consecutive steps; the step is the first axis.
 
         Args:
             name: the variable.
-            steps: the first step and the number of them, as the dataset counts.
+            steps: the index of the first step in the dataset, and the number of steps.
             start: the corner of the box, in cells; empty for a number.
             count: the box's shape, in cells.
             dtype: the variable's element type.
@@ -315,8 +315,7 @@ class BPReader:
 
     def close(self) -> None:
         """Close the dataset; nothing else may be called after that."""
-        # ADIOS2's close leaves a profile in /tmp that no parameter turns off; a reader that is dropped closes its files
-        # as well.
+        # ADIOS2's close leaves a profile in /tmp that no parameter turns off; deleting a reader closes its files, too.
         del self._engine, self._io
         self._adios.remove_io("reader")
 

@@ -1,8 +1,8 @@
-"""One writer for many ranks: blocks meet in memory that rank 0's node shares, and one process writes them.
+"""One writer for many ranks: blocks are gathered in shared memory of rank 0's node, and one process writes them.
 
-A plain adios2 has no MPI, and several writers of one name lose data. So rank 0 answers for the dataset: ranks of its
+A plain adios2 has no MPI, and several writers of one name lose data. So rank 0 has the dataset written: ranks of its
 node copy their blocks, without ghosts, into memory that the writing process maps; ranks of other nodes send theirs to
-rank 0. Two buffers take turns, so that a step is computed while the one before is written.
+rank 0. Two buffers alternate, so that a step is computed while the previous one is written.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import numpy.typing as npt
 from gondwana.io.adios import AttributeValue
 from gondwana.io.background import BackgroundWriter
 from gondwana.io.layout import Arrays, block_of, cells_of, copy_cells, shape_of
-from gondwana.io.staged import ALIGNMENT, Placed, Plan, StagedWriter, Step
-from gondwana.io.staging import SharedFile, window
+from gondwana.io.staging import ALIGNMENT, Placed, Plan, StagedWriter, StagingFile, Step, window
 from gondwana.teams import Team
 
 _TAG = 16_201
@@ -28,10 +27,10 @@ class Backend(Protocol):
     """Writes staged steps: in this process or in another."""
 
     def submit(self, step: Step) -> None:
-        """Take a step to write."""
+        """Accept a step to write."""
 
     def wait(self, pending: int) -> None:
-        """Block until at most so many steps are still to be written."""
+        """Wait until at most a number of steps are still to be written."""
 
     def close(self) -> None:
         """Write everything and close the dataset."""
@@ -52,9 +51,9 @@ class AggregatedSink:
     Args:
         team: the ranks of the arrays.
         path: the dataset.
-        arrays: what every step holds; later steps may bring other arrays of the same layout.
+        arrays: the contents of every step; later steps may have other arrays of the same layout.
         attributes: the dataset's attributes.
-        keep: how many steps that are there to keep; None starts a new dataset.
+        keep: how many existing steps to keep; None starts a new dataset.
         operator: a compression operator, or None.
         background: write in another process (two buffers), or before ``write`` returns (one).
     """
@@ -74,13 +73,13 @@ class AggregatedSink:
         self._background = background
         self._count = 0
         self._backend: Backend | None = None
-        self._buffers: list[SharedFile] = []
+        self._buffers: list[StagingFile] = []
         self._remote = remote_ranks(team)
         self._placed, size = self._place(arrays)
         error: Exception | None = None
         try:
             for _ in range(2 if background else 1):
-                self._buffers.append(SharedFile(size))
+                self._buffers.append(StagingFile(size))
         except Exception as problem:
             error = problem
         team.agree(error)
@@ -100,7 +99,7 @@ class AggregatedSink:
         """Stage one step; the arrays may change once it returns. Collective over team."""
         team, index = self._team, self._count % len(self._buffers)
         self._count += 1
-        self._together(lambda backend: backend.wait(len(self._buffers) - 1))
+        self._on_rank_0(lambda backend: backend.wait(len(self._buffers) - 1))
         for placed in self._placed[team.rank]:
             array = arrays[placed.variable]
             if team.rank in self._remote:
@@ -113,29 +112,29 @@ class AggregatedSink:
         team.node.barrier()
         request = Step(index, step, dict(scalars))
         if not self._background:
-            self._together(lambda backend: backend.submit(request))
+            self._on_rank_0(lambda backend: backend.submit(request))
         elif self._backend is not None:
             self._backend.submit(request)
 
     def flush(self) -> None:
         """Wait until the steps so far are written. Collective over team."""
-        self._together(lambda backend: backend.wait(0))
+        self._on_rank_0(lambda backend: backend.wait(0))
 
     def close(self) -> None:
         """Wait until everything is written. Collective over team."""
         try:
-            self._together(lambda backend: backend.close())
+            self._on_rank_0(lambda backend: backend.close())
         finally:
-            self._give_back()
+            self._free_buffers()
 
     def abandon(self) -> None:
         """Finish what was staged, after an error elsewhere. Local."""
         if self._backend is not None:
             self._backend.abandon()
-        self._give_back()
+        self._free_buffers()
 
-    def _together(self, action: Callable[[Backend], None]) -> None:
-        """Let rank 0 do something that may fail, and learn together if it did. Collective over team."""
+    def _on_rank_0(self, action: Callable[[Backend], None]) -> None:
+        """Run an action on rank 0, and raise its error on all ranks. Collective over team."""
         error: Exception | None = None
         try:
             if self._backend is not None:
@@ -144,7 +143,7 @@ class AggregatedSink:
             error = problem
         self._team.agree(error)
 
-    def _give_back(self) -> None:
+    def _free_buffers(self) -> None:
         for buffer in self._buffers:
             buffer.close()
         self._backend = None
@@ -153,7 +152,7 @@ class AggregatedSink:
         return window(self._buffers[index].bytes, placed.offset, placed.block.count, dtype)
 
     def _place(self, arrays: Arrays) -> tuple[dict[int, list[Placed]], int]:
-        """Decide where the blocks of each rank lie, as far as this rank must know, and the size of its own file."""
+        """Return the places of blocks (rank 0: of all, others: of their own), and the size of this rank's file."""
         placed: dict[int, list[Placed]] = {}
         size = 0
         for rank in range(self._team.size) if self._team.rank == 0 else [self._team.rank]:

@@ -1,10 +1,10 @@
-"""A process of its own that writes, so that no rank waits for the disk.
+"""A separate process that writes, so that no rank waits for the disk.
 
-Why not ADIOS2's asynchronous writing, or a thread? Tried with the wheel (2.12), 128 MiB a step: ``end_step`` holds
-Python's lock for as long as it runs, so a thread stalls the solver just the same; and with ``AsyncWrite`` it first
-copies everything, which took half as long again as writing to the page cache (0.15 s against 0.10 s), and reports a
-full disk one step late from an engine that is then unusable. A process costs the solver nothing but a core now and
-then, writes straight from the staging memory without a copy, and if ADIOS2 should end it, the ranks survive to say so.
+The alternatives were measured with the wheel (2.12) and 128 MiB a step. In a thread, ``end_step`` holds the GIL as long
+as it runs, so the solver stalls just the same. ADIOS2's ``AsyncWrite`` first copies everything, which took longer than
+writing to the page cache (0.15 s, not 0.10 s), and reports a full disk one step late from an engine that is then
+unusable. A process costs the solver only a core from time to time, writes from the staging memory without a copy, and
+if ADIOS2 ends it, the ranks survive and report it.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from multiprocessing.connection import Connection
 
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.io.paths import DatasetError
-from gondwana.io.staged import Plan, StagedWriter, Step
+from gondwana.io.staging import Plan, StagedWriter, Step
 
 _CHILD = "import sys; from gondwana.io.background import serve; serve(int(sys.argv[1]))"
 
 
 class BackgroundWriter:
-    """Writes the steps of a plan in another process. Local.
+    """A writer of the steps of a plan that works in another process. Local.
 
     Steps are written in the order in which they were submitted. An error is raised by the next call that waits.
     The process ends by itself when this one closes it, dies or is killed; it finishes what was submitted.
@@ -46,11 +46,11 @@ class BackgroundWriter:
         self._send(plan)
 
     def submit(self, step: Step) -> None:
-        """Hand one step over; its buffer must not change until ``wait`` has returned for it. Does not block."""
+        """Submit a step; its buffer must not change until ``wait`` has returned for it. Does not block."""
         self._send(step)
 
     def wait(self, pending: int) -> None:
-        """Block until at most so many of the submitted steps are still to be written.
+        """Wait until at most a number of the submitted steps are still to be written.
 
         Raises:
             DatasetError, UsageError: a step could not be written.
@@ -66,7 +66,7 @@ class BackgroundWriter:
             self._pending -= 1
 
     def close(self) -> None:
-        """Block until everything is written and the dataset is closed."""
+        """Wait until everything is written and the dataset is closed."""
         self._send(None)
         try:
             self.wait(0)
@@ -74,13 +74,13 @@ class BackgroundWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let the process finish what was submitted, and end. Blocks until it did."""
+        """Wait until the process has written what was submitted, and ended."""
         self._pipe.close()
         self._process.wait()
 
     def _send(self, message: Plan | Step | None) -> None:
         self._pending += 1
-        # If the process is gone, the reason comes with the next `wait`.
+        # If the process has ended, the next `wait` raises the reason.
         with contextlib.suppress(ConnectionError):
             self._pipe.send(message)
 
@@ -91,8 +91,8 @@ class BackgroundWriter:
 
 
 def serve(descriptor: int) -> None:
-    """Be the writing process: open the dataset, write what comes, answer each message with an error or None. Local."""
-    # Ctrl-C and the batch system's signals are for the ranks: they decide what is still to be written.
+    """Run the writing process: open the dataset, write each step, answer each message by an error or None. Local."""
+    # Ctrl-C and the batch system's signals are for the ranks, which decide what is still to be written.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):
@@ -103,7 +103,7 @@ def serve(descriptor: int) -> None:
             pipe.send(None)
             _write_all(writer, pipe)
         except (GondwanaError, OSError) as error:
-            # Only text crosses: an error of our own kind, whatever went wrong.
+            # Only the text is sent, as an error of our own.
             pipe.send(type(error)(str(error)) if isinstance(error, UsageError) else DatasetError(str(error)))
 
 
@@ -113,7 +113,7 @@ def _write_all(writer: StagedWriter, pipe: Connection) -> None:
             writer.submit(step)
             pipe.send(None)
     except (EOFError, ConnectionError):
-        writer.close()  # the rank died: what it submitted is complete
+        writer.close()  # the rank has ended: what it submitted is complete
         raise
     except BaseException:
         with contextlib.suppress(GondwanaError):

@@ -1,8 +1,8 @@
-"""Checkpoints: the whole state in one dataset, whole or not at all, for any number of ranks.
+"""Checkpoints: the whole state in one dataset, complete or absent, for any number of ranks.
 
-``save(..., "ckpt.bp", step=700)`` makes ``ckpt.00000700.bp``. It is written under another name, brought to the disk,
-and only then renamed, so that a name that looks like a checkpoint is one, whenever the job was killed. What a killed
-save leaves behind is removed by the next.
+``save(..., "ckpt.bp", step=700)`` makes ``ckpt.00000700.bp``. It is written under another name, synchronised with the
+disk, and only then renamed, so that a checkpoint's name means a complete checkpoint, whenever the job was killed. The
+next save removes what a killed one left behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from gondwana.io.paths import DatasetError, StrPath, check_output
 from gondwana.io.writer import StepWriter
 from gondwana.teams import Team, world
 
-#: The last file of a checkpoint: when it was written, and the sizes of all others. Without it, or with other sizes, the
+#: The last file of a checkpoint, with the time and the sizes of all others. Without it, or if a size differs, the
 #: checkpoint is not complete.
 SEAL = "complete.json"
 _UNFINISHED = ".unfinished"
@@ -38,7 +38,7 @@ class Checkpoint:
     Attributes:
         path: its dataset.
         step: the number of the step after which it was made.
-        state: what was saved besides the arrays.
+        state: the values that were saved besides the arrays.
         settings: the settings that a continuation must share.
         skipped: later checkpoints that were passed over, each with its reason.
     """
@@ -94,7 +94,7 @@ def save(
     error: Exception | None = None
     try:
         if keep < 1:
-            raise UsageError(f"keep={keep}: at least one checkpoint must stay")
+            raise UsageError(f"keep={keep}: give 1 or more, since at least one checkpoint must stay")
         if team.rank == 0:
             _sweep(Path(path).absolute())
             check_output(unfinished, sum(array.domain.size * array.dtype.itemsize for array in arrays.values()))
@@ -133,7 +133,7 @@ def load(
 
     Args:
         path: the common name given to ``save``, or the name of one checkpoint.
-        arrays: what to fill, by the names given to ``save``.
+        arrays: the arrays to fill, by the names given to ``save``.
         settings: this run's; those that the checkpoint has too must be equal.
         convert: allow arrays of another element type, and convert.
         team: the ranks of the arrays.
@@ -224,7 +224,7 @@ def _sweep(common: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Seal:
-    """What the last file of a checkpoint says; ``problem`` if it cannot be read."""
+    """The contents of the last file of a checkpoint; ``problem`` if it cannot be read."""
 
     written_ns: int = 0
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -253,7 +253,7 @@ def _damage(candidate: Path) -> str | None:
 
 
 def _publish(unfinished: Path, target: Path) -> None:
-    """Seal a dataset, bring it to the disk, and give it its name."""
+    """Seal a dataset, synchronise it with the disk, and rename it."""
     sizes = {file.name: file.stat().st_size for file in unfinished.iterdir()}
     (unfinished / SEAL).write_text(json.dumps({"written_ns": time.time_ns(), "sizes": sizes}))
     for file in [*unfinished.iterdir(), unfinished]:

@@ -1,4 +1,4 @@
-"""Read BP datasets: finished, still growing, or left behind by a writer that was killed."""
+"""Reading of BP datasets: finished ones, growing ones, and those of a writer that was killed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from gondwana.io.paths import DatasetError, StrPath, has_steps, is_dataset
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What a dataset knows of a variable without reading it.
+    """The description of a variable, which is available without reading its data.
 
     Attributes:
         name: its name.
         type_name: ADIOS2's name of the element type.
         shape: the global shape in cells; () for a number.
-        steps: in how many steps it is.
+        steps: the number of steps that have it.
         minimum: the least value of all steps, or None if the dataset has no statistics of it.
         maximum: the greatest value of all steps, or None.
     """
@@ -63,9 +63,9 @@ class StoredBlock:
 
 
 class Dataset:
-    """A BP dataset, open for reading; it has the steps that were complete when it was opened. Local.
+    """A BP dataset that is open for reading, with the steps that were complete when it was opened. Local.
 
-    Reading is safe from several threads (one at a time reads) and after pickling, which sends the name and opens anew.
+    Threads may share it (one at a time reads). A pickled dataset is opened anew from its name.
 
     Args:
         path: the dataset, a directory.
@@ -83,7 +83,7 @@ class Dataset:
         self.path = Path(path)
         if not is_dataset(self.path):
             raise UsageError(missing(self.path))
-        # A dataset whose first step is not complete yet cannot be opened by ADIOS2, but it is one.
+        # ADIOS2 cannot open a dataset whose first step is not complete yet; here it is one without steps.
         self._reader: BPReader | None = None
         with LOCK:
             if has_steps(self.path):
@@ -116,7 +116,7 @@ class Dataset:
         return np.arange(max((variable.steps for variable in self.variables.values()), default=0))
 
     def variable(self, name: str) -> Variable:
-        """Return a variable, or raise UsageError with the names that there are."""
+        """Return a variable; the error for an unknown name lists the legal ones."""
         if name not in self.variables:
             raise UsageError(f"{self.path} has no variable {name!r}{did_you_mean(name, self.variables)}")
         return self.variables[name]
@@ -139,7 +139,7 @@ class Dataset:
 
         Args:
             name: the variable.
-            step: the place of the step in the dataset, from 0, or from the end if negative.
+            step: the index of the step in the dataset, from 0, or from the end if negative.
             start: the corner of the box in cells; None: the origin.
             count: the shape of the box in cells; None: up to the end.
 
@@ -149,7 +149,7 @@ class Dataset:
         """
         steps = self.variable(name).steps
         if not -steps <= step < steps:
-            raise UsageError(f"{self.path} has {steps} steps of {name!r}; the place {step} is not among them")
+            raise UsageError(f"{self.path} has no step {step} of {name!r}: legal are -{steps} to {steps - 1}")
         cells: npt.NDArray[Any] = self.read_steps(name, step % steps, 1, start, count)[0]
         return cells
 
@@ -171,7 +171,9 @@ class Dataset:
         if not inside:
             raise UsageError(f"{name!r} has shape {variable.shape}; the box from {corner} of shape {box} is not inside")
         if not 0 <= first <= first + number <= variable.steps:
-            raise UsageError(f"{name!r} has {variable.steps} steps; {number} steps from {first} are not there")
+            raise UsageError(
+                f"{name!r} has no {number} steps from {first} on: legal are steps 0 to {variable.steps - 1}"
+            )
         with LOCK:
             return self._opened().read(name, (first, number), corner, box, variable.dtype)
 
@@ -189,7 +191,7 @@ class Dataset:
         ]
 
     def refresh(self) -> int:
-        """Look again at a dataset that is being written, and return how many steps it has now."""
+        """Open a dataset that is being written again, and return its present number of steps."""
         self.close()
         with LOCK:
             self._reader = BPReader(self.path) if has_steps(self.path) else None
@@ -206,13 +208,13 @@ class Dataset:
 
     def _opened(self) -> BPReader:
         if self._reader is None:
-            raise DatasetError(f"{self.path} is closed, or has no steps yet")
+            raise DatasetError(f"{self.path} is closed, or has no steps yet: call refresh()")
         return self._reader
 
     def _describe(self, name: str, about: dict[str, str]) -> Variable:
         shape = _integers(about["Shape"])
         extremes = _extremes(about.get("Min", ""), about.get("Max", ""))
-        # Without statistics ADIOS2 says that all is zero; the blocks tell the truth.
+        # Without statistics ADIOS2 reports zeros; the blocks show that there are none.
         if shape and extremes == (0, 0) and all(stored.minimum is None for stored in self._first_blocks(name, shape)):
             extremes = (None, None)
         return Variable(name, about["Type"], shape, int(about["AvailableStepsCount"]), *extremes)
@@ -243,7 +245,7 @@ def did_you_mean(name: str, legal: Iterable[str]) -> str:
 
 
 def missing(path: Path) -> str:
-    """Return why a path is no dataset, and what is near. Local."""
+    """Return why a path is no dataset, and which datasets are beside it. Local."""
     if path.is_file():
         return f"{path} is a file; a dataset is a directory like gs.bp"
     if path.is_dir():
@@ -264,7 +266,7 @@ def _number(text: str) -> float | int:
 
 
 def _extremes(least: str, greatest: str) -> tuple[float | int | None, float | int | None]:
-    """Return (None, None) where the dataset has no statistics: ADIOS2 then shows nothing, or least above greatest."""
+    """Return the extremes, (None, None) without statistics: ADIOS2 then has no text, or a minimum above the maximum."""
     try:
         low, high = _number(least), _number(greatest)
     except ValueError:

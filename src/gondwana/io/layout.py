@@ -1,4 +1,4 @@
-"""How a global array lies in a dataset: which block of which rank, and the order of the axes.
+"""The layout of a global array in a dataset: the blocks of the ranks, and the order of the axes.
 
 ADIOS2 stores the last axis contiguously. An array of order "F" (axis 0 contiguous) is stored with its axes reversed,
 so that its memory is written as it is: a field over x, y, z becomes a variable of shape {Lz, Ly, Lx}. An array of order
@@ -32,11 +32,11 @@ class Cells(Protocol):
         """Return the view on a part of the domain."""
 
     def numpy(self) -> npt.NDArray[Any]:
-        """Return the memory as an array with the axes of the domain; not asked of memory of a GPU."""
+        """Return the memory as an array with the axes of the domain; not called for memory of a GPU."""
 
 
 class Distributed(Protocol):
-    """What reading and writing need from a distributed array: ``gondwana.arrays.GlobalArray`` has it all."""
+    """The part of a distributed array that reading and writing need, such as ``gondwana.arrays.GlobalArray``."""
 
     @property
     def domain(self) -> RectDomain:
@@ -67,7 +67,7 @@ Arrays = Mapping[str, Distributed]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One rank's part of a variable, on disk: where it starts and how many cells it has, per axis."""
+    """One rank's part of a variable on disk: its start and its number of cells per axis."""
 
     start: tuple[int, ...]
     count: tuple[int, ...]
@@ -117,7 +117,7 @@ def copy_cells(array: Distributed, target: npt.NDArray[Any]) -> None:
     """Copy this rank's own cells to host memory. Local; blocks. On GPUs after the kernels launched so far.
 
     Args:
-        array: what they belong to.
+        array: the array of the cells.
         target: of the same type, with the axes of the variable.
     """
     owned = array.local.restrict(array.owned)
@@ -132,7 +132,7 @@ def set_cells(array: Distributed, cells: npt.NDArray[Any]) -> None:
     """Set this rank's own cells, converted to the type of the array. Local; blocks.
 
     Args:
-        array: what they belong to.
+        array: the array of the cells.
         cells: with the axes of the variable.
     """
     cells = cells if array.order == "C" else cells.T
@@ -152,4 +152,4 @@ def check_arrays(arrays: Arrays) -> None:
         if array.domain.is_empty:
             raise UsageError(f"{name!r} has no cells: a dataset stores arrays with at least one")
         if name == "step":
-            raise UsageError("the name 'step' is taken by the number of the step: rename the array")
+            raise UsageError("an array named 'step': the name is that of the step's number; rename the array")

@@ -1,4 +1,4 @@
-"""What ``gondwana ls`` prints: the variables and attributes of a dataset, in the form that ``bpls`` made familiar."""
+"""The output of ``gondwana ls``: the variables and attributes of a dataset, in the format of ``bpls``."""
 
 from __future__ import annotations
 

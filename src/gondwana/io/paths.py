@@ -1,4 +1,4 @@
-"""Where datasets live: what may be written there, whether it fits, and who writes it."""
+"""Paths of datasets: what may be written there, whether it fits, and the lock of the writer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INDEX = "md.idx"
 
 
 class DatasetError(GondwanaError, OSError):
-    """A dataset could not be written or read: the disk is full, a file is damaged, or the writer died."""
+    """A dataset could not be written or read: the disk is full, a file is damaged, or the writer has ended."""
 
 
 def is_dataset(path: Path) -> bool:
@@ -46,8 +46,8 @@ def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) 
 
     Args:
         path: the dataset to write.
-        bytes_needed: what it will hold at the end, in bytes.
-        replace: whether a dataset that is there may be replaced (its space counts as free) or appended to.
+        bytes_needed: its final size in bytes.
+        replace: whether an existing dataset may be replaced (its space counts as free) or appended to.
 
     Example:
         >>> check_output("/dev/null")
@@ -80,7 +80,7 @@ def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) 
 
 
 def in_units(size: int) -> str:
-    """Return a number of bytes for people to read. Local."""
+    """Return a number of bytes with a unit, such as "1.5 GiB". Local."""
     amount = float(size)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if amount < 1024 or unit == "TiB":
@@ -90,10 +90,10 @@ def in_units(size: int) -> str:
 
 
 def claim(path: Path, *, empty: bool) -> int:
-    """Become the only writer of a dataset and return the descriptor that stands for it; close it to give it up. Local.
+    """Lock a dataset for writing and return the descriptor of the lock; closing it releases the lock. Local.
 
-    The lock is the system's and ends with the process, so that a killed writer leaves nothing behind. Removes what is
-    there if ``empty``.
+    The lock is the system's and ends with the process, so that a killed writer leaves nothing behind. With ``empty``,
+    what is in the dataset is removed.
 
     Raises:
         UsageError: another program writes it, or there is something else that is not to be removed.
@@ -110,12 +110,12 @@ def claim(path: Path, *, empty: bool) -> int:
             os.close(descriptor)
             raise UsageError(f"another program is writing '{path}': wait for it, or choose another name")
         time.sleep(0.02)
-    # Only now: while another program begins a dataset, it does not look like one yet.
+    # Checked only now, since a dataset that another program has just begun has no index yet.
     if empty and any(path.iterdir()) and not is_dataset(path):
         os.close(descriptor)
         raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
     if empty:
-        # The index goes last: what is left if this is interrupted still counts as a dataset, and may be replaced.
+        # The index is removed last: what is left if this is interrupted still is a dataset, and may be replaced.
         for entry in sorted(path.iterdir(), key=lambda entry: entry.name == _INDEX):
             if entry.is_dir():
                 shutil.rmtree(entry)
@@ -125,7 +125,7 @@ def claim(path: Path, *, empty: bool) -> int:
 
 
 def _lock(descriptor: int) -> bool:
-    """Return False if another process has the lock; a file system without locks lets everybody in."""
+    """Return False if another process has the lock; on a file system without locks, True."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

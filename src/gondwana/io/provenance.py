@@ -1,4 +1,4 @@
-"""The attributes that tell what a dataset is, how it came about, and how viewers are to show it."""
+"""Attributes of datasets: how a dataset was made, and how viewers show it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gondwana.teams import Team
 def provenance(
     team: Team, constants: Mapping[str, AttributeValue], settings: Mapping[str, Any], *, grid: Sequence[int] = ()
 ) -> dict[str, AttributeValue]:
-    """Return attributes that say how a dataset came about. Local.
+    """Return attributes that describe how a dataset was made. Local.
 
     Args:
         team: the ranks of the run.
-        constants: what readers look for by name, for example F, k, dt and L; stored as they are.
+        constants: attributes that readers expect by name, for example F, k, dt and L; stored as they are.
         settings: all settings of the run; stored as one JSON text.
         grid: the number of ranks per axis.
 
@@ -48,7 +48,7 @@ def provenance(
 
 
 def fides(names: Sequence[str], spacing: Sequence[float] = (1.0, 1.0, 1.0)) -> dict[str, AttributeValue]:
-    """Return what ParaView's FIDES reader needs to show fields on a uniform grid. Local.
+    """Return the attributes by which ParaView's FIDES reader shows fields on a uniform grid. Local.
 
     Args:
         names: the fields.
@@ -67,7 +67,7 @@ def fides(names: Sequence[str], spacing: Sequence[float] = (1.0, 1.0, 1.0)) -> d
 def vtk_image(
     names: Sequence[str], shape: Sequence[int], spacing: Sequence[float] = (1.0, 1.0, 1.0)
 ) -> dict[str, AttributeValue]:
-    """Return what ParaView's VTX reader needs to show fields as cells of an image. Local.
+    """Return the attributes by which ParaView's VTX reader shows fields as cells of an image. Local.
 
     Args:
         names: the fields.

@@ -1,29 +1,37 @@
-"""Shared files in memory: where blocks wait until they are written."""
+"""Staging memory: shared files where blocks wait until they are written, what is where, and the loop that writes it."""
 
 from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.io.adios import AttributeValue, BPWriter
+from gondwana.io.layout import Block
 from gondwana.io.paths import DatasetError, in_units
 
+#: Blocks start at multiples of this, in bytes: a cache line.
+ALIGNMENT = 64
 
-class SharedFile:
-    """Memory that any process of this user on this node can map, by ``path``. Local.
 
-    It needs no space in /dev/shm, has no name to clean up, and is gone with the last process that maps it. All of it
-    is reserved now, by the rank that will fill it: memory that is short is an error here, not a crash later.
+class StagingFile:
+    """A file in memory that any process of this user on this node can map by its ``path``. Local.
+
+    It needs no space in /dev/shm, has no name to remove, and ends with the last process that maps it. All of it is
+    allocated now, by the rank that will fill it, so that a lack of memory is an error here and not a crash later.
 
     Args:
-        nbytes: the size in bytes, maybe 0.
+        nbytes: the size in bytes, 0 or more.
 
     Raises:
-        DatasetError: the node has not that much memory.
+        DatasetError: the node has not enough memory.
     """
 
     def __init__(self, nbytes: int) -> None:
@@ -38,13 +46,13 @@ class SharedFile:
         self.bytes = map_bytes(self._descriptor, nbytes)
 
     def close(self) -> None:
-        """Give the memory back, once nobody maps it any more. Local."""
+        """Close the file; its memory is freed when no process maps it any more. Local."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
             self.bytes = np.empty(0, np.uint8)
 
-    def __enter__(self) -> SharedFile:
+    def __enter__(self) -> StagingFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -59,7 +67,7 @@ def map_bytes(descriptor: int, nbytes: int) -> npt.NDArray[np.uint8]:
 
 
 def open_bytes(path: str) -> npt.NDArray[np.uint8]:
-    """Map the memory that a ``SharedFile`` of another process on this node made. Local."""
+    """Map the memory of a ``StagingFile`` of another process on this node. Local."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         return map_bytes(descriptor, os.fstat(descriptor).st_size)
@@ -72,3 +80,89 @@ def window(
 ) -> npt.NDArray[Any]:
     """Return part of the memory as an array, without a copy. Local."""
     return np.ndarray(shape, dtype, memory, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """One block of one variable in staging memory.
+
+    Attributes:
+        variable: its name.
+        rank: the owner of the block.
+        block: its place in the variable.
+        file: the index of the staging file.
+        offset: where it begins in the file, in bytes.
+    """
+
+    variable: str
+    rank: int
+    block: Block
+    file: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The description of a dataset and its staging memory, which is the same for every step.
+
+    Attributes:
+        path: the dataset.
+        keep: how many existing steps to keep; None starts a new dataset.
+        operator: a compression operator, or None.
+        attributes: the dataset's attributes.
+        variables: of each variable, its global shape on disk (cells) and its element type.
+        blocks: where each rank's part is staged; empty parts are left out.
+        buffers: for each buffer, the paths of its staging files.
+    """
+
+    path: str
+    keep: int | None
+    operator: str | None
+    attributes: Mapping[str, AttributeValue]
+    variables: Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
+    blocks: tuple[Placed, ...]
+    buffers: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step to write: the buffer that holds its blocks, and its numbers."""
+
+    buffer: int
+    step: int
+    scalars: Mapping[str, int | float]
+
+
+class StagedWriter:
+    """A writer of the steps of a plan in this process; each is written before ``submit`` returns. Local."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._buffers = [[open_bytes(path) for path in paths] for paths in plan.buffers]
+        self._out = BPWriter(Path(plan.path), keep=plan.keep, operator=plan.operator)
+        for name, value in plan.attributes.items():
+            self._out.attribute(name, value)
+
+    def wait(self, pending: int) -> None:
+        """Do nothing: no step is ever pending here."""
+
+    def submit(self, step: Step) -> None:
+        """Write one step directly from staging memory."""
+        memory = self._buffers[step.buffer]
+        self._out.begin_step()
+        for placed in self._plan.blocks:
+            shape, dtype = self._plan.variables[placed.variable]
+            cells = window(memory[placed.file], placed.offset, placed.block.count, dtype)
+            self._out.put(placed.variable, cells, placed.block.start, shape)
+        self._out.put_scalar("step", step.step, np.int32)
+        for name, value in step.scalars.items():
+            self._out.put_scalar(name, value)
+        self._out.end_step()
+
+    def close(self) -> None:
+        """Close the dataset."""
+        self._out.close()
+
+    def abandon(self) -> None:
+        """Close the dataset after an error elsewhere; the steps so far are complete."""
+        self._out.close()

@@ -1,4 +1,4 @@
-"""End a run early and in order: on a signal, or before the batch system's time is up."""
+"""Orderly early ends of runs: on a signal, or before the batch system's time limit."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TIME_IS_UP = 1000  # no signal has this number
 
 
 class StopRequest:
-    """Notes requests to stop, which the ranks then find out about together at the end of a step. Local to make.
+    """A request to stop, on which the ranks agree at the end of a step. Local to create.
 
-    As a context manager it takes over SIGTERM, SIGINT and SIGUSR2 and gives them back at the end. The first signal asks
-    for an orderly end (write a checkpoint, then stop); a second SIGINT interrupts at once. It works in the main thread;
-    elsewhere only the time limit does.
+    As a context manager it handles SIGTERM, SIGINT and SIGUSR2, and restores their handlers at the end. The first
+    signal requests an orderly end (write a checkpoint, then stop); a second SIGINT interrupts immediately. Signals are
+    handled in the main thread only; the time limit works in any.
 
     Args:
-        after_seconds: ask to stop so many seconds from now; None: no limit.
+        after_seconds: request a stop after this time [s]; None: no limit.
         team: the ranks that stop together.
 
     Example:

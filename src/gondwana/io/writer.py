@@ -1,4 +1,4 @@
-"""Write the steps of a parallel run into one dataset."""
+"""Writing of the steps of a parallel run into one dataset."""
 
 from __future__ import annotations
 
@@ -56,30 +56,30 @@ class _DirectSink:
         self._out.end_step()
 
     def flush(self) -> None:
-        """Nothing is pending: a step is written when `write` returns."""
+        """Do nothing: a step is written when `write` returns."""
 
     def close(self) -> None:
         self._out.close()
 
     def abandon(self) -> None:
-        """Leave the dataset as it is: closing it would be collective."""
+        """Do nothing: closing the dataset would be collective."""
 
 
 class StepWriter:
-    """Writes global arrays, step after step, into one ADIOS2 dataset. Collective over team.
+    """A writer of global arrays, step by step, into one ADIOS2 dataset. Collective over team.
 
-    The dataset is one BP5 directory whatever the number of ranks. With the plain adios2 wheel rank 0's node gathers the
-    blocks in shared memory and a process beside the ranks writes them, so that no rank waits for the disk unless two
-    steps are still to be written; with an adios2 that has MPI every rank writes its own block. Each step also holds the
-    number ``step`` (int32).
+    The dataset is one BP5 directory, whatever the number of ranks. With the plain adios2 wheel, rank 0's node gathers
+    the blocks in shared memory and a separate process writes them, so that no rank waits for the disk unless two steps
+    are still to be written; with an adios2 that has MPI, every rank writes its own block. Each step also has the number
+    ``step`` (int32).
 
     Use it as a context manager: an error inside leaves the steps so far complete.
 
     Args:
-        path: the dataset, for example ``gs.bp``. A dataset that is there is replaced, unless ``append_after`` is given.
-        arrays: what every step holds, by name: all of one team, float32, float64, integers or complex.
+        path: the dataset, for example ``gs.bp``. An existing one is replaced, unless ``append_after`` is given.
+        arrays: the arrays of every step, by name: all of one team, float32, float64, integers or complex.
         attributes: text, numbers or sequences of them; see ``gondwana.io.provenance``.
-        append_after: continue the dataset that is there: its steps up to this number stay, later ones are cut off.
+        append_after: continue an existing dataset: its steps up to this number stay, later ones are removed.
         operator: a compression operator for all arrays, if this adios2 has one.
         background: False to write each step before ``write`` returns.
         team: the ranks of the arrays.
@@ -144,8 +144,8 @@ class StepWriter:
 
         Args:
             step: the number of the step, larger than that of the one before.
-            arrays: the same names and layouts as at the start; other arrays of the same shape may take turns.
-            scalars: more numbers of this step, the same names in every step.
+            arrays: the same names and layouts as at the start; they may be other arrays.
+            scalars: further numbers of this step, with the same names in every step.
 
         Raises:
             UsageError: the arrays are not those of this dataset, or the step is not a later one.
@@ -159,7 +159,7 @@ class StepWriter:
         self._sink.write(step, arrays, scalars or {})
 
     def flush(self) -> None:
-        """Wait until readers find the steps so far, even if this program is killed. Collective over team.
+        """Wait until readers can see all steps so far, even if this program is killed. Collective over team.
 
         Raises:
             DatasetError: a step could not be written. All ranks raise.
@@ -167,7 +167,7 @@ class StepWriter:
         self._sink.flush()
 
     def close(self) -> None:
-        """Wait until everything is on disk as far as the system goes, and close the dataset. Collective over team.
+        """Wait until everything is written to the file system, and close the dataset. Collective over team.
 
         Raises:
             DatasetError: a step could not be written.
@@ -175,7 +175,7 @@ class StepWriter:
         self._sink.close()
 
     def abandon(self) -> None:
-        """After an error elsewhere: finish what was handed over and leave the dataset readable. Local."""
+        """Write what was submitted before an error elsewhere, and leave the dataset readable. Local."""
         self._sink.abandon()
 
     def __enter__(self) -> StepWriter:
@@ -189,10 +189,10 @@ class StepWriter:
 
 
 def steps_to_keep(path: StrPath, last: int) -> int | None:
-    """Return how many steps of a dataset to keep so that none is later than ``last``; None: start anew. Local.
+    """Return how many steps of a dataset are not later than ``last``; None: none, start anew. Local.
 
     Args:
-        path: the dataset, which may be missing.
+        path: the dataset, which need not exist.
         last: the number of the simulation step that continues, for example the checkpoint's.
     """
     if not has_steps(Path(path)):
@@ -202,12 +202,12 @@ def steps_to_keep(path: StrPath, last: int) -> int | None:
 
 
 def _way(team: Team, direct: bool) -> str:
-    """Say who writes, and why."""
+    """Describe which process writes, and why."""
     if direct:
         return f"adios2-mpi: each of {team.size} ranks writes its block, because this adios2 was built with MPI"
     remote = len(remote_ranks(team))
     return (
-        f"bp-node: rank 0 answers for {team.size} ranks, {team.size - remote} through shared memory and {remote} by "
+        f"bp-node: rank 0 writes for {team.size} ranks, {team.size - remote} through shared memory and {remote} by "
         f"messages, because {'there is one rank' if team.size == 1 else 'this adios2 was built without MPI'}"
     )
 

@@ -20,12 +20,12 @@ from gondwana.io.adios import as_settings
 from gondwana.io.dataset import Dataset
 from gondwana.io.paths import is_dataset
 
-#: One axis of a box: where it begins, how many cells it has, and what to take of them afterwards.
+#: One axis of a box: its start, its number of cells, and the index to apply to them afterwards.
 _Selection = tuple[int, int, slice | int]
 
 
 class BPBackend(BackendEntrypoint):
-    """Opens BP datasets for xarray; registered as the engine ``gondwana``. Local.
+    """The engine ``gondwana``, by which xarray opens BP datasets. Local.
 
     Example:
         >>> import xarray
@@ -62,7 +62,7 @@ class BPBackend(BackendEntrypoint):
 
 
 class _LazyArray(BackendArray):
-    """A variable over all its steps, read when indexed."""
+    """A variable over all its steps that is read when it is indexed."""
 
     def __init__(self, data: Dataset, name: str) -> None:
         variable = data.variable(name)
@@ -72,7 +72,7 @@ class _LazyArray(BackendArray):
         self.dtype = variable.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
-        if isinstance(key, indexing.BasicIndexer):  # the adapter stumbles over empty slices that go backwards
+        if isinstance(key, indexing.BasicIndexer):  # the adapter fails for empty slices with negative steps
             return self._read(key.tuple)
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._read)
 
@@ -92,7 +92,7 @@ class _LazyArray(BackendArray):
 
 
 def _select(key: int | slice, length: int) -> _Selection:
-    """Turn an index of an axis into the cells around it and what to take of those."""
+    """Return the range of cells around an index of an axis, and the index to apply to them."""
     if not isinstance(key, slice):
         return int(key) % length, 1, 0
     wanted = range(*key.indices(length))

@@ -1,1 +1,1 @@
-"""Looking at datasets: slices, pictures, histograms."""
+"""Analysis of datasets: planes, pictures, histograms."""

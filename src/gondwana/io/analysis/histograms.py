@@ -1,4 +1,4 @@
-"""Histograms of fields: per slice, of the whole volume, and of two fields jointly; the same on any number of ranks.
+"""Histograms of fields: per slice, of the whole volume, and joint ones; identical on any number of ranks.
 
 All slices of a step share one set of bins, so that they can be compared and added. The counts are integers and equal
 those of ``numpy.histogram`` with the same range: bins include their left edge, the last one both. If all values of a
@@ -27,7 +27,7 @@ _PORTION = 64 << 20
 
 @dataclass(frozen=True)
 class Histogram:
-    """How often values occur, per slice along the variable's first axis.
+    """Counts of values, per slice along the variable's first axis.
 
     Attributes:
         edges: the limits of the bins, one more than bins.
@@ -48,12 +48,12 @@ def limits_of(data: Dataset, name: str, place: int, *, team: Team = world) -> Li
     """Return the least and the greatest value of a field in one step, exactly. Collective over team. Blocking.
 
     Raises:
-        UsageError: the field has values that are not finite.
+        UsageError: the field has non-finite values.
     """
     least, greatest = np.inf, -np.inf
     for _, cells in _portions(data, name, place, team):
         least, greatest = np.minimum(least, cells.min()), np.maximum(greatest, cells.max())
-    # Not-a-number would lose every comparison: it travels as the largest possible range.
+    # Comparisons with not-a-number are false, so it is sent as the largest possible range.
     finite = not (np.isnan(least) or np.isnan(greatest))
     low = team.allreduce(float(least) if finite else -np.inf, MIN)
     high = team.allreduce(float(greatest) if finite else np.inf, MAX)
@@ -70,7 +70,7 @@ def histogram(
     Args:
         data: the dataset, open on every rank.
         name: the field.
-        place: the place of the step in the dataset, from 0, or from the end if negative.
+        place: the index of the step in the dataset, from 0, or from the end if negative.
         bins: the number of bins.
         limits: the range of the bins, the same for all ranks; values outside are not counted. None: from the least to
             the greatest value of this step.
@@ -104,7 +104,7 @@ def joint_histogram(
     Args:
         data: the dataset, open on every rank.
         names: two fields of one shape.
-        place: the place of the step in the dataset.
+        place: the index of the step in the dataset.
         bins: the number of bins of each.
         limits: the ranges of both; None: from the least to the greatest value.
         team: the ranks that count.
@@ -127,7 +127,7 @@ def joint_histogram(
 
 
 def slab(slices: int, rank: int, size: int) -> range:
-    """Return the slices of one rank: as equal as can be, the larger shares first. Local.
+    """Return the slices of one rank, in shares that differ by at most one, the larger ones first. Local.
 
     Example:
         >>> [len(slab(10, rank, 4)) for rank in range(4)]

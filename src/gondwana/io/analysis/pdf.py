@@ -1,4 +1,4 @@
-"""The histograms of a dataset as a dataset, made on any number of ranks.
+"""Writing of the histograms of a dataset as a dataset, on any number of ranks.
 
 ``U/pdf`` {slices, bins} holds the counts per slice, ``U/bins`` {bins} the left edges and ``U/range`` {2} the limits of
 the bins, ``U-V/joint`` {bins, bins} the joint counts, and ``step`` the simulation step, for each step that was chosen.
@@ -38,7 +38,7 @@ def write_pdfs(
         source: the dataset to read.
         target: the dataset to write; it has its name once it is complete.
         names: the fields; each two neighbours in this list also get a joint histogram.
-        places: the places of the steps in the dataset.
+        places: the indices of the steps in the dataset.
         bins: the number of bins.
         team: the ranks that count.
     """
@@ -97,7 +97,7 @@ def _common_limits(data: Dataset, name: str, places: Sequence[int], team: Team) 
 
 
 def main() -> None:
-    """Write histograms as the command line says; a program for ``gondwana run``. Collective over the world."""
+    """Write the histograms that the command line asks for; a program for ``gondwana run``. Collective over world."""
     parser = argparse.ArgumentParser(description="Write the histograms of a dataset.")
     parser.add_argument("source")
     parser.add_argument("target")

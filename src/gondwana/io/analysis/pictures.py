@@ -71,7 +71,7 @@ def histogram_curves(pdfs: Dataset, name: str, target: Path) -> Path:
     """Draw the histograms of a field, of the whole volume over the steps and of the slices of the last step. Local.
 
     Args:
-        pdfs: what ``gondwana.io.analysis.pdf.write_pdfs`` wrote.
+        pdfs: a dataset that ``gondwana.io.analysis.pdf.write_pdfs`` wrote.
         name: the field.
         target: the file to write; it appears when complete.
     """
@@ -104,7 +104,7 @@ def histogram_curves(pdfs: Dataset, name: str, target: Path) -> Path:
 
 
 def joint_map(pdfs: Dataset, names: tuple[str, str], target: Path) -> Path:
-    """Draw how often values of two fields occur together in the last step. Local; see ``histogram_curves``."""
+    """Draw the joint histogram of two fields in the last step. Local; see ``histogram_curves``."""
     from matplotlib.colors import LogNorm
 
     one, other = names
@@ -154,7 +154,7 @@ def _caption(plane: Plane, what: str) -> str:
 
 
 def _save(figure: Figure, target: Path) -> Path:
-    """Write the figure under another name first, so that the name means a complete picture."""
+    """Write the figure under another name, then rename it, so that the name means a complete picture."""
     unfinished = target.with_name(f".{target.name}.unfinished")
     # The canvas that savefig chooses for a file needs no display.
     figure.savefig(unfinished, dpi=_DPI, format="png")

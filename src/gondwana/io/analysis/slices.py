@@ -22,7 +22,7 @@ class Plane:
         name: the variable.
         step: the number of the simulation step.
         axes: the axes across and up, for example ("x", "y").
-        across: where the plane cuts, for example "z = 32"; empty for a two-dimensional field.
+        across: position of the plane, for example "z = 32"; empty for a two-dimensional field.
         cells: the values; rows go up, columns go across.
     """
 
@@ -39,7 +39,7 @@ def plane_of(data: Dataset, name: str, place: int, plane: str = "xy", index: int
     Args:
         data: the dataset.
         name: a variable with the axes of the plane.
-        place: the place of the step in the dataset, from 0, or from the end if negative.
+        place: the index of the step in the dataset, from 0, or from the end if negative.
         plane: "xy", "xz" or "yz": the axis across, then the axis up.
         index: where to cut the third axis, in cells; None: through the middle.
 
@@ -70,5 +70,5 @@ def plane_of(data: Dataset, name: str, place: int, plane: str = "xy", index: int
 
 
 def fields_of(data: Dataset) -> list[str]:
-    """Return the names of the variables that have planes to look at. Local."""
+    """Return the names of the variables that have planes. Local."""
     return [name for name in data.variables if {"x", "y"} <= set(data.dims(name)) <= {"x", "y", "z"}]
