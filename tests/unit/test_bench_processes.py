@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from gondwana.bench.processes import descendants, last_words, run
+from gondwana.bench.processes import descendants, last_line, run
 from gondwana.errors import UsageError
 
 FAMILY = """
@@ -59,11 +59,11 @@ def test_who_is_not_there_has_no_children() -> None:
     assert descendants(gone.pid) == []
 
 
-def test_the_last_words_of_a_command_tell_why_it_failed() -> None:
+def test_the_last_line_of_a_command_shows_why_it_failed() -> None:
     failed = run([sys.executable, "-c", "import sys; print('fine'); sys.exit('too bad')"])
-    assert (failed.returncode, last_words(failed)) == (1, "too bad")
-    assert last_words(run([sys.executable, "-c", "print('one'); print('two')"])) == "two"
-    assert last_words(run([sys.executable, "-c", ""])) == "it printed nothing"
+    assert (failed.returncode, last_line(failed)) == (1, "too bad")
+    assert last_line(run([sys.executable, "-c", "print('one'); print('two')"])) == "two"
+    assert last_line(run([sys.executable, "-c", ""])) == "it printed nothing"
 
 
 def test_a_command_that_does_not_exist_is_named() -> None:

@@ -102,7 +102,7 @@ def test_a_command_that_is_not_there_is_named() -> None:
 
 def test_memory_of_ranks_is_watched() -> None:
     words = [sys.executable, "-c", "import time; data = bytearray(50 * 2**20); time.sleep(0.3); print('done')"]
-    ended = run(Job(words, os.environ, lambda command: command[0] == sys.executable), look_closely=True)
+    ended = run(Job(words, os.environ, lambda command: command[0] == sys.executable), with_peak_memory=True)
     assert (ended.status, ended.output) == (0, "done\n")
     assert ended.peak_rss is not None
     assert ended.peak_memory is not None
@@ -126,7 +126,7 @@ def test_programs_are_started_by_our_launcher(monkeypatch: pytest.MonkeyPatch) -
 def measured(monkeypatch: pytest.MonkeyPatch, ours: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows of two numbers of ranks and two variants, where ours runs twice as fast and as `ours` says."""
 
-    def fake(job: Job, *, look_closely: bool) -> Finished:
+    def fake(job: Job, *, with_peak_memory: bool) -> Finished:
         words = list(job.argv)
         timers = job.environment["NPB_TIMER_FLAG"] == "1"
         if words[0] == "official":

@@ -1,4 +1,4 @@
-"""Compiling the native programs at run time, with the compiler of the machine.
+"""Compilation of the native programs at run time, with the compiler of the machine.
 
 A library is compiled once: its name in the cache folder covers the source, the command, the compiler and the processor.
 """
@@ -27,7 +27,7 @@ NATIVE = files("gondwana.bench.native")
 
 
 def library(name: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
-    """Compile a native program as a shared library, unless that was done before, and load it. Local.
+    """Load a native program as a shared library, compiling it unless that was done before. Local.
 
     Args:
         name: file name of the source in `bench/native`.
@@ -44,7 +44,7 @@ def library(name: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
 
 
 def library_with_mpi(name: str, team: Team) -> ctypes.CDLL:
-    """Compile a native program against the loaded MPI, once a node, and load it. Collective over team.
+    """Load a native program, compiled once per node against the loaded MPI. Collective over team.
 
     Args:
         name: file name of the source in `bench/native`.
@@ -85,7 +85,7 @@ def command() -> list[str]:
 
 @functools.cache
 def compiler_version() -> str:
-    """Return the first line of what the compiler says about itself. Local."""
+    """Return the first line of the compiler's version text. Local."""
     return subprocess.run([*command(), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
 
 
@@ -115,7 +115,7 @@ def mpi_flags() -> tuple[str, ...]:
 
 
 def _header_folders(loaded: Path) -> list[Path]:
-    """Where the header of an MPI library may be: beside it, or where its compiler wrapper says."""
+    """Return folders that may have the header of an MPI library: beside it, or named by its compiler wrapper."""
     beside = [parent / "include" for parent in loaded.parents[1:3]]
     wrapper = loaded.parents[1] / "bin" / "mpicc"
     found = str(wrapper) if wrapper.exists() else shutil.which("mpicc")
@@ -126,7 +126,7 @@ def _header_folders(loaded: Path) -> list[Path]:
 
 
 def _compile(source: bytes, path: Path, flags: tuple[str, ...]) -> None:
-    """Compile beside the final name and rename, so that no process ever loads half a library."""
+    """Compile under another name, then rename, so that no process loads an incomplete library."""
     draft = path.with_name(f"{path.stem}-{uuid.uuid4().hex}")
     code, product = draft.with_suffix(".c"), draft.with_suffix(".so")
     try:

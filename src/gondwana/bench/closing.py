@@ -1,4 +1,4 @@
-"""What all ranks of a team make and give back together."""
+"""Resources that all ranks of a team create and free together."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import Self
 
 
-class ClosedTogether(ABC):
-    """`with` gives it back at the end of the block. Collective."""
+class CollectiveResource(ABC):
+    """A context manager that frees a resource of a team at its end. Collective."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give everything back. Collective."""
+        """Free everything. Collective."""
 
     def __enter__(self) -> Self:
         return self
@@ -20,6 +20,6 @@ class ClosedTogether(ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error the other ranks are elsewhere: closing, which is collective, could hang.
+        # After an error the other ranks may not get here: closing, which is collective, could hang.
         if error is None:
             self.close()

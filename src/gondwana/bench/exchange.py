@@ -1,4 +1,4 @@
-"""How fast ranks exchange ghosts, beside persistent MPI requests with derived datatypes in C, on the same ranks."""
+"""The speed of ghost exchange, beside persistent MPI requests with derived datatypes in C on the same ranks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Triple = tuple[int, int, int]
 
 
 def check(ranks: int, sizes: Sequence[int], fields: Sequence[int]) -> None:
-    """Refuse what cannot be measured. Local.
+    """Check the arguments. Local.
 
     Raises:
         UsageError: names the option, what was given and what is legal.
@@ -51,7 +51,7 @@ def check(ranks: int, sizes: Sequence[int], fields: Sequence[int]) -> None:
 
 
 def grid_of(ranks: int) -> Triple:
-    """Divide ranks among x, y and z as evenly as possible, fewest along x, whose faces are the dearest. Local.
+    """Divide ranks among x, y and z as evenly as possible, with fewest along x, whose faces are the slowest. Local.
 
     Example:
         >>> grid_of(2), grid_of(12)
@@ -129,7 +129,7 @@ def _exchange(arrays: list[GlobalArray]) -> None:
 
 
 def _values(box: RectDomain, corner: Sequence[int], size: int, field: int) -> NDArray[np.float64]:
-    """What a block and its ghosts hold: the number of each cell in the periodic box, and half the field's number."""
+    """Return the values of a block and its ghosts: each cell's number in the periodic box, plus half the field's."""
     side_x, side_y, _ = box.shape
     x, y, z = ((np.arange(-1, size + 1) + low) % side for low, side in zip(corner, box.shape, strict=True))
     numbers = x[:, None, None] + side_x * (y[None, :, None] + side_y * z[None, None, :])
@@ -137,7 +137,7 @@ def _values(box: RectDomain, corner: Sequence[int], size: int, field: int) -> ND
 
 
 def _ghosts_are(block: NDArray[Any], values: NDArray[Any], exchanged: tuple[bool, ...]) -> bool:
-    """Whether the faces along the exchanged axes hold the neighbours' values."""
+    """Return whether the ghosts along the exchanged axes have the neighbours' values."""
     for axis in range(3):
         for side in (0, -1):
             face = tuple(side if a == axis else slice(1, -1) for a in range(3))

@@ -1,4 +1,4 @@
-"""HPCG: ours beside an official program that the user brings, in turns, on the same boxes, ranks and seconds."""
+"""HPCG: ours beside the user's official program, interleaved, with the same boxes, ranks and seconds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ITERATION = {
 }  # fmt: skip
 
 KERNELS = {"product": "SpMV", "cycle": "MG", "dots": "DDOT", "combinations": "WAXPBY"}
-"""The name that the result file has for each kernel."""
+"""The names of the kernels in a result file."""
 
 _RATING = "Final Summary::HPCG result is VALID with a GFLOP/s rating of"
 _TIME, _ITERATIONS = "Benchmark Time Summary", "Iteration Count Information"
@@ -41,12 +41,12 @@ _SAME = (
 
 Command = tuple[Sequence[str], Mapping[str, str]]
 StartOfficial = Callable[[int, Sequence[str]], Command]
-"""The words and variables that start the official program on so many ranks with these arguments."""
+"""Returns the command and the variables that start the official program on a number of ranks with arguments."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one run says in its result file, whoever wrote it.
+    """The contents of the result file of one run, official or ours.
 
     Attributes:
         values: by key, as text.
@@ -58,7 +58,7 @@ class Result:
 
     @property
     def valid(self) -> bool:
-        """Whether the run calls itself valid."""
+        """Whether the run is valid according to its file."""
         return _RATING in self.values
 
     @property
@@ -73,7 +73,7 @@ class Result:
 
 
 def measure(cases: Iterable[tuple[int, int]], official: StartOfficial, *, seconds: int, repeat: int) -> Iterator[Row]:
-    """Run every case and compare. Local: starts jobs, one after another, whose order changes from round to round.
+    """Run every case and compare. Local: starts jobs one after another, in an order that changes every round.
 
     Args:
         cases: points a side of each rank's box, and ranks.
@@ -118,7 +118,7 @@ def run(command: Command, who: str) -> Result:
         files = list(Path(folder).glob("HPCG-Benchmark*3.1*.txt"))
         if len(files) != 1:
             found = f"{who}: {len(files)} result files of HPCG 3.1 instead of one"
-            raise UsageError(f"{found}, status {done.returncode}: {processes.last_words(done)}")
+            raise UsageError(f"{found}, status {done.returncode}: {processes.last_line(done)}")
         values = parse(files[0].read_text(encoding="utf-8", errors="replace"))
         extra = Path(folder) / "result.json"
         return Result(values, json.loads(extra.read_text()) if extra.exists() else {})
@@ -172,7 +172,7 @@ def _row(size: int, ranks: int, mine: Sequence[Result], theirs: Sequence[Result]
 
 
 def _speed(kernel: str, mine: Sequence[Result], theirs: Sequence[Result]) -> float | None:
-    """Ours relative to theirs; None if a clock was too coarse."""
+    """Return our speed relative to theirs; None if a clock was too coarse."""
     times = [_middle([run.per_iteration(kernel) for run in runs]) for runs in (mine, theirs)]
     return times[1] / times[0] if min(times) > 0.0 else None
 

@@ -1,4 +1,4 @@
-"""Timing variants of one operation in turns, so that the machine's moods hit all of them alike."""
+"""Interleaved timing of variants of one operation, so that system noise affects all of them alike."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ WARM_UP = 2
 MAX_CALLS = 1_000_000
 
 Variant = Callable[[int], float]
-"""Does the operation as often as it is told and returns the seconds that this took."""
+"""Performs the operation a number of times and returns the seconds that this took."""
 
 
 def timed(call: Callable[[], object]) -> Variant:
-    """Make a variant of a Python function that does the operation once. Local.
+    """Return a variant from a Python function that performs the operation once. Local.
 
     Example:
         >>> timed(lambda: sum(range(100)))(3) > 0.0
@@ -86,7 +86,7 @@ def interleave(
                 _batch(variants[name], math.ceil(calls[name] / 10), team)
                 samples[name].append(_batch(variants[name], calls[name], team) / calls[name])
     if compilations() != compiled:
-        raise GondwanaError("a function was compiled while the clock ran; call the variant with its final arguments")
+        raise GondwanaError("a function was compiled while the clock ran: call it with its final arguments before")
     return {name: _slowest(values, team) for name, values in samples.items()}
 
 
@@ -100,12 +100,12 @@ def _batch(variant: Variant, calls: int, team: Team | None) -> float:
 
 
 def _calls_in_batch(variant: Variant, seconds: float, team: Team | None) -> int:
-    """How often to call so that a batch lasts `seconds`: doubled until the estimate rests on a tenth of that."""
+    """Return the calls of a batch of `seconds`: doubled until the estimate is based on a tenth of that."""
     _batch(variant, WARM_UP, team)
     calls = 1
     while True:
         elapsed = math.inf
-        for _ in range(2):  # twice, lest another program's turn on the core be taken for many calls
+        for _ in range(2):  # the shorter of two, since another program may have interrupted one
             [once] = _slowest([_batch(variant, calls, team)], team)
             elapsed = min(elapsed, once)
             if elapsed < seconds / 10 and calls < MAX_CALLS:

@@ -1,4 +1,4 @@
-"""The result of a benchmark that looks at several things: a table for each, and one file that grows with them."""
+"""The result of a benchmark with several panels: a table for each, and one file that grows with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gondwana.results import write_json
 
 @dataclass
 class Panels:
-    """The figures of one benchmark.
+    """The figures of a benchmark with several panels.
 
     Attributes:
         benchmark: its name.
@@ -52,7 +52,7 @@ class Panels:
         total: int,
         shown: Callable[[Row], bool] = lambda row: True,
     ) -> None:
-        """Measure a panel, with a bar on a terminal, show it and write all that there is. Local.
+        """Measure a panel, with a progress bar on a terminal, print it and write all panels so far. Local.
 
         Args:
             panel: its name.
@@ -75,12 +75,12 @@ class Panels:
         show_table(f"gondwana bench {self.benchmark}: {panel}", caption, columns, rows)
 
     def note(self, text: str) -> None:
-        """Say and keep why something was left out. Local."""
+        """Print and record why something was left out. Local."""
         self.notes.append(text)
         print(f"gondwana: {text}", file=sys.stderr, flush=True)
 
     def fail(self, text: str) -> None:
-        """Say and keep what could not be measured because of an error. Local."""
+        """Print and record what could not be measured because of an error. Local."""
         self.failures.append(text)
         print(f"gondwana: FAILED: {text}", file=sys.stderr, flush=True)
 

@@ -1,4 +1,4 @@
-"""The processes that benchmarks start, and those of a job as Linux lists them."""
+"""Processes that benchmarks start, and the processes of a job as Linux lists them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gondwana.errors import UsageError
 
 
 def our_command(ranks: int, *words: str) -> list[str]:
-    """Return the command that runs one of our programs on so many ranks, one thread each. Local.
+    """Return the command that runs one of our programs on a number of ranks, one thread each. Local.
 
     Args:
         ranks: how many.
@@ -43,7 +43,7 @@ def run(
 
 @contextlib.contextmanager
 def starting(program: str) -> Iterator[None]:
-    """Say it in one line if a program cannot be started. Local.
+    """Check that a program can be started. Local.
 
     Raises:
         UsageError: it cannot.
@@ -54,8 +54,8 @@ def starting(program: str) -> Iterator[None]:
         raise UsageError(f"{program} cannot be started ({error.strerror}): name a command that can") from None
 
 
-def last_words(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the last line that a command printed, of its errors if there are any. Local."""
+def last_line(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the last line that a command printed, of stderr if there is one. Local."""
     lines = (done.stderr or done.stdout).strip().splitlines()
     return lines[-1] if lines else "it printed nothing"
 
@@ -63,7 +63,7 @@ def last_words(done: subprocess.CompletedProcess[str]) -> str:
 def descendants(pid: int) -> list[int]:
     """Return the children of a process, their children, and so on. Local.
 
-    Launchers give their ranks process groups of their own, so that a group does not tell.
+    Process groups do not show this, since launchers give their ranks groups of their own.
 
     Args:
         pid: the process; if there is none, it has no children.
@@ -71,7 +71,7 @@ def descendants(pid: int) -> list[int]:
     found: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # a thread may end between the two looks
+            with contextlib.suppress(OSError):  # a thread may end before it is read
                 for child in (task / "children").read_text().split():
                     found += [int(child), *descendants(int(child))]
     return found

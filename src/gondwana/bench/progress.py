@@ -1,4 +1,4 @@
-"""A bar on the terminal while a benchmark measures."""
+"""A progress bar on the terminal while a benchmark measures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Launcher:
 
 
 def with_progress(rows: Iterable[T], total: int, what: str = "measuring") -> Iterator[T]:
-    """Pass rows on, with a bar if standard error is a terminal. Local."""
+    """Yield rows, with a progress bar if standard error is a terminal. Local."""
     with ProgressBar(_Launcher(), what, total, transient=True) as bar:
         for done, row in enumerate(rows, 1):
             yield row

@@ -1,4 +1,4 @@
-"""The result of a benchmark: rows of figures and the machine they are from, as a table and as a file."""
+"""The result of a benchmark with one table: rows of figures and the machine, printed and as a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def environment() -> dict[str, Any]:
-    """Describe the machine and the software, the C compiler included, that figures depend on. Local."""
+    """Return a description of the machine and software, with the C compiler, on which figures depend. Local."""
     return {**results.environment(), "compiler": _compiler(), "compiler_flags": list(build.FLAGS)}
 
 
@@ -78,7 +78,7 @@ def show_table(title: str, caption: str, columns: Mapping[str, str], rows: Itera
         table.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(_cell(row, key) for key in columns))
-    # Figures are never cut: a narrow terminal wraps the lines.
+    # Figures are never truncated: on a narrow terminal lines wrap.
     console.width = max(console.width, Measurement.get(console, console.options.update(width=200), table).maximum)
     console.print(table)
 
@@ -109,7 +109,7 @@ def measure_on_ranks(
 
 
 def beside_c(samples: Mapping[str, Sequence[float]], verified: bool) -> Row:
-    """The part of a row that compares ours with C. Local.
+    """Return the part of a row that compares ours with C. Local.
 
     Args:
         samples: seconds of "ours" and "c", one a round.
@@ -126,7 +126,7 @@ def beside_c(samples: Mapping[str, Sequence[float]], verified: bool) -> Row:
 
 
 def relative(theirs: Sequence[float] | None, ours: Sequence[float], key: str = "ratio") -> Row:
-    """Our speed relative to theirs: the times the other way round. Local; without theirs the values are None."""
+    """Return our speed relative to theirs, the inverse ratio of the times; None without theirs. Local."""
     if theirs is None:
         return dict.fromkeys((key, f"{key}_low", f"{key}_high"))
     speed = ratio(theirs, ours)
@@ -145,7 +145,7 @@ def _cell(row: Row, key: str) -> str:
 
 
 def _compiler() -> str | None:
-    """The C compiler; benchmarks of GPUs need none."""
+    """Return the version of the C compiler, None if there is none: benchmarks of GPUs need none."""
     try:
         return build.compiler_version()
     except UsageError:

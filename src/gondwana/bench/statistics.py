@@ -1,4 +1,4 @@
-"""What a list of timings says: where its middle is, how far it spreads, and how sure that is."""
+"""Statistics of timings: median, spread, and confidence intervals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The quotient of two paired samples: its median and the 95 % bootstrap interval of that."""
+    """The quotient of two paired samples: its median and the median's 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -87,7 +87,7 @@ def summarize(values: Sequence[float]) -> Summary:
 
 
 def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ratio:
-    """Compare two samples that were measured in turns. Local.
+    """Return the quotient of two samples that were measured interleaved. Local.
 
     The quotient is taken round by round, so what slows a whole round (another job, a lower clock) cancels.
 

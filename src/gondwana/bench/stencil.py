@@ -1,4 +1,4 @@
-"""How fast `foreach` sweeps a block, beside the same loops in C: threads of one process, no communication."""
+"""The speed of `foreach` sweeps over a block, beside the same loops in C: threads of one process, no communication."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def gray_scott(
 
 @foreach
 def copy(p: Any, out: Any, a: Any) -> None:
-    """Move an array: what a sweep could reach if arithmetic cost nothing."""
+    """Copy an array, which is the limit of a sweep without arithmetic."""
     out[p] = a[p]
 
 
@@ -118,7 +118,7 @@ CASES = {
 
 
 def check(kernels: Sequence[str], sizes: Sequence[int], dtypes: Sequence[str], thread_counts: Sequence[int]) -> None:
-    """Refuse what cannot be measured. Local.
+    """Check the arguments. Local.
 
     Raises:
         UsageError: names the option, what was given and what is legal.
@@ -141,7 +141,7 @@ def measure(
     repeat: int = 20,
     batch_seconds: float = 0.02,
 ) -> Iterator[Row]:
-    """Measure every combination, one row each, as soon as it is done. Local.
+    """Measure every combination and yield a row for each as soon as it is done. Local.
 
     Args:
         kernels: names in `CASES`.
@@ -196,7 +196,7 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
 
 
 def _fill(ours: list[GlobalArray], theirs: list[Field], sweeps: Sweeps) -> None:
-    """Give both sides the same values; each thread touches its planes of the C arrays first."""
+    """Set the same values on both sides; each thread first touches its planes of the C arrays."""
     random = np.random.default_rng(0)
     values = random.random(theirs[0].shape, dtype=np.float64).astype(sweeps.dtype)
     for mine, other in zip(ours, theirs, strict=True):
@@ -210,7 +210,7 @@ def _equal(mine: GlobalArray, other: Field, tolerance: float) -> bool:
 
 
 def row_of(name: str, size: int, dtype: str, count: int, samples: dict[str, list[float]], *, verified: bool) -> Row:
-    """Put the samples of one combination in a row. Local."""
+    """Return the row of the samples of one combination. Local."""
     case = CASES[name]
     comparison = beside_c(samples, verified)
     ours, native = comparison["seconds"]["median"], comparison["c_seconds"]["median"]

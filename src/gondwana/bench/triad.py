@@ -24,7 +24,7 @@ _NBYTES = 24
 
 @gw.jit
 def triad(a: Any, b: Any, c: Any, s: float) -> None:
-    """Let a = b + s c."""
+    """Compute a = b + s c."""
     for place in range(len(a)):
         a[place] = b[place] + s * c[place]
 
@@ -42,15 +42,15 @@ def measure(team: gw.Team, length: int = LENGTH) -> float:
 
 
 def run(ranks: int) -> float:
-    """Start a job that measures the bandwidth of so many ranks, one thread each; return its GB/s. Local.
+    """Return the bandwidth in GB/s of a number of ranks with one thread each, measured by a job. Local.
 
     Raises:
         UsageError: the job failed.
     """
     done = processes.run(processes.our_command(ranks, __file__))
     if done.returncode != 0:
-        last = processes.last_words(done)
-        raise UsageError(f"the bandwidth of {ranks} ranks cannot be measured, status {done.returncode}: {last}")
+        last = processes.last_line(done)
+        raise UsageError(f"the bandwidth of {ranks} ranks cannot be measured (status {done.returncode}): {last}")
     return float(done.stdout)
 
 

@@ -181,7 +181,7 @@ class ActiveMessage:
 
     def _pack(self, arguments: tuple[Any, ...]) -> bytes:
         if len(arguments) != len(self._dtypes):
-            raise UsageError(f"{self.name}.send with {len(arguments)} numbers: give {len(self._dtypes)}")
+            raise UsageError(f"{self.name}.send takes {len(self._dtypes)} numbers, not {len(arguments)}")
         with contextlib.suppress(struct.error):
             return self._packer.pack(*arguments)
         try:

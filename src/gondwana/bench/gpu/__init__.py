@@ -1,1 +1,1 @@
-"""`gondwana bench gpu`: how fast a GPU does Gray-Scott steps, beside CUDA C."""
+"""`gondwana bench gpu`: the speed of Gray-Scott steps on a GPU, beside CUDA C."""

@@ -1,4 +1,4 @@
-"""How fast a device copies its own memory, by its driver and by a kernel: what no sweep can exceed."""
+"""The speed of copies within a device, by its driver and by a kernel: an upper bound for sweeps."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def copy_cells(p: gw.Point, target: Any, source: Any) -> None:
 
 @gw.foreach
 def number_cells(p: gw.Point, a: Any) -> None:
-    """Give each cell a value that no cell near it has."""
+    """Set each cell to a value that no cell near it has."""
     a[p] = gw.random(1, p, 0, a.dtype)
 
 
 @gw.reduce(op="max")
 def difference(p: gw.Point, a: Any, b: Any) -> float:
-    """The largest difference of two arrays."""
+    """Return the largest difference of two arrays."""
     return abs(a[p] - b[p])  # type: ignore[no-any-return]
 
 

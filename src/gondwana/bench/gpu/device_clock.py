@@ -1,4 +1,4 @@
-"""What a device does: how long by its own clock, and with which kernels."""
+"""Timing by the clock of a device, and the resources of its kernels."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gondwana.gpu.device import Device
 from gondwana.gpu.driver import Grid
 
 _RESOLUTION = 1e-9
-"""Shortest time that is reported: two events of an emulated device may fall into one moment [s]."""
+"""Shortest time that is reported [s]: two events of an emulated device may have the same time."""
 
 
 def on_device(device: Device, start: Callable[[], object]) -> Variant:
-    """Make a variant of what starts work on the stream of kernels of a device and does not wait. Local.
+    """Return a variant from a function that starts work on a device's stream of kernels and does not wait. Local.
 
     Args:
         device: whose clock counts: from when the first work begins to when the last ends.
@@ -37,7 +37,7 @@ def on_device(device: Device, start: Callable[[], object]) -> Variant:
 
 
 def launched(device: Device, start: Callable[[], object]) -> dict[str, Any]:
-    """Do something and return what the last kernel that it launches takes, in the form of a row. Local; waits.
+    """Run a function and return the resources of the last kernel that it launches, as a row. Local; waits.
 
     Registers of a thread, bytes of a thread that lie in memory, bytes of a block in shared memory, threads of a block
     along x and y, and blocks.

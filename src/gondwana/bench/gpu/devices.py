@@ -1,4 +1,4 @@
-"""The device of a benchmark: what it is, and whether something fits its memory."""
+"""The device of a benchmark: its description, and whether its memory suffices."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gondwana.memory.reclaim import reclaim
 
 
 def describe(device: Device) -> dict[str, Any]:
-    """Return what a device is, for a report. Local."""
+    """Return the description of a device for a report. Local."""
     driver = device.driver
     return {**device.facts._asdict(), "driver": driver.name, "driver_version": ".".join(map(str, driver.version))}
 
 
 def shortage(kind: CudaKind, nbytes: int) -> str | None:
-    """Tell what is missing for so much memory; None if it fits. Local; waits for the device."""
-    for _ in range(2):  # what was given back is marked first, and free when the device has passed the mark
+    """Return what is missing for an amount of memory, None if it is free. Local; waits for the device."""
+    for _ in range(2):  # the first call records events behind the last use, the second frees what they precede
         kind.device.synchronize()
         reclaim()
     free, _ = kind.device.driver.memory()

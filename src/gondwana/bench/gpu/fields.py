@@ -21,7 +21,7 @@ FIELDS = 4
 LINE = 128
 """Bytes that a row may be longer than its cells."""
 GHOST = 2
-"""Layers of ghosts: what two steps at once need."""
+"""Layers of ghosts that two fused steps need."""
 
 
 def noise_of(step: int) -> Noise:
@@ -30,13 +30,13 @@ def noise_of(step: int) -> Noise:
 
 
 def around(noise: Noise | None, side: int) -> Noise | None:
-    """Return a noise that ghosts of a periodic cube draw as the cells do of which they are copies. Local."""
+    """Return a noise that is equal in the ghosts of a periodic cube and in the cells that they copy. Local."""
     return None if noise is None else noise._replace(side=side)
 
 
 @gw.foreach
 def spread(p: gw.Point, a: Any, low: float, high: float, key: int) -> None:
-    """Give each cell its own value between two numbers: zeros would take less power than a run."""
+    """Set each cell to its own value between two numbers: zeros would take less power than a run."""
     a[p] = low + (high - low) * (0.5 + 0.5 * gw.random(key, p, 0, a.dtype))
 
 
@@ -47,7 +47,7 @@ class Planes(NamedTuple):
     v: np.ndarray[Any, Any]
 
     def agree(self, other: Planes, tolerance: float) -> bool:
-        """Tell whether no value differs by more than `tolerance`. Local."""
+        """Return whether no value differs by more than `tolerance`. Local."""
         pairs = zip(self, other, strict=True)
         return all(np.allclose(mine, theirs, rtol=0.0, atol=tolerance) for mine, theirs in pairs)
 
@@ -70,7 +70,7 @@ class Fields:
 
     @staticmethod
     def nbytes(size: int, dtype: str) -> int:
-        """Return about how much memory they take. Local."""
+        """Return approximately how many bytes they take. Local."""
         item, side = np.dtype(dtype).itemsize, size + 2 * GHOST
         return FIELDS * side * side * (side * item + LINE)
 
@@ -97,7 +97,7 @@ class Fields:
         self.arrays = [u, v, u_next, v_next]
 
     def native(self) -> list[Field]:
-        """Return what CUDA C has to know of them. Local."""
+        """Return their description for CUDA C. Local."""
         return [self._native[id(array)] for array in self.arrays]
 
     def summary(self) -> Summary:
@@ -114,7 +114,7 @@ class Fields:
         return Planes(*(array.local.restrict(box).copy().numpy() for array in self.arrays[:2]))
 
     def plane_by_host(self, z: int, noise: Sequence[Noise | None]) -> Planes:
-        """Return what the host makes of the old values of a plane in as many steps as there are noises. Local; blocks.
+        """Compute a plane on the host from the old values, one step for each noise. Local; blocks.
 
         Args:
             z: the plane.
@@ -132,13 +132,13 @@ class Fields:
         return Planes(*(array.restrict(_slab(self.domain, z, z + 1)).numpy() for array in old))
 
     def close(self) -> None:
-        """Give the memory back when the device is done. Local."""
+        """Free the memory when the device has finished. Local."""
         for array in self.arrays:
             array.close()
 
 
 def _slab(box: gw.RectDomain, first: int, end: int) -> gw.RectDomain:
-    """The planes of a box from `first` to before `end`."""
+    """Return the planes [first, end) of a box."""
     return gw.RectDomain((*tuple(box.lo)[:2], first), (*tuple(box.hi)[:2], end)) & box
 
 

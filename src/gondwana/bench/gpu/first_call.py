@@ -1,4 +1,4 @@
-"""What the first step costs: compiled anew, and by a second process that finds the code of the first in the cache."""
+"""The cost of the first step: with compilation, and in a second process that loads the code from the cache."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _run(size: int, dtype: str, noise: bool, folder: str) -> Row:
 
 
 def main(size: int, dtype: str, noise: bool) -> Row:
-    """Do two steps and return what they took. Local."""
+    """Run two steps and return their times. Local."""
     start = time.perf_counter()
     kind = gw.cuda(0)
     fields = Fields(size, dtype, kind)

@@ -8,7 +8,7 @@ from gondwana.bench.gpu.fields import RATES, Fields, around
 
 
 class TwoSteps:
-    """Does two steps at once, over fields of one precision. Local.
+    """Two steps in one sweep, over fields of one precision. Local.
 
     Args:
         dtype: of the fields.

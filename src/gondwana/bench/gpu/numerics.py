@@ -1,4 +1,4 @@
-"""Runs of known results on a device, by all that does steps there."""
+"""Runs with known results on a device, by all steppers."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ COLUMNS = {
 
 
 def measure(kind: CudaKind, steps: Sequence[int] = STEPS) -> Iterator[Row]:
-    """Do runs of known results and compare extremes and sums, a row for each. Local.
+    """Repeat runs with known results and compare extremes and sums, a row for each. Local.
 
     Args:
         kind: memory of the device.
-        steps: numbers of steps after which to look: even ones, in ascending order.
+        steps: numbers of steps after which to compare: even ones, in ascending order.
     """
     for dtype, noise in CASES:
         found = steppers.ours(dtype, noise)
-        with contextlib.suppress(UsageError):  # the panel of the sweeps says why
+        with contextlib.suppress(UsageError):  # the panel of the sweeps reports why
             found += steppers.rivals(kind.device, dtype, noise)
         for stepper in found:
             yield from _run(kind, stepper, dtype, noise, steps)

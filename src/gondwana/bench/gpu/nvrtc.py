@@ -1,4 +1,4 @@
-"""Compiling CUDA C at run time, with NVIDIA's library for that: the GPU programs beside ours need no other compiler."""
+"""Compilation of CUDA C at run time by NVIDIA's NVRTC, so that no other compiler is needed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _text(size_of: ctypes._NamedFuncPointer, get: ctypes._NamedFuncPointer, program: ctypes.c_void_p) -> bytes:
-    """What a pair of functions of the library gives: first the size, a final zero counted, then the text."""
+    """Return the text of a pair of functions of the library, for its size (with a final zero) and for the text."""
     size = ctypes.c_size_t()
     _ask(size_of, program, ctypes.byref(size))
     text = ctypes.create_string_buffer(size.value)

@@ -1,4 +1,4 @@
-"""What does Gray-Scott steps on a device: our kernels, and CUDA C."""
+"""Steppers of Gray-Scott on a device: our kernels, and CUDA C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRIALS = 3
 
 
 class Stepper(ABC):
-    """Does steps.
+    """A way to compute steps.
 
     Attributes:
         name: what it is.
@@ -29,7 +29,7 @@ class Stepper(ABC):
 
     @abstractmethod
     def start(self, fields: Fields, step: int) -> None:
-        """Start the steps from the one with this number on: from the old values to the new. Local; does not wait."""
+        """Start the steps from a number on, from the old values to the new. Local; does not wait."""
 
     def prepare(self, fields: Fields) -> None:  # noqa: B027  (most have no choice)
         """Choose how to launch it over these fields. Local; blocks."""
@@ -103,12 +103,12 @@ class CudaC(Stepper):
 
 
 def ours(dtype: str, noise: bool) -> list[Stepper]:
-    """Return what of ours does steps. Local."""
+    """Return our steppers. Local."""
     return [OneSweep(noise), TwoSteps(dtype, noise)]
 
 
 def rivals(device: Device, dtype: str, noise: bool) -> list[Stepper]:
-    """Return what in CUDA C does steps. Local.
+    """Return the steppers in CUDA C. Local.
 
     Raises:
         UsageError: CUDA C cannot be compiled here.

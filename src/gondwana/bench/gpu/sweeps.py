@@ -1,4 +1,4 @@
-"""Gray-Scott steps on a device: how many cells a second, and how near to what a copy reaches in the same run."""
+"""Gray-Scott steps on a device: cells per second, and the fraction of a copy's bandwidth in the same run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gondwana.gpu.driver import CudaError
 from gondwana.memory.cuda_kind import CudaKind
 
 SIZES = (1024, 512, 256)
-"""The largest first: it counts most, should the time be over before the end."""
+"""Sizes, the largest first, since it matters most if the time runs out."""
 DTYPES = ("float64", "float32")
 TOLERANCE = {"float64": 1e-11, "float32": 1e-4}
 """Between device and host: multiplications and additions are fused here or there."""
@@ -75,7 +75,7 @@ def cases(sizes: Sequence[int], dtypes: Sequence[str]) -> list[Case]:
 
 
 def check(sizes: Sequence[int], dtypes: Sequence[str]) -> None:
-    """Refuse what cannot be measured. Local.
+    """Check the arguments. Local.
 
     Raises:
         UsageError: names the option, what was given and what is legal.
@@ -98,7 +98,7 @@ def measure(
     fail: Callable[[str], None] = print,
     in_time: Callable[[str], bool] = lambda what: True,
 ) -> Iterator[Row]:
-    """Measure our steps and those in CUDA C in turns, beside a copy of the arrays, a row for each. Local.
+    """Measure our steps and those in CUDA C interleaved, beside a copy of the arrays, a row for each. Local.
 
     Args:
         kind: memory of the device.
@@ -108,7 +108,7 @@ def measure(
         batch_seconds: length of one sample [s].
         note: told what was left out, and why.
         fail: told what could not be measured because of an error.
-        in_time: tells whether there is time for one more case, whose name it gets.
+        in_time: returns whether there is time for one more case, whose name it gets.
     """
     for case in cases(sizes, dtypes):
         missing = shortage(kind, Fields.nbytes(case.size, case.dtype))
@@ -166,7 +166,7 @@ def _steppers(device: Device, case: Case, note: Callable[[str], None]) -> list[S
 
 
 def _is_right(fields: Fields, stepper: Stepper, case: Case) -> bool:
-    """Compare a plane at each end and one in the middle with what the host makes of the same values."""
+    """Compare a plane at each end and one in the middle with the host's results."""
     noise = [noise_of(1 + number) if case.noise else None for number in range(stepper.steps)]
     for array in fields.arrays[:2]:
         array.local.restrict(fields.domain).fill(-1.0)
@@ -216,7 +216,7 @@ def effective_bytes(size: int, item: int) -> int:
 
 
 def judge(case: Case, variant: str, rate: float, of_copy: float, device: str) -> tuple[str | None, bool | None]:
-    """Return the goal of a case in words and whether it is met; None where there is none. Local."""
+    """Return the goal of a case as text and whether it is met; None where there is none. Local."""
     if case.size != max(SIZES):
         return None, None
     wanted, met = [], []

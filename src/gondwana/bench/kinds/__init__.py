@@ -1,1 +1,1 @@
-"""`gondwana bench kinds`: how fast memories of the host and of devices are reached."""
+"""`gondwana bench kinds`: the speed of copies between memories of the host and of devices."""

@@ -1,4 +1,4 @@
-"""How fast memories of the host and of devices are reached, here and on another rank of the node, and by which path.
+"""The speed and path of copies between memories of the host and of devices, of this rank and of another of the node.
 
 The procedure is that of the GPU benchmark of UPC++ (cuda_microbenchmark): one copy at a time, and windows of copies
 that are started together and waited for together, all with one source and one destination.
@@ -56,7 +56,7 @@ GOAL = 0.8
 
 
 class Pair(NamedTuple):
-    """A direction: what rank 0 calls it, and its two ends."""
+    """A direction of copies: its name at rank 0, and its two ends."""
 
     operation: str
     source: Memory
@@ -64,12 +64,12 @@ class Pair(NamedTuple):
 
     @property
     def is_remote(self) -> bool:
-        """Whether an end is another rank's."""
+        """Whether an end belongs to another rank."""
         return self.source.remote or self.target.remote
 
 
 def pairs() -> list[Pair]:
-    """Return what is measured: copies within rank 0, puts to and gets from rank 1, of each kind to each. Local.
+    """Return the directions: copies within rank 0, puts to and gets from rank 1, of each kind to each. Local.
 
     Example:
         >>> len(pairs())
@@ -95,7 +95,7 @@ def kind_named(name: str) -> gw.MemoryKind:
 
 
 def check(sizes: Sequence[int], windows: Sequence[int], volume: int, kind: str) -> None:
-    """Refuse what cannot be measured. Local.
+    """Check the arguments. Local.
 
     Raises:
         UsageError: names the option, what was given and what is legal; or there is no GPU.
@@ -103,7 +103,7 @@ def check(sizes: Sequence[int], windows: Sequence[int], volume: int, kind: str) 
     if kind not in KINDS:
         raise UsageError(f"--kind {kind}: legal are {', '.join(KINDS)}")
     if kind == "cuda" and not driver().count():
-        raise UsageError("there is no GPU here")
+        raise UsageError("--kind cuda: there is no GPU here (gondwana doctor says why): use --kind fake")
     for option, numbers in (("--sizes", sizes), ("--windows", windows)):
         if not numbers or min(numbers) < 1:
             raise UsageError(f"{option} {','.join(map(str, numbers))}: give numbers of at least 1, such as 8,65536")
@@ -183,7 +183,7 @@ def _row(memories: Memories, pair: Pair, nbytes: int, window: int, repeat: int, 
 
 
 def judge(pair: Pair, nbytes: int, beside_driver: float | None) -> tuple[str | None, bool | None]:
-    """Return the goal of a copy in words and whether it is met; None where there is none. Local."""
+    """Return the goal of a copy as text and whether it is met; None where there is none. Local."""
     if (
         beside_driver is None
         or nbytes < LARGE

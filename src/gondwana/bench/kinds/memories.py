@@ -21,7 +21,7 @@ HOST, DEVICE = "host", "device"
 
 
 class Memory(NamedTuple):
-    """A memory as rank 0, which starts all copies, sees it."""
+    """A memory from the point of view of rank 0, which starts all copies."""
 
     rank: int
     kind: str
@@ -36,7 +36,7 @@ class Memory(NamedTuple):
 
 
 class Memories:
-    """Two buffers in each memory of ranks 0 and 1, one to copy from and one to copy to. Collective over team to make.
+    """Two buffers in each memory of ranks 0 and 1, a source and a target. Collective over team to create.
 
     Args:
         team: at least two ranks of one node.
@@ -52,11 +52,11 @@ class Memories:
 
     @staticmethod
     def device_of(kind: gw.MemoryKind) -> Device | None:
-        """Return the CUDA device of this rank that a kind means, None if it means a fake one. Local."""
+        """Return the CUDA device of a kind on this rank, None if it is a fake one. Local."""
         return kind.device if isinstance(kind, CudaKind) else None
 
     def copies(self, source: Memory, target: Memory, nbytes: int, window: int, path: str | None = None) -> Variant:
-        """Start a window of copies and wait for all of them, again and again: what rank 0 does. Local.
+        """Repeatedly start a window of copies and wait for all of them, on rank 0. Local.
 
         Every copy of a window has the same source and the same destination.
 
@@ -79,7 +79,7 @@ class Memories:
         return _forced(path, timed(one if window == 1 else many)) if self.team.rank == 0 else _idle
 
     def driver_copies(self, source: Memory, target: Memory, nbytes: int, window: int) -> Variant | None:
-        """The same between memories of rank 0 by the driver alone: what the device can do. Local.
+        """Do the same between memories of rank 0 by the driver alone, as a bound. Local.
 
         None if that is no work for a driver.
         """
@@ -97,7 +97,7 @@ class Memories:
         return timed(copy) if self.team.rank == 0 else _idle
 
     def check(self, source: Memory, target: Memory, nbytes: int, run: Variant) -> tuple[bool, str]:
-        """Run copies and tell whether they brought the bytes, and along which path. Collective over team."""
+        """Run copies and return whether the bytes are right, and the path taken. Collective over team."""
         found = None
         if self.team.rank == 0:
             sent = pattern(nbytes)
@@ -112,7 +112,7 @@ class Memories:
         return self.team.bcast(found)  # type: ignore[no-any-return]
 
     def samples(self, variants: Mapping[str, Variant], repeat: int, batch_seconds: float) -> dict[str, list[float]]:
-        """Time variants in turns. Collective over team; see `measure.interleave`."""
+        """Time variants interleaved. Collective over team; see `measure.interleave`."""
         return interleave(
             variants,
             repeat=repeat,
@@ -122,7 +122,7 @@ class Memories:
         )
 
     def close(self) -> None:
-        """Give the memory back. Collective over team."""
+        """Free the memory. Collective over team."""
         self.team.barrier()
         for segment in self._segments.values():
             segment.close()
@@ -144,5 +144,5 @@ def _forced(path: str | None, run: Variant) -> Variant:
 
 
 def _idle(calls: int) -> float:
-    """What a rank does that starts no copies: it goes on to a barrier, and serves the others there."""
+    """Do nothing, on a rank that starts no copies: it serves the others in the following barrier."""
     return 0.0

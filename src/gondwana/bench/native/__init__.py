@@ -1,1 +1,1 @@
-"""The programs in C that our kernels and exchanges are compared with; `gondwana.bench.build` compiles them."""
+"""Programs in C to compare our kernels and exchanges with; `gondwana.bench.build` compiles them."""

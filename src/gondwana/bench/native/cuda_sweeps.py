@@ -16,7 +16,7 @@ MOST_BLOCKS = 65535
 
 
 class Shape(NamedTuple):
-    """How a kernel is launched: threads of a block, and how many planes a block goes through."""
+    """The launch parameters of a kernel: threads of a block, and planes that a block traverses."""
 
     block: Grid
     planes: int = 1
@@ -28,11 +28,11 @@ SHAPES = tuple(
     for width, height in ((32, 8), (32, 16), (64, 4), (64, 8), (128, 4))
     for planes in (16, 32, 64)
 )
-"""What to try for `march`; the best is for the measurement to find."""
+"""Values of `march` to try; the measurement finds the best."""
 
 
 class Field(NamedTuple):
-    """Where an array lies on the device, and how: all that the kernels need of it.
+    """The description of an array on the device for the kernels.
 
     Attributes:
         address: of cell (0, 0, 0).
@@ -48,7 +48,7 @@ class Field(NamedTuple):
 
 
 class CudaSweeps:
-    """The Gray-Scott steps in CUDA C of one precision, with noise or without. Local to make: compiles.
+    """The Gray-Scott steps in CUDA C of one precision, with noise or without. Local to create: compiles.
 
     Args:
         device: where the fields are.
@@ -68,7 +68,7 @@ class CudaSweeps:
         self._entries = {name: device.driver.entry(module, name) for name in ("naive", "march")}
 
     def facts(self, name: str) -> EntryFacts:
-        """Return what a kernel takes. Local."""
+        """Return the resources of a kernel. Local."""
         return self._device.driver.entry_facts(self._entries[name])
 
     def step(
@@ -102,7 +102,7 @@ class CudaSweeps:
 
 
 def possible(shape: Shape, cells: tuple[int, int, int]) -> bool:
-    """Tell whether a grid of these cells can be launched in this shape. Local."""
+    """Return whether a grid of cells can be launched with given parameters. Local."""
     _, along_y, along_z = _blocks(cells, (*shape.block[:2], shape.planes))
     return max(along_y, along_z) <= MOST_BLOCKS
 

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gondwana.bench import build
-from gondwana.bench.closing import ClosedTogether
+from gondwana.bench.closing import CollectiveResource
 from gondwana.errors import UsageError
 from gondwana.teams.team import Team
 
 
-class GhostExchange(ClosedTogether):
+class GhostExchange(CollectiveResource):
     """Persistent requests that exchange the ghosts of a few blocks of doubles. Collective over team.
 
     Args:
@@ -55,7 +55,7 @@ class GhostExchange(ClosedTogether):
         return seconds
 
     def close(self) -> None:
-        """Give the memory back; the arrays in `fields` are gone then. Collective over team."""
+        """Free the memory; the arrays in `fields` are invalid afterwards. Collective over team."""
         if self._handle:
             self.fields.clear()
             self._library.exchange_free(self._handle)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gondwana.bench import build
-from gondwana.bench.closing import ClosedTogether
+from gondwana.bench.closing import CollectiveResource
 from gondwana.errors import UsageError
 from gondwana.teams.team import Team
 
@@ -18,7 +18,7 @@ WINDOW = 64
 Bytes = NDArray[np.uint8]
 
 
-class Transfers(ClosedTogether):
+class Transfers(CollectiveResource):
     """Messages, one-sided operations, a flag and memcpy between ranks 0 and 1 in C. Collective over team.
 
     The methods that time something are called by all ranks with the same arguments; ranks other than 0 and 1 return at
@@ -81,11 +81,11 @@ class Transfers(ClosedTogether):
 
     @property
     def flag_count(self) -> int:
-        """How often this rank's flag was raised so far. Local."""
+        """Return how often this rank's flag has been raised. Local."""
         return int(self._library.rma_flag_count(self._handle))
 
     def close(self) -> None:
-        """Give the memory back; the arrays are gone then. Collective over team."""
+        """Free the memory; the arrays are invalid afterwards. Collective over team."""
         if self._handle:
             del self.exposed, self.local
             self._library.rma_free(self._handle)

@@ -1,4 +1,4 @@
-"""Our NAS benchmarks beside the official programs, in turns, on the same ranks."""
+"""Our NAS benchmarks beside the official programs, interleaved, on the same ranks."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _TIMERS = {"NPB_TIMER_FLAG": "1"}
 _NO_TIMERS = {"NPB_TIMER_FLAG": "0"}
 
 StartOfficial = Callable[[int, Path, Mapping[str, str]], Job]
-"""The job that runs an official program on so many ranks, with these variables besides."""
+"""Returns the job that runs an official program on a number of ranks, with further variables."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is compared: an official program with variants of ours, on the same ranks."""
+    """A comparison of an official program with variants of ours, on the same ranks."""
 
     benchmark: str
     letter: str
@@ -126,10 +126,10 @@ def _run_once(
     case: Case, name: str, official: StartOfficial, variables: Mapping[str, str], samples: _Samples, *, timed: bool
 ) -> None:
     if name:
-        result = _run_ours(case, name, variables, look_closely=not timed)
+        result = _run_ours(case, name, variables, with_peak_memory=not timed)
         samples.result = samples.result or result
     else:
-        finished = run(official(case.ranks, case.program, variables), look_closely=not timed)
+        finished = run(official(case.ranks, case.program, variables), with_peak_memory=not timed)
         result = asdict(binaries.read(finished, case.program.name, case.ranks))
     samples.verified.append(result["verified"] is True)
     if timed:
@@ -142,10 +142,10 @@ def _run_once(
         samples.share.append(result.get("share", 0.0))
 
 
-def _run_ours(case: Case, variant: str, variables: Mapping[str, str], *, look_closely: bool) -> Row:
+def _run_ours(case: Case, variant: str, variables: Mapping[str, str], *, with_peak_memory: bool) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
-        finished = run(our_job(case, variant, file, variables), look_closely=look_closely)
+        finished = run(our_job(case, variant, file, variables), with_peak_memory=with_peak_memory)
         if not file.exists():
             raise UsageError(
                 f"npb-{case.benchmark} --class {case.letter} --variant {variant} on {case.ranks} ranks ended with "

@@ -1,4 +1,4 @@
-"""The official programs that a user brings: which there are, and what they print."""
+"""The user's official programs: finding them, and reading their output."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHER_MPI = (
 
 @dataclass(frozen=True)
 class Official:
-    """What an official program printed.
+    """The figures in the output of an official program.
 
     Attributes:
         mops: millions of operations a second, the exact way in which it tells its time.
@@ -90,7 +90,7 @@ def read(finished: Finished, program: str, ranks: int) -> Official:
 
 
 def last_lines(finished: Finished) -> str:
-    """Return the last that a job printed, in one line. Local."""
+    """Return the last line that a job printed. Local."""
     lines = [line.strip() for line in (finished.errors or finished.output).splitlines()]
     return " | ".join([line for line in lines if line.strip("-= ")][-_LAST_LINES:]) or "it printed nothing"
 

@@ -1,4 +1,4 @@
-"""Running a parallel job to its end while looking at how much memory its ranks take."""
+"""Running of a parallel job while measuring the memory of its ranks."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import IO
 from gondwana.bench.processes import descendants, starting
 
 LONGEST_PAUSE = 0.1
-"""Seconds between two looks at the memory of a long job, which must not be disturbed."""
+"""Seconds between two measurements of the memory of a long job, which must not be disturbed."""
 
 IsRank = Callable[[Sequence[str]], bool]
-"""Tells from the words of a command line whether the process is a rank, and no launcher."""
+"""Returns whether the process with a command line is a rank rather than a launcher."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ class Finished:
     peak_memory: int | None
 
 
-def run(job: Job, *, look_closely: bool = False) -> Finished:
+def run(job: Job, *, with_peak_memory: bool = False) -> Finished:
     """Run a job to its end. Local.
 
     Args:
         job: what to run.
-        look_closely: whether to find `peak_memory`.
+        with_peak_memory: whether to measure `peak_memory`.
 
     Raises:
         UsageError: the command cannot be started.
@@ -71,12 +71,12 @@ def run(job: Job, *, look_closely: bool = False) -> Finished:
                 list(job.argv), env=dict(job.environment), stdin=subprocess.DEVNULL, stdout=output, stderr=errors
             )
         with process:
-            peak_rss, peak_memory = _watch(process, job.is_rank, look_closely)
+            peak_rss, peak_memory = _watch(process, job.is_rank, with_peak_memory)
         return Finished(process.returncode, _text(output), _text(errors), peak_rss or None, peak_memory or None)
 
 
-def _watch(process: subprocess.Popen[bytes], is_rank: IsRank, look_closely: bool) -> tuple[int, int]:
-    """Bytes as in `Finished`. Of the first, the system keeps the maximum of each rank, so that none is missed."""
+def _watch(process: subprocess.Popen[bytes], is_rank: IsRank, with_peak_memory: bool) -> tuple[int, int]:
+    """Return the two peaks of `Finished` in bytes. The system records each rank's maximum of the first."""
     peaks: dict[int, int] = {}
     peak_together = 0
     start = time.monotonic()
@@ -86,7 +86,7 @@ def _watch(process: subprocess.Popen[bytes], is_rank: IsRank, look_closely: bool
             with contextlib.suppress(OSError):
                 if is_rank(Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")):
                     peaks[pid] = max(peaks.get(pid, 0), _bytes(pid, "status", "VmHWM:"))
-                    together += _bytes(pid, "smaps_rollup", "Pss:") if look_closely else 0
+                    together += _bytes(pid, "smaps_rollup", "Pss:") if with_peak_memory else 0
         peak_together = max(peak_together, together)
         time.sleep(min(LONGEST_PAUSE, 0.002 + (time.monotonic() - start) / 20))
     return sum(peaks.values()), peak_together

@@ -1,1 +1,1 @@
-"""`gondwana bench rma`: how fast ranks of a node reach each other's memory."""
+"""`gondwana bench rma`: the speed of one-sided communication on a node."""

@@ -1,4 +1,4 @@
-"""How fast ranks of a node reach each other's memory, beside MPI in C, mpi4py and memcpy, on the same ranks."""
+"""The speed of one-sided communication on a node, beside MPI in C, mpi4py and memcpy on the same ranks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SECONDS = {"ns": 1e-9, "us": 1e-6}
 
 @dataclass(frozen=True)
 class Case:
-    """One of ours beside one of theirs.
+    """A comparison of one of our operations with one of theirs.
 
     Attributes:
         ours: the candidate to judge.
@@ -68,7 +68,7 @@ PUT_AND_RPC = (
     Case("Python put", "mpi4py Put", "us", goal=1.0),
     Case("Python rpc round trip", "mpi4py pickle round trip", "us", goal=12.0),
 )
-"""What must not depend on the number of ranks."""
+"""The cases whose time must not depend on the number of ranks."""
 
 OPERATIONS = (
     Case("compiled put of a word", "C MPI_Put", "ns", goal=10.0),
@@ -95,7 +95,7 @@ TRANSFERS = (
 
 
 def floods(size: int) -> tuple[Case, ...]:
-    """Return what is compared of floods with transfers of a size [bytes]. Local."""
+    """Return the cases of floods with transfers of a size [bytes]. Local."""
     limit = 0.9 if size >= LARGE else None
     pairs = (
         ("compiled put flood", "C memcpy flood", limit),
@@ -112,7 +112,7 @@ def floods(size: int) -> tuple[Case, ...]:
 
 
 def check(ranks: int, sizes: Sequence[int]) -> None:
-    """Refuse what cannot be measured. Local.
+    """Check the arguments. Local.
 
     Raises:
         UsageError: names the option, what was given and what is legal.
@@ -126,7 +126,7 @@ def check(ranks: int, sizes: Sequence[int]) -> None:
 def measure(
     team: Team, sizes: Sequence[int] = SIZES, *, repeat: int = 20, batch_seconds: float = 0.02
 ) -> Iterator[Row]:
-    """Measure what moves between ranks 0 and 1. Collective over team.
+    """Measure transfers between ranks 0 and 1. Collective over team.
 
     With more than two ranks only a put and a call from Python are measured, which must take the same time then; the
     other ranks wait at a barrier, and so serve progress.
@@ -174,7 +174,7 @@ def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
 
 
 def _pin(team: Team) -> None:
-    """Keep every rank on a core of its own, if there are as many: two ranks that meet on one wait for each other."""
+    """Bind every rank to a core of its own, if there are enough: two ranks on one core wait for each other."""
     mine = sorted(cores.own())
     if len(mine) >= team.size:
         os.sched_setaffinity(0, {mine[team.rank]})
@@ -188,7 +188,7 @@ def _rows(
     repeat: int,
     batch_seconds: float,
 ) -> Iterator[Row]:
-    """Time all candidates that the cases name in turns, check them, and compare."""
+    """Time all candidates of the cases interleaved, check them, and compare."""
     used = {name: found[name] for case in cases for name in (case.ours, case.rival)}
     samples = interleave(
         {name: candidate.run for name, candidate in used.items()},
@@ -226,7 +226,7 @@ def _row(ranks: int, case: Case, size: int, ours: Sequence[float], theirs: Seque
 
 
 def _in_unit(case: Case, size: int, seconds: float) -> float:
-    """What an operation of so many seconds is in the unit of its case."""
+    """Convert the seconds of an operation to the unit of its case."""
     if case.unit in SECONDS:
         return seconds / SECONDS[case.unit]
     return 1e-6 / seconds if case.unit == "M/s" else 1e-9 * size * case.ways / seconds

@@ -1,4 +1,4 @@
-"""What runs functions on another rank in `gondwana bench rma`: remote procedure calls and active messages."""
+"""Remote procedure calls and active messages in `gondwana bench rma`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gondwana.teams import Team
 
 
 class _Arrivals:
-    """How many calls have run on this rank."""
+    """The number of calls that have run on this rank."""
 
     answered = 0
     forgotten = 0
 
 
 def calls(team: Team) -> dict[str, Candidate]:
-    """Remote procedure calls from rank 0 to rank 1, by name. Local."""
+    """Return remote procedure calls from rank 0 to rank 1, by name. Local."""
     here = int(team.rank == 1)
     flood = _arriving(team, _send_calls, _run_calls, _Arrivals.forgotten)
     return {
@@ -34,7 +34,7 @@ def calls(team: Team) -> dict[str, Candidate]:
 
 
 def active_messages(team: Team) -> dict[str, Candidate]:
-    """Active messages from rank 0 to rank 1, sent and handled by compiled code, by name. Collective over team."""
+    """Return active messages from rank 0 to 1, sent and handled by compiled code, by name. Collective over team."""
     peer, here = 1 - min(team.rank, 1), int(team.rank == 1)
     asked, answered, told = (np.zeros(1, np.int64) for _ in range(3))
     answer = gw.ActiveMessage(loops.on_message, context=(answered,), team=team)
@@ -49,7 +49,7 @@ def active_messages(team: Team) -> dict[str, Candidate]:
 
 
 def _arriving(team: Team, send: Callable[[int], object], serve: Callable[[int], object], before: int = 0) -> Variant:
-    """Rank 0 sends; rank 1 serves until all that was ever sent has arrived, some of it at the barrier before."""
+    """Return ends where rank 0 sends, and rank 1 serves until all messages have arrived, some in the barrier before."""
     due = before
 
     def variant(calls: int) -> float:

@@ -1,4 +1,4 @@
-"""What a benchmark of transfers times: an operation between ranks 0 and 1 together with a check of its data."""
+"""Candidates of a benchmark of transfers: an operation between ranks 0 and 1 and a check of its data."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gondwana.teams import Team
 
 Bytes = NDArray[np.uint8]
 Ends = tuple[Bytes | None, Bytes | None]
-"""What this rank sends and where it receives; None: it does not."""
+"""The array that this rank sends and the one into which it receives; None: it does not."""
 
 WAYS = {1: "", 2: ", both"}
-"""What the name of a flood ends with, by the number of ranks that send at once."""
+"""Suffix of the name of a flood, by the number of ranks that send concurrently."""
 
 CALLS = 3
 """How often a check runs the operation."""
@@ -24,12 +24,12 @@ CALLS = 3
 
 @dataclass(frozen=True)
 class Candidate:
-    """Something to time.
+    """An operation to time.
 
     Attributes:
         run: does the operation as often as it is told and returns the seconds. All ranks call it; ranks other than 0
             and 1 return at once.
-        is_right: collective; runs the operation and tells on every rank whether the data were right.
+        is_right: collective; runs the operation and returns on every rank whether the data were right.
         operations: how many of the operations that the table counts are in a call.
     """
 
@@ -39,17 +39,17 @@ class Candidate:
 
 
 def moving(team: Team, run: Variant, ends: Ends, operations: int = 1) -> Candidate:
-    """Make a candidate that is right if it fills what is received with what is sent. Local."""
+    """Return a candidate whose check compares what is received with what is sent. Local."""
     return Candidate(run, lambda: _moves(team, run, *ends), operations)
 
 
 def counting(team: Team, run: Variant, count: Callable[[], int], each: int, operations: int = 1) -> Candidate:
-    """Make a candidate that is right if every call adds `each` to the `count` of this rank. Local."""
+    """Return a candidate whose check is that every call adds `each` to the `count` of this rank. Local."""
     return Candidate(run, lambda: _counts(team, run, count, each * CALLS), operations)
 
 
 def by_role(team: Team, first: Callable[[], object], second: Callable[[], object] | None = None) -> Variant:
-    """Make a variant of what rank 0 does and what rank 1 does, if anything, in one operation. Local."""
+    """Return a variant from the parts of ranks 0 and 1, if any, in one operation. Local."""
     role = {0: first, 1: second}.get(team.rank)
     return timed(role) if role is not None else absent
 
@@ -70,7 +70,7 @@ def both_ways(team: Team, here: Bytes, there: Bytes) -> Ends:
 
 
 def absent(calls: int) -> float:
-    """Take no part: what a rank other than those that are active does. Local."""
+    """Do nothing, on ranks that take no part. Local."""
     return 0.0
 
 
@@ -94,5 +94,5 @@ def _counts(team: Team, run: Variant, count: Callable[[], int], expected: int) -
 
 
 def pattern(size: int) -> Bytes:
-    """Return what is sent: bytes without zeros, the same on all ranks. Local."""
+    """Return the data to send: bytes without zeros, the same on all ranks. Local."""
     return np.random.default_rng(size).integers(1, 256, size, dtype=np.uint8)

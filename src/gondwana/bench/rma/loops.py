@@ -1,4 +1,4 @@
-"""The compiled loops of `gondwana bench rma`: every one does an operation as often as it is told."""
+"""The compiled loops of `gondwana bench rma`: each performs an operation a number of times."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def put_word(value: int, target: Any, mask: int, calls: int) -> None:
 
 @gw.jit
 def get_word(source: Any, mask: int, calls: int) -> int:
-    """Get a word and return it. Where each get reads depends on the one before: none is left out or overlaps."""
+    """Get a word and return it. Each address depends on the previous get, so that none is omitted or overlaps."""
     value: Any = 0  # in Python a future, here the word
     for _ in range(calls):
         value = gw.get(source + (value & mask))
@@ -39,7 +39,7 @@ def get(source: Any, target: Any, calls: int) -> None:
 
 @gw.jit
 def put_flood(source: Any, target: Any, window: int, places: int, calls: int) -> None:
-    """Put windows of equal parts of an array to as many places, from the first again after the last."""
+    """Put windows of equal parts of an array to as many places, cyclically."""
     size = source.size // places
     for _ in range(calls):
         at = 0
@@ -75,7 +75,7 @@ def put_signal(source: Any, target: Any, arrivals: Any, peer: int, first: bool, 
 
 @gw.jit
 def fetch_add(domain: Any, target: Any, calls: int) -> int:
-    """Add 1 and return what was there before the last time."""
+    """Add 1 and return the old value of the last addition."""
     value = 0
     for _ in range(calls):
         value = domain.fetch_add(target, 1)
@@ -96,7 +96,7 @@ def send_recv(team: Any, here: Any, back: Any, peer: int, first: bool, calls: in
 
 @gw.jit
 def ask(question: Any, answers: Any, peer: int, calls: int) -> None:
-    """Send an active message and wait until its answer is counted."""
+    """Send an active message and wait until its reply is counted."""
     for _ in range(calls):
         due = answers[0] + 1
         question.send(peer)
@@ -106,14 +106,14 @@ def ask(question: Any, answers: Any, peer: int, calls: int) -> None:
 
 @gw.jit
 def send_messages(message: Any, peer: int, calls: int) -> None:
-    """Send active messages that nobody answers."""
+    """Send active messages without replies."""
     for _ in range(calls):
         message.send(peer)
 
 
 @gw.jit
 def serve(count: Any, due: int) -> None:
-    """Run the handlers of what arrives until so many are counted."""
+    """Run the handlers of arriving messages until a number is counted."""
     while count[0] < due:
         gw.progress()
 
@@ -124,6 +124,6 @@ def on_message(source: int, count: Any) -> None:
 
 
 def on_question(source: int, count: Any, answer: Any) -> None:
-    """Count and answer."""
+    """Count and reply."""
     count[0] += 1
     answer.reply(source)

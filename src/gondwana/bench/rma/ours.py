@@ -1,4 +1,4 @@
-"""What moves data in `gondwana bench rma`, by Gondwana from compiled code and from Python."""
+"""Gondwana's transfers in `gondwana bench rma`, from compiled code and from Python."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORD = 8
 
 
 def compiled(loop: Callable[..., Any], *arguments: Any) -> Variant:
-    """Make a variant of a compiled loop: it takes the number of calls after the `arguments`. Local."""
+    """Return a variant of a compiled loop that takes the number of calls after the `arguments`. Local."""
 
     def variant(calls: int) -> float:
         start = time.perf_counter()
@@ -43,7 +43,7 @@ def compiled(loop: Callable[..., Any], *arguments: Any) -> Variant:
 
 
 class Ours:
-    """A segment, a signal and atomics of ranks 0 and 1. Collective over team to make, else local.
+    """A segment, a signal and atomics of ranks 0 and 1. Collective over team to create, else local.
 
     Args:
         team: at least two MPI ranks of one node.
@@ -60,20 +60,20 @@ class Ours:
         self._adders = gw.AtomicDomain("i8", {"fetch_add"}, team)
 
     def places(self, size: int) -> int:
-        """Return how many places of a size the operations of a flood take in turns. Local."""
+        """Return the number of places of a size that the operations of a flood use cyclically. Local."""
         return max(1, min(WINDOW, self._local.size // size))
 
     def ends(self, size: int) -> tuple[Bytes, Bytes, int]:
-        """Return what a flood of a size reads, what of the peer it writes, and its places. Local."""
+        """Return the source of a flood of a size, its target at the peer, and its places. Local."""
         nbytes = size * self.places(size)
         return self._local[:nbytes], self._segment.view(self._peer)[:nbytes], self.places(size)
 
     def operations(self) -> dict[str, Candidate]:
-        """Operations on 8 bytes, by name. Local."""
+        """Return the operations on 8 bytes, by name. Local."""
         return self._compiled_operations() | self._python_operations()
 
     def transfers(self, size: int) -> dict[str, Candidate]:
-        """One compiled transfer of `size` bytes after the other, by name. Local."""
+        """Return compiled transfers of `size` bytes, one after the other, by name. Local."""
         team, here, there = self._team, self._local[:size], self._exposed[:size]
         target, signal, first = self._pointer(), self._signal, team.rank == 0
         both = both_ways(team, here, there)
@@ -86,7 +86,7 @@ class Ours:
         }
 
     def floods(self, size: int) -> dict[str, Candidate]:
-        """Windows of transfers, one way and both ways at once, by name. Local."""
+        """Return windows of transfers, in one and in both directions, by name. Local."""
         team = self._team
         source, _, places = self.ends(size)
         here, there = source, self._exposed[: source.size]
@@ -170,18 +170,18 @@ class Ours:
     # -- pieces ----------------------------------------------------------------------------------------------------
 
     def _pointer(self, dtype: str = "u1") -> gw.GlobalPtr:
-        """Where the memory of the peer starts."""
+        """Return a pointer to the memory of the peer."""
         return self._segment.pointer(self._peer, dtype)
 
     def _sum(self) -> int:
         return int(self._exposed[:_WORD].view(np.int64)[0])
 
     def _active(self, loop: Callable[..., Any], *arguments: Any, ways: int = 1) -> Variant:
-        """A compiled loop that only the first `ways` ranks run."""
+        """Return a compiled loop that only the first `ways` ranks run."""
         return compiled(loop, *arguments) if self._team.rank < ways else absent
 
     def _getting(self, get: Callable[[int], int]) -> Variant:
-        """Gets of a word by rank 0; the last one is stored, so that it can be compared."""
+        """Return gets of a word by rank 0, of which the last is stored to be compared."""
 
         def variant(calls: int) -> float:
             start = time.perf_counter()
@@ -193,7 +193,7 @@ class Ours:
         return variant if self._team.rank == 0 else absent
 
     def _signalling(self, run: Variant) -> Candidate:
-        """Right if every arrival was waited for."""
+        """Return whether every arrival was waited for."""
 
         def is_right() -> bool:
             run(3)

@@ -1,4 +1,4 @@
-"""The rivals of `gondwana bench rma`: MPI in C and mpi4py; and memcpy, which bounds them all."""
+"""What `gondwana bench rma` compares with: MPI in C, mpi4py, and memcpy, which is an upper bound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from gondwana.bench.closing import ClosedTogether
+from gondwana.bench.closing import CollectiveResource
 from gondwana.bench.measure import Variant
 from gondwana.bench.native.transfers import WINDOW, Transfers
 from gondwana.bench.rma.candidates import (
@@ -26,7 +26,7 @@ from gondwana.teams import Team, mpi
 
 
 def c_operations(team: Team, c: Transfers) -> dict[str, Candidate]:
-    """What C does with 8 bytes besides what it does with any number, by name. Local."""
+    """Return the operations on 8 bytes that only C has, by name. Local."""
     local, exposed = c.local[:8], c.exposed[:8]
     word = exposed.view(np.int64)
     flags = int(team.rank < 2)
@@ -38,7 +38,7 @@ def c_operations(team: Team, c: Transfers) -> dict[str, Candidate]:
 
 
 def c_transfers(team: Team, c: Transfers, size: int) -> dict[str, Candidate]:
-    """One transfer of `size` bytes after the other, by name. Local."""
+    """Return transfers of `size` bytes, one after the other, by name. Local."""
     local, exposed = c.local[:size], c.exposed[:size]
     return {
         "C send/recv": moving(team, partial(c.ping_pong, size), there_and_back(team, local, exposed), 2),
@@ -48,7 +48,7 @@ def c_transfers(team: Team, c: Transfers, size: int) -> dict[str, Candidate]:
 
 
 def c_floods(team: Team, c: Transfers, source: Bytes, target: Bytes, places: int) -> dict[str, Candidate]:
-    """Windows of transfers, one way and both ways at once, by name. Local.
+    """Return windows of transfers, in one and in both directions, by name. Local.
 
     Args:
         team: of the ranks.
@@ -73,7 +73,7 @@ def c_floods(team: Team, c: Transfers, source: Bytes, target: Bytes, places: int
     return floods
 
 
-class Mpi4py(ClosedTogether):
+class Mpi4py(CollectiveResource):
     """Ranks 0 and 1 in Python with mpi4py. Collective over team.
 
     Args:
@@ -91,7 +91,7 @@ class Mpi4py(ClosedTogether):
         self._received = 0
 
     def operations(self) -> dict[str, Candidate]:
-        """Operations on 8 bytes, by name. Local."""
+        """Return the operations on 8 bytes, by name. Local."""
         team, here, there = self._team, self._local[:8], self._exposed[:8]
         word = there.view(np.int64)
         added = int(team.rank == 1)
@@ -108,7 +108,7 @@ class Mpi4py(ClosedTogether):
         }
 
     def floods(self, size: int, places: int) -> dict[str, Candidate]:
-        """Windows of puts of `size` bytes to so many places, one way and both ways at once, by name. Local."""
+        """Return windows of puts of `size` bytes to a number of places, in one and both directions, by name. Local."""
         team, here, there = self._team, self._local[: size * places], self._exposed[: size * places]
         peer = 1 - min(team.rank, 1)
         put, flush = self._window.Put, self._window.Flush
