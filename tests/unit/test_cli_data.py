@@ -62,7 +62,7 @@ def test_plot_of_one_variable_elsewhere(path, tmp_path):
         (["plot", "PATH", "--steps", "11"], "--steps 11: the dataset has no such step; it has 10, 20, 30"),
         (["plot", "PATH", "--index", "9"], "z = 9 is outside of 'U'"),
         (["plot", "PATH", "--out", "PATH/md.idx/x"], "cannot write pictures"),
-        (["plot", "EMPTY"], "has no complete step yet: there is nothing to draw"),
+        (["plot", "EMPTY"], "has no complete step yet: wait until the first one is written"),
     ],
 )
 def test_mistakes_are_one_line_and_status_2(path, tmp_path, arguments, message, monkeypatch, capsys):

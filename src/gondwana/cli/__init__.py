@@ -1,1 +1,1 @@
-"""The command ``gondwana``: launching, looking at data, measuring."""
+"""The command ``gondwana``: launching programs, showing data, measuring."""

@@ -1,4 +1,4 @@
-"""How to start N ranks with the MPI that mpi4py uses: finds its launcher and writes the command line. Starts no job."""
+"""Command lines that start N ranks with the launcher of the MPI that mpi4py uses. Starts no job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gondwana.runtime import launcher, terminal
 from gondwana.teams import mpi_probe
 
 FAMILIES = {
-    # what mpi4py calls the MPI: how its launchers are called, and what their --version says
+    # mpi4py's name of the MPI: the names of its launchers, and texts in the output of their --version
     "Open MPI": (("mpirun", "mpiexec"), ("Open MPI", "OpenRTE", "PRRTE")),
     "MPICH": (("mpiexec.hydra", "mpiexec", "mpirun"), ("HYDRA",)),
     "Intel MPI": (("mpiexec.hydra", "mpiexec", "mpirun"), ("Intel(R) MPI",)),
@@ -62,14 +62,14 @@ def cores() -> int:
 
 
 def default_threads(ranks: int) -> int:
-    """Return how many threads each of ``ranks`` ranks gets: the cores, divided. Local."""
+    """Return the threads of each of ``ranks`` ranks: an equal share of the cores. Local."""
     if in_slurm():
         return int(os.environ.get("SLURM_CPUS_PER_TASK") or 1)
     return max(1, cores() // ranks)
 
 
 def in_slurm() -> bool:
-    """Tell whether this process is inside a Slurm allocation that can start ranks. Local."""
+    """Return whether this process is inside a Slurm allocation that can start ranks. Local."""
     return "SLURM_JOB_ID" in os.environ and shutil.which("srun") is not None
 
 
@@ -134,7 +134,7 @@ def as_root() -> dict[str, str]:
 
 
 def mpi_library(python: str = sys.executable) -> Library:
-    """Return the MPI that the mpi4py of ``python`` uses. Local: asks in a process of its own, which starts no MPI.
+    """Return the MPI that the mpi4py of ``python`` uses. Local: runs a separate process, which starts no MPI.
 
     Raises:
         LaunchError: there is no mpi4py, or it finds no MPI library.
@@ -156,12 +156,12 @@ def find_launcher(library: Library, python: str = sys.executable) -> str:
     Raises:
         LaunchError: none of those found belongs to it.
     """
-    names, marks = FAMILIES.get(library.vendor, (("mpiexec", "mpirun"), ("",)))
+    names, texts = FAMILIES.get(library.vendor, (("mpiexec", "mpirun"), ("",)))
     seen = []
     for path in _candidates(names, library, python):
         seen.append(path)
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
-        if any(mark in done.stdout + done.stderr for mark in marks):
+        if any(text in done.stdout + done.stderr for text in texts):
             return path
     found = f"found only {', '.join(seen)}" if seen else "found none"
     raise LaunchError(
@@ -198,7 +198,7 @@ def _with_launcher(
 def _open_mpi(
     launch: str, ranks: int, unbound: bool, crowded: bool, program: tuple[str, ...], settings: dict[str, str]
 ) -> Command:
-    # Open MPI counts physical cores and refuses more ranks than those; how many fit is for us and the user to say.
+    # Open MPI refuses more ranks than physical cores; here the user decides how many ranks to start.
     argv = [launch, "-n", str(ranks), "--oversubscribe"]
     if unbound:
         argv += ["--bind-to", "none"]

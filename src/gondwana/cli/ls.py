@@ -1,4 +1,4 @@
-"""``gondwana ls``: what is in a dataset."""
+"""``gondwana ls``: the contents of a dataset."""
 
 from __future__ import annotations
 

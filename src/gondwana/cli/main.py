@@ -13,11 +13,11 @@ COMMANDS = ("run", "plot", "ls", "bench", "doctor")
 """Each is a function, or commands of its own, of the same name in ``gondwana.cli.<name>``."""
 
 PASSES_THE_REST_ON = {"allow_interspersed_args": False}
-"""What follows the first argument of ``run`` belongs to the program."""
+"""Settings of ``run``: options after its first argument belong to the program."""
 
 app = typer.Typer(
     name="gondwana",
-    help="Run parallel Python programs on many ranks, look at their data, and measure them beside C.",
+    help="Run parallel Python programs on many ranks, show their data, and measure them beside C.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -15,7 +15,7 @@ from gondwana.errors import GondwanaError, UsageError
 if TYPE_CHECKING:
     from gondwana.io.dataset import Dataset
 
-#: How many steps the pictures show unless told otherwise.
+#: The default number of steps in the pictures.
 _SHOWN = 6
 
 
@@ -57,10 +57,10 @@ def plot(
 
     with Dataset(dataset) as data:
         if len(data.steps) == 0:
-            raise UsageError(f"{dataset} has no complete step yet: there is nothing to draw")
+            raise UsageError(f"{dataset} has no complete step yet: wait until the first one is written")
         names = list(dict.fromkeys(variable or fields_of(data)))
         if not names:
-            raise UsageError(f"{dataset} has no field with an x and a y axis: there is nothing to draw")
+            raise UsageError(f"{dataset} has no field with an x and a y axis to draw: give a dataset of fields")
         places = places_of(data, steps)
         planes = [[plane_of(data, name, place, plane.value, index) for place in places] for name in names]
         folder = out or dataset.absolute().with_name(f"{dataset.absolute().stem}_plots")
@@ -79,7 +79,7 @@ def plot(
 
 
 def places_of(data: Dataset, chosen: str) -> list[int]:
-    """Return the places of steps in a dataset, as a user chose them. Local.
+    """Return the indices of the steps of a dataset that a user selected. Local.
 
     Args:
         data: the dataset, with at least one step.
@@ -108,7 +108,7 @@ def places_of(data: Dataset, chosen: str) -> list[int]:
 
 
 def _draw_pdfs(dataset: Path, folder: Path, names: list[str], places: list[int], bins: int, ranks: int) -> None:
-    """Count on some ranks, then draw what they found."""
+    """Compute histograms on a number of ranks, then draw them."""
     from gondwana.cli import launch
     from gondwana.io.analysis import pdf, pictures
     from gondwana.io.dataset import Dataset

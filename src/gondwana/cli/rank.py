@@ -1,4 +1,4 @@
-"""What one rank of ``gondwana run`` executes: ``python -m gondwana.cli.rank APP|SCRIPT [ARGS]``."""
+"""The program of one rank of ``gondwana run``: ``python -m gondwana.cli.rank APP|SCRIPT [ARGS]``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main(target: str, arguments: list[str]) -> int:
 
 def run_app(name: str, arguments: list[str]) -> int:
     """Run the application ``name``; rank 0 checks its settings first. Collective over all ranks."""
-    sys.argv = [f"gondwana run {name}", *arguments]  # what datasets tell of their origin
+    sys.argv = [f"gondwana run {name}", *arguments]  # stored in datasets as their origin
     app = importlib.import_module(registry[name])
     if is_first():
         launch = launcher.detect()
@@ -49,13 +49,13 @@ def run_script(path: str, arguments: list[str]) -> int:
 
 
 def is_first() -> bool:
-    """Tell whether the launcher counts this process as the first of the job. Local."""
+    """Return whether the launcher counts this process as the first of the job. Local."""
     launch = launcher.detect()
     return launch is None or launch.rank == 0
 
 
 def users_part(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback without what lies between Python's start and the user's program. Local."""
+    """Return a traceback without the frames between Python's start and the user's program. Local."""
     ours = (__file__, runpy.__file__)
     part = trace
     while part is not None and (

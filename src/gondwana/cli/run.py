@@ -44,7 +44,7 @@ def run(
     timing: Annotated[bool, typer.Option("--timing", help="Print how long the start and the program took.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command, and start nothing.")] = False,
 ) -> None:
-    """Run an application or a Python program on N ranks, with the launcher of the MPI that is there.
+    """Run an application or a Python program on N ranks, with the launcher of the installed MPI.
 
     This process becomes the launcher (or, for one rank, the program), so that signals and the exit status are those of
     the job.
@@ -76,7 +76,7 @@ def device_option(target: str, device: Device | None) -> list[str]:
         UsageError: the program does not take one.
     """
     if device is None or not (target in registry or Path(target).exists()):
-        return []  # without such a program there is more to say than this
+        return []  # `check` reports that there is no such program
     if target not in registry:
         raise UsageError(
             f"--device {device}: a program decides itself where its arrays lie, as in gw.zeros(..., kind=gw.cuda()); "

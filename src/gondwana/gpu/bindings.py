@@ -236,7 +236,7 @@ class CudaDriver(Driver):
         self._ask(self._api.cuEventRecord, event, stream)
 
     def reached(self, event: int) -> bool:
-        """Tell whether an event has been reached."""
+        """Return whether an event has been reached."""
         (status,) = self._api.cuEventQuery(event)
         if status and status != self._api.CUresult.CUDA_ERROR_NOT_READY:
             self._fail("cuEventQuery", status)

@@ -1,1 +1,1 @@
-"""Help for testing programs that stand on Gondwana. Import the module that you need; each names what it requires."""
+"""Tools for testing programs that use Gondwana. Import the module that you need; each names what it requires."""

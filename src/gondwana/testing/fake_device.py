@@ -1,4 +1,4 @@
-"""The fake device: memory behind a wall, for tests of everything that devices force, on machines without one.
+"""The fake device: memory without loads and stores, for tests of all device paths on machines without a device.
 
 It keeps the rules of a driver. Its addresses mean nothing to the processor; copies start at once but happen later, in
 any order, when this rank makes progress; memory that was given back holds rubbish.
@@ -19,13 +19,13 @@ from gondwana.futures import Future, deferred_by
 from gondwana.memory.kinds import Bytes, DeviceKind
 
 SEED = "GONDWANA_FAKE_DEVICE_SEED"
-"""Environment variable: the number that the delays follow from."""
+"""Environment variable: the seed of the random delays."""
 
 MOST_LOOKS = 6
 POISON = 0xDB
 
 _FIRST = 0x4FA0_0000_0000_0000
-"""Where addresses start: the processor refuses such ones, whatever is mapped."""
+"""The lowest address: the processor faults on such ones, whatever is mapped."""
 _DEVICE = 1 << 40
 _GAP = 4096
 
@@ -65,7 +65,7 @@ class FakeDevice(DeviceKind):
         return _device(self.number).allocate(nbytes)
 
     def free(self, address: int) -> None:
-        """Give memory back. Local. It holds rubbish at once, whatever is still under way."""
+        """Free memory. Local. It is overwritten with garbage immediately, whatever is still under way."""
         _device(self.number).free(address)
 
     def write(self, source: Bytes, address: int) -> Future[None]:

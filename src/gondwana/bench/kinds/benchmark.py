@@ -103,7 +103,7 @@ def check(sizes: Sequence[int], windows: Sequence[int], volume: int, kind: str) 
     if kind not in KINDS:
         raise UsageError(f"--kind {kind}: legal are {', '.join(KINDS)}")
     if kind == "cuda" and not driver().count():
-        raise UsageError("--kind cuda: there is no GPU here (gondwana doctor says why): use --kind fake")
+        raise UsageError("--kind cuda: there is no GPU here (gondwana doctor says why): use --kind fake_device")
     for option, numbers in (("--sizes", sizes), ("--windows", windows)):
         if not numbers or min(numbers) < 1:
             raise UsageError(f"{option} {','.join(map(str, numbers))}: give numbers of at least 1, such as 8,65536")

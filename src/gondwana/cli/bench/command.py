@@ -1,4 +1,4 @@
-"""``gondwana bench``: what we are fast at, beside native programs that do the same, measured in turns in one run."""
+"""``gondwana bench``: our speed beside native programs that do the same, measured interleaved in one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``gondwana bench gpu`` and ``gondwana bench kinds``: how fast GPUs compute, and how fast their memory is reached."""
+"""``gondwana bench gpu`` and ``gondwana bench kinds``: the speed of GPUs, and of copies of their memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gondwana.gpu.driver import CudaError
 
 TIME_IS_UP = 124
 CASE_SECONDS, KINDS_SECONDS = 8.0, 45.0
-"""What must be left of the budget to begin one more case of the sweeps, and the panels of the memories."""
+"""Seconds of the budget that must be left to begin one more case of the sweeps, and the panels of the memories."""
 
 
 def kinds(
@@ -112,7 +112,7 @@ class _Run:
         self.report = Panels("gpu", file, describe(self.kind.device))
 
     def panel(self, name: str) -> None:
-        """Measure a panel. What fails is kept, and does not keep the others from being measured."""
+        """Measure a panel. A failure is recorded, and the other panels are still measured."""
         try:
             PANELS[name](self)
         except (GondwanaError, CudaError, MemoryError) as error:
@@ -146,7 +146,7 @@ class _Run:
             self.report.add("first calls", first_call.COLUMNS, rows, total=2 * len(cases))
 
     def kinds(self) -> None:
-        """Both panels of `gondwana bench kinds`, measured by ranks of their own."""
+        """Measure both panels of `gondwana bench kinds` by separate ranks."""
         if self._left() < KINDS_SECONDS:
             self.report.note("left out the memories of two ranks: no time is left")
             return

@@ -1,4 +1,4 @@
-"""``gondwana bench hpcg``: our HPCG beside an official program that the user brings."""
+"""``gondwana bench hpcg``: our HPCG beside an official program of the user's."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def hpcg(
     mpirun: Mpirun = None,
     file: File = None,
 ) -> None:
-    """Run an official HPCG 3.1 and ours in turns: cubes of 16, 32 and 64 points a side on each of 1, 2 and 4 ranks.
+    """Run an official HPCG 3.1 and ours interleaved: cubes of 16, 32 and 64 points a side on each of 1, 2 and 4 ranks.
 
     Above 1 the ratios say that ours is faster; those of kernels are of seconds an iteration. The exit status is 0 only
     if all runs were valid.

@@ -1,4 +1,4 @@
-"""``gondwana bench npb``: our NAS benchmarks beside official programs that the user brings."""
+"""``gondwana bench npb``: our NAS benchmarks beside official programs of the user's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def npb(
     mpirun: Mpirun = None,
     file: File = None,
 ) -> None:
-    """Run the official NAS benchmarks and ours in turns, on the same ranks, one thread a rank.
+    """Run the official NAS benchmarks and ours interleaved, on the same ranks, one thread a rank.
 
     The ratio is our time to theirs, so below 1 ours is faster; the exit status is 0 only if all results were verified.
     """
@@ -72,7 +72,7 @@ def npb(
 
 
 def _case(report: Panels, name: str, letter: str, ranks: int, program: Path, *, every: bool) -> Case:
-    """What runs on so many ranks; a variant other than the default that cannot is left out."""
+    """Return the variants that run on a number of ranks; those other than the default that cannot are left out."""
     from gondwana.bench.npb.benchmark import Case
 
     app = importlib.import_module(registry[f"npb-{name}"])

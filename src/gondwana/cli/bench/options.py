@@ -29,7 +29,7 @@ File: TypeAlias = Annotated[Path | None, typer.Option("--json", metavar="FILE", 
 
 
 def check_common(batch: float, file: Path | None) -> None:
-    """Refuse what no benchmark can do. Local.
+    """Check the options that all benchmarks share. Local.
 
     Raises:
         UsageError: names the option, what was given and what is legal.
@@ -60,7 +60,7 @@ def on_ranks(ranks: int, module: str, *, file: Path | None, **options: object) -
 def official(
     mpirun: str | None, ranks: int, words: Sequence[str], variables: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the words and the environment that start a user's program, one thread a rank. Local.
+    """Return the command and the environment that start a user's program, one thread a rank. Local.
 
     Args:
         mpirun: as the option gives it.
@@ -89,7 +89,7 @@ def counts(text: str) -> list[int]:
 
 
 def names(text: str | None) -> list[str]:
-    """Return what an option lists. Local."""
+    """Return the items that an option lists. Local."""
     return [] if text is None else text.split(",")
 
 

@@ -1,3 +1,3 @@
-"""``gondwana doctor``: what this machine has for parallel runs, tried rather than guessed."""
+"""``gondwana doctor``: an examination of this machine for parallel runs, by trials."""
 
 from gondwana.cli.doctor.command import doctor as doctor

@@ -18,7 +18,7 @@ SIZES = (8, 2**16, 2**22)
 
 @dataclass(frozen=True)
 class DeviceBytes:
-    """Device memory as mpi4py takes it.
+    """Device memory in the form that mpi4py accepts.
 
     Attributes:
         address: of the first byte.
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def exchange(gpu: Device, size: int) -> list[str]:
-    """Send bytes from rank 0 to rank 1, and return the ways in which others arrived. Collective over the world."""
+    """Send bytes from rank 0 to rank 1, and return the ways of sending that failed. Collective over the world."""
     memory = gpu.driver.allocate(size)
     damaged = []
     for turn, way in enumerate(("from GPU to GPU", "from GPU to host", "from host to GPU")):

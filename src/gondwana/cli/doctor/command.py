@@ -1,4 +1,4 @@
-"""``gondwana doctor``: what this machine has for parallel runs, tried rather than guessed."""
+"""``gondwana doctor``: an examination of this machine for parallel runs, by trials."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ found = first | second
 if world.rank == 0:
     print("DOCTOR " + json.dumps(found))
 """
-"""What two ranks try together."""
+"""The program of two ranks in a trial."""
 
 
 def doctor(
@@ -115,7 +115,7 @@ def versions() -> Iterator[Finding]:
 
 
 def mpi() -> Iterator[Finding]:
-    """Report the MPI, its launcher, and what two ranks make of them. Local: starts a job of its own."""
+    """Report the MPI, its launcher, and a trial of both with two ranks. Local: starts a job."""
     try:
         library = launch.mpi_library()
     except LaunchError as error:
@@ -196,7 +196,7 @@ def machine() -> Iterator[Finding]:
 
 
 def cache() -> Iterator[Finding]:
-    """Report whether compiled code can be kept. Local."""
+    """Report whether compiled code can be cached. Local."""
     from gondwana.compiler.cache import folder
 
     path = folder()

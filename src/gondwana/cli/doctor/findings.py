@@ -1,4 +1,4 @@
-"""What ``gondwana doctor`` finds: one line of its report each."""
+"""Findings of ``gondwana doctor``: the lines of its report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class Verdict(enum.StrEnum):
-    """How good a finding is."""
+    """The verdict on a finding."""
 
     OK = "OK"
     WARN = "WARN"
@@ -16,7 +16,7 @@ class Verdict(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report: what was looked at, how it is, what was found, and what to do."""
+    """A line of the report: the subject, the verdict, what was found, and what to do."""
 
     subject: str
     verdict: Verdict

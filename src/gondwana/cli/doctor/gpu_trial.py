@@ -20,7 +20,7 @@ from gondwana.gpu.driver import CudaError, driver
 Bytes = npt.NDArray[np.uint8]
 
 SIZE = 2**20
-MARK = "attached"
+SUCCESS = "attached"
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
 
 
 def pattern() -> Bytes:
-    """Return what is sent. Local."""
+    """Return the bytes to send. Local."""
     return np.arange(SIZE, dtype=np.uint32).astype(np.uint8) ^ np.uint8(0x5A)
 
 
@@ -75,7 +75,7 @@ def attach(gpu: Device) -> str:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:
         return "the other process still runs after 60 s"
-    return "" if MARK in done.stdout else ending(done.returncode, done.stderr)
+    return "" if SUCCESS in done.stdout else ending(done.returncode, done.stderr)
 
 
 def attached(handle: bytes) -> None:
@@ -87,8 +87,8 @@ def attached(handle: bytes) -> None:
     gpu.synchronize()
     gpu.driver.detach(address)
     if not np.array_equal(found, pattern()):
-        raise SystemExit("gondwana: error: the bytes found are others")
-    print(MARK)
+        raise SystemExit("gondwana: error: the bytes read are not those written")
+    print(SUCCESS)
 
 
 if __name__ == "__main__":

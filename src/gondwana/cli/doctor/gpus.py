@@ -1,4 +1,4 @@
-"""What ``gondwana doctor`` says about GPUs. What may crash or hang is tried in processes of their own."""
+"""The report of ``gondwana doctor`` on GPUs. Trials that may crash or hang run in separate processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.driver import CudaError, Driver, driver
 
 _ERROR = re.compile(r"^(?:\[rank [^]]*\] )?((?:[\w.]+Error|gondwana: error): .*)$", re.MULTILINE)
-"""The last line of a traceback, or the line of an error of use."""
+"""The last line of a traceback, or of a message of ours."""
 
 
 def gpus() -> Iterator[Finding]:
@@ -49,7 +49,7 @@ def _devices(one: Driver) -> Iterator[Finding]:
         try:
             facts = one.facts(number)
         except CudaError as error:
-            yield Finding(subject, Verdict.FAIL, str(error), "nvidia-smi may tell more")
+            yield Finding(subject, Verdict.FAIL, str(error), "nvidia-smi may show more")
             continue
         capability = ".".join(map(str, facts.capability))
         memory = f"{facts.memory / 2**30:.1f} GiB"
@@ -60,7 +60,7 @@ def _devices(one: Driver) -> Iterator[Finding]:
 
 
 def _memory() -> Iterator[Finding]:
-    """Report what a process and a child of it found out about device memory."""
+    """Report the trial of device memory by a process and its child."""
     found = _try([sys.executable, "-m", "gondwana.cli.doctor.gpu_trial"], "GPU ")
     if isinstance(found, str):
         yield Finding(
@@ -86,7 +86,7 @@ def _outcome(subject: str, problem: str, found: str, remedy: str) -> Finding:
 
 
 def _mpi() -> Iterator[Finding]:
-    """Report whether MPI takes device memory."""
+    """Report whether MPI accepts device memory."""
     subject = "MPI and GPU memory"
     try:
         command = launch.command(2, ["-m", "gondwana.cli.doctor.aware_trial"], threads=1, time_limit=60)
@@ -103,21 +103,21 @@ def _mpi() -> Iterator[Finding]:
     yield Finding(subject, Verdict.OK, f"MPI takes no GPU memory ({why}): copies between nodes go through host memory")
 
 
-def _try(argv: Sequence[str], mark: str, environment: Mapping[str, str] | None = None) -> dict[str, str] | str:
-    """Run a command; return what it prints as JSON behind `mark`, or in words what became of it."""
+def _try(argv: Sequence[str], prefix: str, environment: Mapping[str, str] | None = None) -> dict[str, str] | str:
+    """Run a command; return the JSON that it prints behind `prefix`, or a description of how it ended."""
     try:
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, errors="replace", timeout=120)
     except subprocess.TimeoutExpired:
         return "still running after 120 s"
     for line in done.stdout.splitlines():
-        if line.startswith(mark):
-            found: dict[str, str] = json.loads(line.removeprefix(mark))
+        if line.startswith(prefix):
+            found: dict[str, str] = json.loads(line.removeprefix(prefix))
             return found
     return ending(done.returncode, done.stderr)
 
 
 def ending(status: int, stderr: str) -> str:
-    """Return in words how a process ended that has not said what it should. Local.
+    """Return how a process ended that has not printed its result, as text. Local.
 
     Args:
         status: its exit status; a negative one is a signal.

@@ -1,4 +1,4 @@
-"""Where the bytes of emulated devices are: one file in memory for each process, which others map too."""
+"""The storage of emulated devices: one file in memory for each process, which others map too."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from gondwana.runtime.shared_file import SharedFile
 
 RUBBISH = 0xDB
-"""Undefined memory is filled with it."""
+"""The byte of uninitialised memory."""
 
 _MOST_RUBBISH = 64 << 20
-"""Beyond so many bytes of one allocation, filling would only take time."""
+"""Bytes of an allocation that are filled; more would only take time."""
 _KEPT = 1 << 20
-"""Of memory that was given back, so many bytes become rubbish; the rest goes back to the system."""
+"""Bytes of freed memory that are overwritten with garbage; the rest is returned to the system."""
 
 
 class View:
-    """A file as this process sees it; `base` is where its first byte is."""
+    """A file that is mapped in this process at `base`."""
 
     def __init__(self, descriptor: int, nbytes: int) -> None:
         self.mapping = mmap.mmap(descriptor, nbytes)
@@ -30,7 +30,7 @@ class View:
 
 
 class Arena:
-    """A file of this process, given away in pieces."""
+    """A file of this process that is allocated in pieces."""
 
     def __init__(self, nbytes: int) -> None:
         self.file = SharedFile.create("gondwana-emulated-gpu", nbytes)
@@ -40,7 +40,7 @@ class Arena:
         self._holes = [(0, nbytes)]
 
     def take(self, nbytes: int) -> int:
-        """Return the offset of a piece full of rubbish.
+        """Return the offset of a piece that is filled with garbage.
 
         Raises:
             MemoryError: none is left.
@@ -54,7 +54,7 @@ class Arena:
         raise MemoryError(f"the emulated GPU has no {nbytes} bytes of memory in one piece")
 
     def give(self, start: int, nbytes: int) -> None:
-        """Take a piece back; whoever still looks at it finds rubbish."""
+        """Free a piece; later reads of it give garbage."""
         nbytes = _whole_pages(nbytes)
         kept = min(nbytes, _KEPT)
         ctypes.memset(self.view.base + start, RUBBISH, kept)

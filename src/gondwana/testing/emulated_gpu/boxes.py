@@ -13,7 +13,7 @@ from gondwana.gpu.driver import CudaError, Grid
 
 
 class Box(NamedTuple):
-    """Where rows lie: `counts` are bytes of a row, rows, planes; `strides` lead to the next row and plane."""
+    """Rows in memory: `counts` are bytes of a row, rows, planes; `strides` lead to the next row and plane."""
 
     counts: Grid
     strides: tuple[int, int]

@@ -21,9 +21,9 @@ from gondwana.testing.emulated_gpu.ptx.specials import PROCESSORS
 from gondwana.testing.emulated_gpu.streams import Capture, Event, Operation, Recording, Scheduler, Stream
 
 DEVICES = "GONDWANA_EMULATED_DEVICES"
-"""Environment variable: how many devices there are."""
+"""Environment variable: the number of devices."""
 SEED = "GONDWANA_FAKE_DEVICE_SEED"
-"""Environment variable: the number that the order of everything follows from."""
+"""Environment variable: the seed of the random order of operations."""
 
 _FIRST_CONTEXT = 0xC000
 _DEFAULT_STREAMS = (0, 1, 2)
@@ -35,7 +35,7 @@ _lock = threading.RLock()
 
 
 def _alone(method: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
-    """Let one thread at a time into the driver."""
+    """Make a method exclusive: one thread at a time runs the driver."""
 
     @functools.wraps(method)
     def locked(*given: _Given.args, **named: _Given.kwargs) -> _Found:
@@ -69,7 +69,7 @@ class EmulatedDriver(Driver):
         return int(os.environ.get(DEVICES, "1"))
 
     def facts(self, device: int) -> DeviceFacts:
-        """Return what a device is."""
+        """Return the properties of a device."""
         if not 0 <= device < self.count():
             raise CudaError(f"CUDA_ERROR_INVALID_DEVICE: {device}: there are {self.count()}")
         return DeviceFacts(
@@ -96,7 +96,7 @@ class EmulatedDriver(Driver):
         self._current.device = context - _FIRST_CONTEXT
 
     def _device(self) -> int:
-        """The current device, if nothing is wrong with it."""
+        """Return the current device; raise if it has a fault."""
         device: int | None = getattr(self._current, "device", None)
         if device is None:
             raise CudaError("CUDA_ERROR_INVALID_CONTEXT: this thread has no current device")
@@ -107,29 +107,29 @@ class EmulatedDriver(Driver):
 
     @_alone
     def memory(self) -> tuple[int, int]:
-        """Return the bytes of the current device that are free, and all of them."""
+        """Return the free and the total bytes of the current device."""
         return self._memory.free_bytes(self._device()), CAPACITY
 
     @_alone
     def allocate(self, nbytes: int) -> int:
-        """Return the address of new memory of the current device: on 256 bytes, exportable, undefined."""
+        """Return the address of new memory of the current device: aligned to 256 bytes, exportable, uninitialised."""
         return self._memory.allocate(nbytes, self._device())
 
     @_alone
     def free(self, address: int) -> None:
-        """Give memory back, when all that was started is done."""
+        """Free memory, after everything that was started is done."""
         self._settle()
         self._memory.free(address)
 
     @_alone
     def register(self, address: int, nbytes: int) -> None:
-        """Pin host memory: kernels reach it under its address."""
+        """Pin host memory: kernels access it under its address."""
         self._device()
         self._memory.register(address, nbytes)
 
     @_alone
     def unregister(self, address: int) -> None:
-        """Undo `register`, when all that was started is done."""
+        """Undo `register`, after everything that was started is done."""
         self._settle()
         self._memory.unregister(address)
 
@@ -138,14 +138,14 @@ class EmulatedDriver(Driver):
 
     @_alone
     def fill(self, address: int, byte: int, nbytes: int, stream: int) -> None:
-        """Set bytes of the device."""
+        """Set bytes of device memory to a value."""
         real = self._memory.real
         real(address, nbytes)
         self._put(stream, lambda: void(ctypes.memset(real(address, nbytes), byte, nbytes)))
 
     @_alone
     def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        """Copy bytes between any two addresses, of the host or of devices; they are read when it happens."""
+        """Copy bytes between any two addresses, of the host or of devices; they are read on execution."""
         real = self._memory.real
         real(target, nbytes), real(source, nbytes)
         self._put(stream, lambda: void(ctypes.memmove(real(target, nbytes), real(source, nbytes), nbytes)))
@@ -155,7 +155,7 @@ class EmulatedDriver(Driver):
         self, target: int, source: int, counts: Grid, target_strides: tuple[int, int], source_strides: tuple[int, int],
         stream: int,
     ) -> None:  # fmt: skip
-        """Copy rows of bytes between any two addresses; they are read when it happens."""
+        """Copy rows of bytes between any two addresses; they are read on execution."""
         if 0 in counts:
             return
         real = self._memory.real
@@ -165,18 +165,18 @@ class EmulatedDriver(Driver):
 
     @_alone
     def export(self, address: int) -> bytes:
-        """Return the handle by which other processes of this machine attach memory that `allocate` returned."""
+        """Return a handle by which other processes of this machine attach memory that `allocate` returned."""
         return self._memory.export(address)
 
     @_alone
     def attach(self, handle: bytes) -> int:
-        """Return the address of another process's memory in this one."""
+        """Map another process's memory and return its address in this one."""
         self._device()
         return self._memory.attach(handle)
 
     @_alone
     def detach(self, address: int) -> None:
-        """Undo `attach`, when all that was started is done."""
+        """Undo `attach`, after everything that was started is done."""
         self._settle()
         self._memory.detach(address)
 
@@ -194,7 +194,7 @@ class EmulatedDriver(Driver):
         return found
 
     def _stream(self, handle: int) -> Stream:
-        """A stream; as with CUDA, small numbers stand for the default stream of the current device."""
+        """Return a stream; as with CUDA, small numbers are the default stream of the current device."""
         if handle in _DEFAULT_STREAMS:
             return self._defaults[self._device()]
         return self._find(handle, Stream)
@@ -204,18 +204,18 @@ class EmulatedDriver(Driver):
 
     @_alone
     def new_stream(self, *, urgent: bool = False) -> int:
-        """Return a stream that waits for no other; urgent or not, it may come last."""
+        """Return a stream that waits for no other; even an urgent one may be executed last."""
         return self._new(Stream(self._device()))
 
     @_alone
     def free_stream(self, stream: int) -> None:
-        """Give a stream back; what is on it still happens."""
+        """Destroy a stream; what is on it is still executed."""
         self._find(stream, Stream)
         del self._handles[stream]
 
     @_alone
     def finish(self, stream: int) -> None:
-        """Wait until all on a stream is done."""
+        """Wait until everything on a stream is done."""
         found = self._stream(stream)
         if found.capture is not None:
             found.capture.broken = "a capturing stream was waited for"
@@ -230,13 +230,13 @@ class EmulatedDriver(Driver):
 
     @_alone
     def free_event(self, event: int) -> None:
-        """Give an event back; who waits for it still does."""
+        """Destroy an event; streams that wait for it still do."""
         self._find(event, Event)
         del self._handles[event]
 
     @_alone
     def record(self, event: int, stream: int) -> None:
-        """Have an event be reached when all that is on a stream now is done."""
+        """Record an event: it is reached when everything that is on the stream now is done."""
         found, on = self._find(event, Event), self._stream(stream)
         if found.device != on.device:
             raise CudaError("CUDA_ERROR_INVALID_HANDLE: the event and the stream are of different devices")
@@ -248,7 +248,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def reached(self, event: int) -> bool:
-        """Tell whether an event has been reached."""
+        """Return whether an event has been reached."""
         recording = self._awaitable(event)
         self._scheduler.look()
         self._scheduler.check(self._find(event, Event).device)
@@ -270,7 +270,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def order(self, stream: int, event: int) -> None:
-        """Have what is put on a stream from now on wait for an event."""
+        """Make what is put on a stream from now on wait for an event."""
         found, recording = self._stream(stream), self._find(event, Event).recording
         if recording is None:
             return
@@ -290,7 +290,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def seconds(self, first: int, last: int) -> float:
-        """Return the time between two events that were made for timing and have been reached."""
+        """Return the seconds between two events that were created for timing and have been reached."""
         moments = []
         for event in (self._find(first, Event), self._find(last, Event)):
             if not event.timing or event.recording is None:
@@ -309,7 +309,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def load(self, image: bytes) -> int:
-        """Load PTX, and return the module."""
+        """Load machine code or PTX, and return the module."""
         module = Module(self._device(), program_in(image))
         for variable in module.program.variables:
             address = self._memory.allocate(variable.size, module.device)
@@ -320,7 +320,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def unload(self, module: int) -> None:
-        """Undo `load`, when all that was started is done."""
+        """Undo `load`."""
         found = self._find(module, Module)
         self._settle()
         for address in found.symbols.values():
@@ -331,27 +331,27 @@ class EmulatedDriver(Driver):
 
     @_alone
     def entry(self, module: int, name: str) -> int:
-        """Return a kernel of a module."""
+        """Return a kernel of a module by its name."""
         found = self._find(module, Module)
         if name not in found.program.kernels:
             raise CudaError(f"CUDA_ERROR_NOT_FOUND: the module has no kernel {name}")
         return self._new(Entry(found, found.program.kernels[name]))
 
     def entry_facts(self, entry: int) -> EntryFacts:
-        """Return what a kernel takes; the registers are a guess."""
+        """Return the resources of a kernel; the registers are a guess."""
         return self._find(entry, Entry).kernel.facts
 
     def allow_shared(self, entry: int, nbytes: int) -> None:
-        """Let launches of a kernel ask for so much shared memory."""
+        """Allow launches of a kernel to use that much dynamic shared memory."""
         self._find(entry, Entry).allow_shared(nbytes)
 
     def resident(self, entry: int, threads: int, shared: int) -> int:
-        """Return how many blocks of so many threads and so much shared memory a multiprocessor holds at once."""
+        """Return how many blocks of a size and with an amount of shared memory a multiprocessor holds at once."""
         return self._find(entry, Entry).resident(threads, shared)
 
     @_alone
     def launch(self, entry: int, grid: Grid, block: Grid, shared: int, stream: int, arguments: bytes) -> None:
-        """Run a kernel."""
+        """Launch a kernel."""
         found, on = self._find(entry, Entry), self._stream(stream)
         if found.module.device != on.device:
             raise CudaError("CUDA_ERROR_INVALID_HANDLE: the kernel and the stream are of different devices")
@@ -367,7 +367,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def begin_capture(self, stream: int) -> None:
-        """Note what is put on a stream from now on instead of doing it."""
+        """Capture what is put on a stream from now on instead of executing it."""
         found = self._stream(stream)
         if found.capture is not None or stream in _DEFAULT_STREAMS:
             raise CudaError("CUDA_ERROR_ILLEGAL_STATE: the stream captures already, or is the default stream")
@@ -375,7 +375,7 @@ class EmulatedDriver(Driver):
 
     @_alone
     def end_capture(self, stream: int) -> int:
-        """Return what was noted, as a graph that can be replayed."""
+        """End the capture and return what was captured as a graph that can be replayed."""
         found = self._stream(stream)
         if found.capture is None or found.capture.origin is not found:
             raise CudaError("CUDA_ERROR_STREAM_CAPTURE_UNMATCHED: no capture began on the stream")
@@ -385,16 +385,16 @@ class EmulatedDriver(Driver):
 
     @_alone
     def replay(self, graph: int, stream: int) -> None:
-        """Do what a graph holds."""
+        """Execute a graph."""
         capture = self._find(graph, Capture)
         self._put(stream, lambda: self._scheduler.replay(capture))
 
     @_alone
     def free_graph(self, graph: int) -> None:
-        """Give a graph back."""
+        """Destroy a graph."""
         self._find(graph, Capture)
         del self._handles[graph]
 
 
 def void(_: object) -> None:
-    """Drop what a call returned."""
+    """Ignore the result of a call."""

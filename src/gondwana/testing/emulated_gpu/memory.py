@@ -1,4 +1,4 @@
-"""Memory of the emulated devices: ordinary shared memory under addresses that mean nothing to the processor."""
+"""Memory of the emulated devices: ordinary shared memory under addresses that are invalid for the processor."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ CAPACITY = 4 << 30
 """Bytes of a device."""
 
 EVERYWHERE = -1
-"""Instead of a device's number: memory that all devices reach."""
+"""In place of a device's number: memory that all devices access."""
 
 _DEVICE = 1 << 62
-"""Addresses from here on are of a device: the bits below hold the process, so that none is mistaken for another's."""
+"""Addresses from here on are of a device: the bits below hold the process, so that addresses are unique."""
 _PROCESS_SHIFT = 40
 _GAP = 4096
 _HANDLE = struct.Struct("<16sqqqqqq")
@@ -31,7 +31,7 @@ _MAGIC = b"emulated memory\0"
 
 @dataclass(slots=True)
 class Range:
-    """A range of addresses that devices reach.
+    """A range of addresses that devices access.
 
     Attributes:
         start: first address.
@@ -51,7 +51,7 @@ class Range:
 
 
 class Memory:
-    """All memory that kernels and copies of this process reach."""
+    """All memory that kernels and copies of this process access."""
 
     def __init__(self, devices: int) -> None:
         self._capacity = devices * CAPACITY
@@ -67,24 +67,24 @@ class Memory:
         return Arena(self._capacity)
 
     def allocate(self, nbytes: int, device: int) -> int:
-        """Return the address of new memory, full of rubbish."""
+        """Return the address of new memory, filled with garbage."""
         if nbytes > self.free_bytes(device):
             raise MemoryError(f"the emulated GPU has no {nbytes} bytes of memory left")
         return self._new(nbytes, self._arena.view.base + self._arena.take(nbytes), device, "own")
 
     def free_bytes(self, device: int) -> int:
-        """Return how much of a device is free."""
+        """Return the free bytes of a device."""
         owned = (found.nbytes for found in self._ranges.values() if found.kind == "own" and found.device == device)
         return CAPACITY - sum(owned)
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
         found = self._beginning(address, "own", "INVALID_VALUE")
         self._remove(found)
         self._arena.give(found.real - self._arena.view.base, found.nbytes)
 
     def register(self, address: int, nbytes: int) -> None:
-        """Let devices reach memory of the host."""
+        """Make memory of the host accessible to devices."""
         if nbytes <= 0 or not _mapped(address, nbytes):
             raise CudaError(f"CUDA_ERROR_INVALID_VALUE: register({address:#x}, {nbytes}): nothing is mapped there")
         if any(old.start < address + nbytes and address < old.start + old.nbytes for old in self._ranges.values()):
@@ -103,7 +103,7 @@ class Memory:
         return packed.ljust(64, b"\0")
 
     def attach(self, handle: bytes) -> int:
-        """Return the address of another process's memory; again the same one if it is attached already."""
+        """Return the address of another process's memory, the same one if it is attached already."""
         if handle in self._attached:
             self._ranges[self._attached[handle]].users += 1
             return self._attached[handle]
@@ -133,7 +133,7 @@ class Memory:
         return found.real + address - found.start
 
     def rows(self, device: int) -> NDArray[np.int64]:
-        """Return what a device reaches, sorted: start, bytes, way to the real address. Never empty."""
+        """Return the ranges that a device accesses, sorted: start, bytes, offset of the real address. Never empty."""
         if device not in self._rows:
             found = [self._ranges[start] for start in self._starts]
             reached = [one for one in found if one.device in (device, EVERYWHERE)]
@@ -142,7 +142,7 @@ class Memory:
         return self._rows[device]
 
     def _view(self, file: SharedFile, nbytes: int) -> View:
-        """The file of another process, mapped once."""
+        """Return the file of another process, mapped once."""
         if file not in self._views:
             try:
                 descriptor = file.open()
@@ -161,7 +161,7 @@ class Memory:
         return found
 
     def _new(self, nbytes: int, real: int, device: int, kind: str) -> int:
-        """Enter a range under addresses that no other had before; a gap keeps it from its neighbours."""
+        """Add a range under addresses that no other had before, with a gap between neighbours."""
         start = self._next
         self._next += -(-nbytes // _GAP) * _GAP + _GAP
         self._add(Range(start, nbytes, real, device, kind))
@@ -179,7 +179,7 @@ class Memory:
 
 
 def _mapped(address: int, nbytes: int) -> bool:
-    """Tell whether this process has all of the range in memory that it may read and write."""
+    """Return whether this process has all of the range in memory that it may read and write."""
     with open("/proc/self/maps", encoding="ascii", errors="replace") as lines:
         for line in lines:
             bounds, access = line.split(maxsplit=2)[:2]

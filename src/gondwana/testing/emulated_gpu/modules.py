@@ -1,4 +1,4 @@
-"""Modules and kernels as the emulated driver has them."""
+"""Modules and kernels of the emulated driver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gondwana.gpu.driver import CudaError, Grid
 from gondwana.testing.emulated_gpu.ptx.program import Kernel, Program, program_of
 
 SHARED_LIMIT = 227 << 10
-"""Bytes of shared memory that a block may have if it is allowed to."""
+"""Bytes of shared memory that a block may have after `allow_shared`."""
 THREADS = 1024
 
 _SHARED_PLAIN = 48 << 10
@@ -45,7 +45,7 @@ class Entry:
         self.allowed = nbytes
 
     def check(self, grid: Grid, block: Grid, shared: int, arguments: bytes) -> None:
-        """Refuse a launch that the device could not do."""
+        """Raise if a device could not execute a launch."""
         asked = f"kernel {self.kernel.name}: grid {grid}, block {block}, {shared} bytes of shared memory"
         threads = block[0] * block[1] * block[2]
         shape = all(0 < given <= most for given, most in zip(grid + block, _MOST_GRID + _MOST_THREADS, strict=True))
@@ -64,7 +64,7 @@ class Entry:
 
 
 def program_in(image: bytes) -> Program:
-    """Return the program of a PTX text; what it cannot do is found here."""
+    """Return the program of a PTX text; raise for what it does not support."""
     try:
         return program_of(image.rstrip(b"\0").decode())
     except UnicodeDecodeError:

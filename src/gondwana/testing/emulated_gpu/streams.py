@@ -1,4 +1,4 @@
-"""Streams and events of the emulated devices: nothing happens before somebody waits or looks, and then in any order."""
+"""Streams and events of the emulated devices: operations are executed late, during waits and polls, in random order."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import numpy as np
 
 from gondwana.gpu.driver import CudaError
 
-_MOST_LOOKS = 4
-"""A look at an event lets fewer operations than this happen."""
+_MOST_PER_POLL = 4
+"""A poll of an event executes fewer operations than this."""
 
 
 @dataclass(slots=True, eq=False)
 class Recording:
-    """What an event was recorded as: reached when all before it on its stream is done.
+    """A recording of an event: reached when everything before it on its stream is done.
 
     Attributes:
-        reached: it is.
-        moment: when that was.
-        capture: it is part of a graph that is being noted, and is never reached itself.
-        known: how many operations of each stream of the graph come before it.
+        reached: whether it has been reached.
+        moment: the time of that.
+        capture: the capture that it is part of, in which case it is never reached itself.
+        known: number of operations of each stream of the graph that precede it.
     """
 
     reached: bool = False
@@ -35,7 +35,7 @@ class Recording:
 
 @dataclass(slots=True)
 class Operation:
-    """What a stream does next: `action`, then `reached` is reached; before, `awaited` must have been."""
+    """An operation of a stream: waits for `awaited`, executes `action`, then marks `reached`."""
 
     action: Callable[[], None] | None = None
     awaited: Recording | None = None
@@ -44,12 +44,12 @@ class Operation:
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """Operations in order.
+    """A stream: operations in order.
 
     Attributes:
         device: its number.
-        queue: what is still to be done.
-        capture: where operations are noted instead.
+        queue: operations to execute.
+        capture: the capture that gets operations instead.
     """
 
     device: int
@@ -68,14 +68,14 @@ class Event:
 
 @dataclass(slots=True, eq=False)
 class Capture:
-    """A graph that is being noted.
+    """A graph that is being captured.
 
     Attributes:
         origin: the stream with which it began.
         operations: of each stream.
-        known: of each stream: how many operations of the others have been waited for.
+        known: for each stream, the number of operations of the others that it has waited for.
         broken: why it cannot be used.
-        closed: nothing is noted any more.
+        closed: whether the capture has ended.
     """
 
     origin: Stream
@@ -85,7 +85,7 @@ class Capture:
     closed: bool = False
 
     def join(self, stream: Stream) -> None:
-        """Note a stream too."""
+        """Capture a further stream."""
         stream.capture = self
         self.operations.setdefault(stream, [])
         self.known.setdefault(stream, {})
@@ -95,7 +95,7 @@ class Capture:
         self.operations[stream].append(operation)
 
     def record(self, stream: Stream) -> Recording:
-        """Note that an event is recorded, and return what it is recorded as."""
+        """Capture the recording of an event, and return it."""
         recording = Recording(capture=self, known={**self.known[stream], stream: self._work(stream)})
         self.note(stream, Operation(reached=recording))
         return recording
@@ -104,17 +104,17 @@ class Capture:
         return sum(operation.action is not None for operation in self.operations[stream])
 
     def wait(self, stream: Stream, recording: Recording) -> None:
-        """Have a stream of the graph wait for what comes before a recording."""
+        """Make a stream of the graph wait for a recording."""
         self.note(stream, Operation(awaited=recording))
         known = self.known[stream]
         for other, count in recording.known.items():
             known[other] = max(known.get(other, 0), count)
 
     def close(self) -> None:
-        """End noting.
+        """End the capture.
 
         Raises:
-            CudaError: a stream has operations that the first one does not wait for, or noting was broken off.
+            CudaError: a stream has operations that the first one does not wait for, or the capture was invalidated.
         """
         self.closed = True
         for stream in self.operations:
@@ -128,7 +128,7 @@ class Capture:
 
 
 class Scheduler:
-    """Lets operations happen.
+    """Executes operations.
 
     Attributes:
         random: decides which operation comes next.
@@ -143,12 +143,12 @@ class Scheduler:
         self._busy: list[Stream] = []
 
     def check(self, device: int) -> None:
-        """Raise what went wrong on a device before: it stays wrong."""
+        """Raise the earlier fault of a device, which is permanent."""
         if device in self.errors:
             raise CudaError(*self.errors[device].args)
 
     def put(self, stream: Stream, operation: Operation) -> None:
-        """Append an operation to a stream, or to the graph that is noted from it."""
+        """Append an operation to a stream, or to the graph that is captured from it."""
         self.check(stream.device)
         if stream.capture is not None:
             stream.capture.note(stream, operation)
@@ -158,23 +158,23 @@ class Scheduler:
             self._busy.append(stream)
 
     def look(self) -> None:
-        """Let a few operations happen, or none."""
-        for _ in range(self.random.randrange(_MOST_LOOKS)):
+        """Execute a few operations, or none."""
+        for _ in range(self.random.randrange(_MOST_PER_POLL)):
             self._step()
 
     def run(self, done: Callable[[], bool]) -> None:
-        """Let operations happen until something holds."""
+        """Execute operations until a condition holds."""
         while not done():
             if not self._step():
                 raise CudaError("CUDA_ERROR_LAUNCH_TIMEOUT: streams wait for each other")
 
     def run_all(self, device: int) -> None:
-        """Let all that was put on the streams of a device happen."""
+        """Execute everything on the streams of a device."""
         self.run(lambda: not any(stream.device == device for stream in self._busy))
         self.check(device)
 
     def _step(self) -> bool:
-        """Let one operation of any stream that can go on happen."""
+        """Execute one operation of any stream that can proceed."""
         ready = [stream for stream in self._busy if _can_go_on(stream.queue)]
         if not ready:
             return False
@@ -189,7 +189,7 @@ class Scheduler:
         return True
 
     def _fail(self, device: int, error: CudaError) -> None:
-        """Nothing that was put on the streams of the device happens any more."""
+        """Discard everything on the streams of a device."""
         self.errors.setdefault(device, error)
         for stream in [stream for stream in self._busy if stream.device == device]:
             for operation in stream.queue:
@@ -199,7 +199,7 @@ class Scheduler:
             self._busy.remove(stream)
 
     def replay(self, capture: Capture) -> None:
-        """Let all operations of a graph happen once."""
+        """Execute all operations of a graph once."""
         for operations in capture.operations.values():
             for operation in operations:
                 if operation.reached is not None:
@@ -215,7 +215,7 @@ def _can_go_on(queue: deque[Operation]) -> bool:
 
 
 def perform(operation: Operation) -> None:
-    """Let an operation happen."""
+    """Execute an operation."""
     if operation.action is not None:
         operation.action()
     if operation.reached is not None:

@@ -63,7 +63,7 @@ def blocks_of(kernel: Kernel) -> tuple[list[Block], dict[str, int]]:
 
 
 def waits(instruction: Instruction) -> bool:
-    """Tell whether threads wait for others there."""
+    """Return whether threads wait for others there."""
     return instruction.opcode in WAITING
 
 

@@ -1,4 +1,4 @@
-"""Functions are put into the kernels that call them, so that a thread can be stopped wherever it is."""
+"""Inlining of functions into the kernels that call them, so that a thread can be stopped anywhere."""
 
 from __future__ import annotations
 

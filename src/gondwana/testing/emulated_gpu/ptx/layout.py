@@ -1,4 +1,4 @@
-"""What the translated code and the loop that runs it agree on: words of 64 bits in two tables.
+"""The interface of the translated code and the loop that runs it: words of 64 bits in two tables.
 
 The launch table has one copy; each thread has a frame, in which what it needs later is kept while it waits.
 """
@@ -44,7 +44,7 @@ BARRIER = 1
 WARP = 2
 FAULT = 3
 STUCK = 4
-"""Returned for the grid, by the loop: all threads of a block wait for each other in vain."""
+"""Returned for the grid, by the loop: the threads of a block are in a deadlock."""
 
 # Requests of threads that wait in a warp or at a barrier.
 (

@@ -97,7 +97,7 @@ def convert_address(statement: Statement) -> None:
 
 @operation("isspacep")
 def is_in_space(statement: Statement) -> None:
-    """Tell whether a generic address lies in a space."""
+    """Return whether a generic address lies in a space."""
     space = statement.choice(SPACES).partition("::")[0]
     code, value = statement.code, statement.get(1, "u64")
     inside = {}

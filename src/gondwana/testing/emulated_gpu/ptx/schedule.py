@@ -71,7 +71,7 @@ def _run_grid(function: int, launch: Any, frames: Any, blocks: Any, threads: Any
 
 
 def _release_block(state: Any, frames: Any) -> bool:
-    """Let the threads go on that have all arrived at one barrier."""
+    """Resume the threads of a barrier at which all have arrived."""
     first = -1
     waiting, living, holding = 0, 0, 0
     for thread in range(state.size):
@@ -99,7 +99,7 @@ def _release_block(state: Any, frames: Any) -> bool:
 
 
 def _release_warps(state: Any, frames: Any) -> bool:
-    """Let the threads go on that wait in a warp, where all members that live have arrived at one instruction."""
+    """Resume the threads of a warp whose live members have all arrived at one instruction."""
     released = False
     for start in range(0, state.size, _WARP):
         end = min(start + _WARP, state.size)

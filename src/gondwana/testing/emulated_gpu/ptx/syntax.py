@@ -1,4 +1,4 @@
-"""What PTX text consists of."""
+"""The syntax elements of PTX."""
 
 from __future__ import annotations
 

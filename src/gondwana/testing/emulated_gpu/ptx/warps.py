@@ -1,4 +1,4 @@
-"""Barriers, shuffles and votes: a thread leaves its request in its frame and returns, and is called again later."""
+"""Barriers, shuffles and votes: a thread stores its request in its frame, returns, and is called again later."""
 
 from __future__ import annotations
 
