@@ -144,7 +144,7 @@ class Mailbox:
                 self._busy = False
 
     def _enqueue(self, rank: int, queue: int, message: Message) -> bool:
-        """Backlog a message and write what there is room for; tell whether any was finished."""
+        """Append a message to its backlog and write what there is room for; return whether any was finished."""
         backlog = self._backlogs.get((queue, rank))
         if backlog is None:
             backlog = self._backlogs[queue, rank] = Backlog(queue, rank)

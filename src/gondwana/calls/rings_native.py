@@ -411,7 +411,7 @@ def handle_far(state: int, handler: int, place: int, source: int, arguments: int
     Args:
         state: of the inbox.
         handler: its number.
-        place: what stands for the rank that sent it, negative; 0 for a reply, which may not be answered.
+        place: a negative number for the rank that sent it; 0 for a reply, which has no reply itself.
         source: that rank in the team of the message.
         arguments: address of the numbers.
     """

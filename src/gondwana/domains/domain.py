@@ -71,7 +71,7 @@ class Domain(IndexSet):
         """
         unique = {as_point(point, ndim) for point in points}
         if not unique and ndim is None:
-            raise ValueError("there is no point to tell the dimension: give ndim")
+            raise ValueError("without points the dimension is unknown: give ndim")
         dimension = ndim or len(next(iter(unique)))
         rects = [make_rect([range(c, c + 1) for c in as_point(point, dimension)]) for point in unique]
         return _make_domain(rects, dimension)

@@ -1,7 +1,7 @@
-"""The CUDA driver: the one file that imports `cuda.bindings`.
+"""The CUDA driver, by `cuda.bindings`, which no other module imports but `bench.gpu.nvrtc`.
 
-Its functions return a tuple of a status and the answers, take handles and addresses as integers, and let other threads
-run while they are inside the driver.
+Its functions return a tuple of a status and the results, take handles and addresses as integers, and release the GIL
+while they run.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from gondwana.errors import UsageError
 from gondwana.gpu.driver import CudaError, DeviceFacts, Driver, EntryFacts, Grid
 
 _MAX_PITCH = 2**31 - 1
-"""The most bytes between two rows that the driver takes."""
+"""The largest row stride that the driver accepts [bytes]."""
 
 _LOST = re.compile(
     "ASSERT|ECC_UNCORRECTABLE|EXTERNAL_DEVICE|HARDWARE_STACK_ERROR|ILLEGAL_ADDRESS|ILLEGAL_INSTRUCTION|"
     "INVALID_ADDRESS_SPACE|INVALID_PC|LAUNCH_FAILED|LAUNCH_TIMEOUT|MISALIGNED_ADDRESS"
 )
-"""Errors of a kernel that ran before the call that reports them; every later call reports them again."""
+"""Errors of an earlier kernel than the call that reports them; all later calls report them again."""
 
 _MAY_FAIL = frozenset(("cuMemHostRegister", "cuIpcGetMemHandle", "cuIpcOpenMemHandle"))
-"""Calls that a caller has another way for: short of memory they are impossible, like for any other reason."""
+"""Calls for which callers have a fallback: a lack of memory is like any other reason to use that."""
 
 
 class CudaDriver(Driver):
@@ -44,7 +44,7 @@ class CudaDriver(Driver):
         """Return the driver of this machine. Local.
 
         Raises:
-            UsageError: there is none, it sees no device, or it is too old: what to do.
+            UsageError: there is none, it sees no device, or it is too old; the message explains what to do.
         """
         try:
             from cuda.bindings import driver as api
@@ -62,7 +62,7 @@ class CudaDriver(Driver):
             hidden = "" if visible is None else f" (CUDA_VISIBLE_DEVICES={visible})"
             raise UsageError(f"the NVIDIA driver sees no GPU{hidden}: use gw.host, or choose a machine with one")
         if status:
-            raise UsageError(f"the NVIDIA driver does not start: {_explain(api, status)}; nvidia-smi may tell more")
+            raise UsageError(f"the NVIDIA driver does not start: {_explain(api, status)}; nvidia-smi may show more")
         version = api.cuDriverGetVersion()[1]
         wanted = api.CUDA_VERSION // 1000
         if version // 1000 < wanted:
@@ -80,7 +80,7 @@ class CudaDriver(Driver):
         return int(self._ask(self._api.cuDeviceGetCount))
 
     def facts(self, device: int) -> DeviceFacts:
-        """Return what a device is."""
+        """Return the properties of a device."""
         api = self._api
         handle = self._ask(api.cuDeviceGet, device)
         attribute = api.CUdevice_attribute
@@ -115,14 +115,14 @@ class CudaDriver(Driver):
     # -- memory ---------------------------------------------------------------------------------------------------
 
     def memory(self) -> tuple[int, int]:
-        """Return the bytes of the current device that are free, and all of them."""
+        """Return the free and the total bytes of the current device."""
         status, free, total = self._api.cuMemGetInfo()
         if status:
             self._fail("cuMemGetInfo", status)
         return int(free), int(total)
 
     def allocate(self, nbytes: int) -> int:
-        """Return the address of new memory of the current device: on 256 bytes, exportable, undefined."""
+        """Return the address of new memory of the current device: aligned to 256 bytes, exportable, uninitialised."""
         status, address = self._api.cuMemAlloc(max(nbytes, 1))  # 0 would be refused
         if status == self._api.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
             free, total = self.memory()
@@ -134,11 +134,11 @@ class CudaDriver(Driver):
         return int(address)
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
         self._ask(self._api.cuMemFree, address)
 
     def register(self, address: int, nbytes: int) -> None:
-        """Pin host memory, so that copies to and from it run at full speed and beside the program."""
+        """Pin host memory, so that copies to and from it run at full speed and concurrently with the program."""
         self._ask(self._api.cuMemHostRegister, address, nbytes, self._api.CU_MEMHOSTREGISTER_PORTABLE)
 
     def unregister(self, address: int) -> None:
@@ -146,7 +146,7 @@ class CudaDriver(Driver):
         self._ask(self._api.cuMemHostUnregister, address)
 
     def fill(self, address: int, byte: int, nbytes: int, stream: int) -> None:
-        """Set bytes of the device."""
+        """Set bytes of device memory to a value."""
         if nbytes:
             self._ask(self._api.cuMemsetD8Async, address, byte, nbytes, stream)
 
@@ -186,12 +186,12 @@ class CudaDriver(Driver):
     # -- memory of other processes --------------------------------------------------------------------------------
 
     def export(self, address: int) -> bytes:
-        """Return the handle by which other processes of this machine attach memory that `allocate` returned."""
+        """Return a handle by which other processes of this machine attach memory that `allocate` returned."""
         handle = self._ask(self._api.cuIpcGetMemHandle, address)
         return ctypes.string_at(handle.getPtr(), 64)
 
     def attach(self, handle: bytes) -> int:
-        """Return the address of another process's memory in this one."""
+        """Map another process's memory and return its address in this one."""
         given = self._api.CUipcMemHandle()
         ctypes.memmove(given.getPtr(), handle, 64)
         flags = self._api.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
@@ -204,7 +204,7 @@ class CudaDriver(Driver):
     # -- streams and events ---------------------------------------------------------------------------------------
 
     def new_stream(self, *, urgent: bool = False) -> int:
-        """Return a stream that waits for no other; kernels on urgent ones take what room becomes free first."""
+        """Return a stream that waits for no other; kernels on an urgent one are scheduled first."""
         flags = int(self._api.CUstream_flags.CU_STREAM_NON_BLOCKING)
         if not urgent:
             return int(self._ask(self._api.cuStreamCreate, flags))
@@ -214,11 +214,11 @@ class CudaDriver(Driver):
         return int(self._ask(self._api.cuStreamCreateWithPriority, flags, most))
 
     def free_stream(self, stream: int) -> None:
-        """Give a stream back."""
+        """Destroy a stream."""
         self._ask(self._api.cuStreamDestroy, stream)
 
     def finish(self, stream: int) -> None:
-        """Wait until all on a stream is done."""
+        """Wait until everything on a stream is done."""
         self._ask(self._api.cuStreamSynchronize, stream)
 
     def new_event(self, *, timing: bool = False) -> int:
@@ -228,11 +228,11 @@ class CudaDriver(Driver):
         return int(self._ask(self._api.cuEventCreate, int(flag)))
 
     def free_event(self, event: int) -> None:
-        """Give an event back."""
+        """Destroy an event."""
         self._ask(self._api.cuEventDestroy, event)
 
     def record(self, event: int, stream: int) -> None:
-        """Have an event be reached when all that is on a stream now is done."""
+        """Record an event: it is reached when everything that is on the stream now is done."""
         self._ask(self._api.cuEventRecord, event, stream)
 
     def reached(self, event: int) -> bool:
@@ -247,11 +247,11 @@ class CudaDriver(Driver):
         self._ask(self._api.cuEventSynchronize, event)
 
     def order(self, stream: int, event: int) -> None:
-        """Have what is put on a stream from now on wait for an event."""
+        """Make what is put on a stream from now on wait for an event."""
         self._ask(self._api.cuStreamWaitEvent, stream, event, 0)
 
     def seconds(self, first: int, last: int) -> float:
-        """Return the time between two events that were made for timing and have been reached."""
+        """Return the seconds between two events that were created for timing and have been reached."""
         return float(self._ask(self._api.cuEventElapsedTime, first, last)) / 1e3
 
     # -- code -----------------------------------------------------------------------------------------------------
@@ -270,11 +270,11 @@ class CudaDriver(Driver):
         self._ask(self._api.cuModuleUnload, module)
 
     def entry(self, module: int, name: str) -> int:
-        """Return a kernel of a module."""
+        """Return a kernel of a module by its name."""
         return int(self._ask(self._api.cuModuleGetFunction, module, name.encode()))
 
     def entry_facts(self, entry: int) -> EntryFacts:
-        """Return what a kernel takes."""
+        """Return the resources of a kernel."""
         attribute = self._api.CUfunction_attribute
 
         def number(name: str) -> int:
@@ -288,16 +288,16 @@ class CudaDriver(Driver):
         )
 
     def allow_shared(self, entry: int, nbytes: int) -> None:
-        """Let launches of a kernel ask for so much shared memory."""
+        """Allow launches of a kernel to use that much dynamic shared memory."""
         attribute = self._api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._ask(self._api.cuFuncSetAttribute, entry, attribute, nbytes)
 
     def resident(self, entry: int, threads: int, shared: int) -> int:
-        """Return how many blocks of so many threads and so much shared memory a multiprocessor holds at once."""
+        """Return how many blocks of a size and with an amount of shared memory a multiprocessor holds at once."""
         return int(self._ask(self._api.cuOccupancyMaxActiveBlocksPerMultiprocessor, entry, threads, shared))
 
     def launch(self, entry: int, grid: Grid, block: Grid, shared: int, stream: int, arguments: bytes) -> None:
-        """Run a kernel."""
+        """Launch a kernel."""
         packed = self._scratch.packed(arguments)
         (status,) = self._api.cuLaunchKernel(entry, *grid, *block, shared, stream, None, packed)
         if status:
@@ -306,13 +306,13 @@ class CudaDriver(Driver):
     # -- graphs ---------------------------------------------------------------------------------------------------
 
     def begin_capture(self, stream: int) -> None:
-        """Note what is put on a stream from now on instead of doing it."""
+        """Capture what is put on a stream from now on instead of executing it."""
         # Relaxed: what this process does meanwhile on other streams, such as asking events, is none of the graph's.
         mode = self._api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
         self._ask(self._api.cuStreamBeginCapture, stream, mode)
 
     def end_capture(self, stream: int) -> int:
-        """Return what was noted, as a graph that can be replayed."""
+        """End the capture and return what was captured as a graph that can be replayed."""
         graph = self._ask(self._api.cuStreamEndCapture, stream)
         try:
             return int(self._ask(self._api.cuGraphInstantiate, graph, 0))
@@ -320,17 +320,17 @@ class CudaDriver(Driver):
             self._ask(self._api.cuGraphDestroy, graph)
 
     def replay(self, graph: int, stream: int) -> None:
-        """Do what a graph holds."""
+        """Execute a graph."""
         self._ask(self._api.cuGraphLaunch, graph, stream)
 
     def free_graph(self, graph: int) -> None:
-        """Give a graph back."""
+        """Destroy a graph."""
         self._ask(self._api.cuGraphExecDestroy, graph)
 
     # -- calling --------------------------------------------------------------------------------------------------
 
     def _ask(self, call: Any, *given: Any) -> Any:
-        """Call a function of the driver and return its answer, None if it has none."""
+        """Call a function of the driver and return its result, None if it has none."""
         found = call(*given)
         if found[0]:
             self._fail(call.__name__, found[0], *given)
@@ -347,7 +347,7 @@ class CudaDriver(Driver):
 
 
 class _Scratch(threading.local):
-    """What calls fill in and hand over by address, for each thread its own: others run while a call is under way."""
+    """Arguments and results that are passed by address, for each thread its own, since calls may overlap."""
 
     def __init__(self, api: Any) -> None:
         self.box = api.CUDA_MEMCPY3D()
@@ -355,7 +355,7 @@ class _Scratch(threading.local):
         self._packs: dict[int, _Pack] = {}
 
     def packed(self, arguments: bytes) -> int:
-        """Return the address of what `cuLaunchKernel` takes as `extra`, 0 if there are no arguments."""
+        """Return the address of the `extra` argument of `cuLaunchKernel`, 0 if there are no arguments."""
         if not arguments:
             return 0
         pack = self._packs.get(len(arguments))
@@ -366,7 +366,7 @@ class _Scratch(threading.local):
 
 
 class _Pack:
-    """A buffer for the arguments of a kernel, and the list that says where it is and how long."""
+    """A buffer for the arguments of a kernel, and the list with its address and size."""
 
     def __init__(self, nbytes: int) -> None:
         self.buffer = ctypes.create_string_buffer(nbytes)
@@ -410,7 +410,7 @@ def link(ptx: bytes, capability: tuple[int, int]) -> bytes:
 
 
 def _explain(api: Any, status: Any) -> str:
-    """The driver's name for a status, and its text."""
+    """Return the driver's name of a status, and its text."""
     name, text = (_text(answer[1] or b"") for answer in (api.cuGetErrorName(status), api.cuGetErrorString(status)))
     return f"{name or int(status)}: {text}"
 

@@ -241,7 +241,7 @@ class SerialComm:
         return 0, sent_tag, message.nbytes
 
     def check_sent(self, tag: int | None) -> None:
-        """Raise RuntimeError if no message with ``tag`` waits: nobody else could send it."""
+        """Raise RuntimeError if no message with ``tag`` waits: no other rank could send it."""
         if self._position(tag) is None:
             raise RuntimeError(
                 "waiting for a message that cannot come: this program has one rank, which has not sent to itself with "

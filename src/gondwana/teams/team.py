@@ -65,7 +65,7 @@ class Team(Collectives, Messages):
 
     @functools.cached_property
     def comm(self) -> mpi.Communicator:
-        """The mpi4py communicator of this team (without MPI, a stand-in with the same methods). Local."""
+        """The mpi4py communicator of this team (without MPI, a replacement with the same methods). Local."""
         comm = self.__dict__["comm"] = self._connect()  # known before the hooks, which communicate
         self._connected(self)
         return comm
@@ -225,7 +225,7 @@ class Team(Collectives, Messages):
         Example:
             >>> import gondwana as gw
             >>> try:
-            ...     error = None if gw.world.size else ValueError("nobody here")
+            ...     error = None if gw.world.size else ValueError("no ranks")
             ... except OSError as problem:
             ...     error = problem
             >>> gw.world.agree(error)

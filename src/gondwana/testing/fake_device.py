@@ -1,7 +1,7 @@
 """The fake device: memory without loads and stores, for tests of all device paths on machines without a device.
 
 It keeps the rules of a driver. Its addresses mean nothing to the processor; copies start at once but happen later, in
-any order, when this rank makes progress; memory that was given back holds rubbish.
+any order, when this rank makes progress; freed memory holds garbage.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def measure(
         dtypes: "float64", "float32".
         repeat: rounds; each times both ways once.
         batch_seconds: length of one sample [s].
-        note: told what was left out, and why.
+        note: called with what was left out, and why.
 
     Returns:
         Rows with GB/s (10^9) of both ways, their ratio, and whether the kernel's copy equals the source.

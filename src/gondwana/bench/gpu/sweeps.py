@@ -106,8 +106,8 @@ def measure(
         dtypes: "float64", "float32".
         repeat: rounds; each times every variant once.
         batch_seconds: length of one sample [s].
-        note: told what was left out, and why.
-        fail: told what could not be measured because of an error.
+        note: called with what was left out, and why.
+        fail: called with what could not be measured because of an error.
         in_time: returns whether there is time for one more case, whose name it gets.
     """
     for case in cases(sizes, dtypes):

@@ -25,7 +25,7 @@ class Official:
     """The figures in the output of an official program.
 
     Attributes:
-        mops: millions of operations a second, the exact way in which it tells its time.
+        mops: millions of operations a second, its most exact form of the time.
         verified: what it says of its result.
         communication: seconds, the average over the ranks; None if it ran without its timers.
         peak_rss: as of the job.

@@ -43,9 +43,9 @@ class Finished:
         status: of the command.
         output: standard output.
         errors: standard error.
-        peak_rss: the sum over the ranks of the most bytes that each had in memory; None where the system does not tell.
+        peak_rss: the sum over the ranks of the most bytes that each had in memory; None where the system does not report it.
         peak_memory: the most bytes that all ranks had in memory together, pages that several have counted once, as
-            seen now and then; None if nobody looked, because it takes time of the ranks.
+            sampled; None if it was not measured, because that takes time of the ranks.
     """
 
     status: int

@@ -36,15 +36,15 @@ def calls(team: Team) -> dict[str, Candidate]:
 def active_messages(team: Team) -> dict[str, Candidate]:
     """Return active messages from rank 0 to 1, sent and handled by compiled code, by name. Collective over team."""
     peer, here = 1 - min(team.rank, 1), int(team.rank == 1)
-    asked, answered, told = (np.zeros(1, np.int64) for _ in range(3))
-    answer = gw.ActiveMessage(loops.on_message, context=(answered,), team=team)
-    question = gw.ActiveMessage(loops.on_question, context=(asked, answer), team=team)
-    message = gw.ActiveMessage(loops.on_message, context=(told,), team=team)
-    ask = _arriving(team, partial(loops.ask, question, answered, peer), partial(loops.serve, asked))
-    tell = _arriving(team, partial(loops.send_messages, message, peer), partial(loops.serve, told))
+    requests, replies, messages = (np.zeros(1, np.int64) for _ in range(3))
+    reply = gw.ActiveMessage(loops.on_message, context=(replies,), team=team)
+    request = gw.ActiveMessage(loops.on_question, context=(requests, reply), team=team)
+    message = gw.ActiveMessage(loops.on_message, context=(messages,), team=team)
+    round_trip = _arriving(team, partial(loops.ask, request, replies, peer), partial(loops.serve, requests))
+    flood = _arriving(team, partial(loops.send_messages, message, peer), partial(loops.serve, messages))
     return {
-        "compiled AM round trip": counting(team, ask, lambda: int(asked[0] + answered[0]), int(team.rank < 2)),
-        "compiled AM flood": counting(team, tell, lambda: int(told[0]), here),
+        "compiled AM round trip": counting(team, round_trip, lambda: int(requests[0] + replies[0]), int(team.rank < 2)),
+        "compiled AM flood": counting(team, flood, lambda: int(messages[0]), here),
     }
 
 

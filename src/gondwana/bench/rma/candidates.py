@@ -27,7 +27,7 @@ class Candidate:
     """An operation to time.
 
     Attributes:
-        run: does the operation as often as it is told and returns the seconds. All ranks call it; ranks other than 0
+        run: performs the operation a number of times and returns the seconds. All ranks call it; ranks other than 0
             and 1 return at once.
         is_right: collective; runs the operation and returns on every rank whether the data were right.
         operations: how many of the operations that the table counts are in a call.

@@ -133,8 +133,8 @@ class _Run:
     def sweeps(self) -> None:
         from gondwana.bench.gpu import sweeps
 
-        told: dict[str, Any] = {"note": self.report.note, "fail": self.report.fail, "in_time": self._in_time}
-        rows = sweeps.measure(self.kind, self.cells, self.dtypes, **self.timing, **told)
+        callbacks: dict[str, Any] = {"note": self.report.note, "fail": self.report.fail, "in_time": self._in_time}
+        rows = sweeps.measure(self.kind, self.cells, self.dtypes, **self.timing, **callbacks)
         self.report.add("sweeps", sweeps.COLUMNS, rows, total=4 * len(sweeps.cases(self.cells, self.dtypes)))
 
     def first_calls(self) -> None:
