@@ -43,7 +43,7 @@ class Finished:
         status: of the command.
         output: standard output.
         errors: standard error.
-        peak_rss: the sum over the ranks of the most bytes that each had in memory; None where the system does not report it.
+        peak_rss: the sum over the ranks of the most bytes that each had in memory; None if the system has none.
         peak_memory: the most bytes that all ranks had in memory together, pages that several have counted once, as
             sampled; None if it was not measured, because that takes time of the ranks.
     """
