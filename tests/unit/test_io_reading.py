@@ -57,7 +57,7 @@ def test_reading_what_is_not_there(path, tmp_path):
     with Dataset(path) as data:
         with pytest.raises(UsageError, match="no variable 'u': did you mean 'U'"):
             data.read("u", 0)
-        with pytest.raises(UsageError, match=r"5 steps of 'U'; the place 5 is not"):
+        with pytest.raises(UsageError, match=r"has no step 5 of 'U': legal are -5 to 4"):
             data.read("U", 5)
         with pytest.raises(UsageError, match=r"shape \(4, 6, 8\); the box from \[3, 0, 0\] of shape \[2, 1, 1\]"):
             data.read("U", 0, [3, 0, 0], [2, 1, 1])
