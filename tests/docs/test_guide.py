@@ -25,6 +25,7 @@ PAGES = (
     "output.md",
     "remote-calls.md",
     "teams.md",
+    "testing.md",
     "threads.md",
 )
 

@@ -19,7 +19,12 @@ from support import jobs
 pytestmark = pytest.mark.parallel
 
 PYTEST = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest"]
-SETTINGS = "[pytest]\naddopts = --strict-markers -q --color=no\nfilterwarnings = error\nxfail_strict = true\n"
+SETTINGS = """[pytest]
+addopts = --strict-markers --strict-config -q --color=no
+timeout = 200
+filterwarnings = error
+xfail_strict = true
+"""
 CONFTEST = """
 from gondwana.testing import plugin
 
@@ -313,3 +318,15 @@ def test_what_ranks_cannot_import_fails_all_tests(folder: Path) -> None:
     assert outcomes(outcome) == {"test_it[2ranks-1]": "FAILED", "test_it[2ranks-2]": "FAILED"}
     assert outcome.stdout.count("not on a rank") >= 2
     assert processes(folder) == 2
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tests"
+
+
+def test_the_tests_of_the_example(folder: Path) -> None:
+    for file in EXAMPLE.glob("*.py"):
+        (folder / file.name).write_text(file.read_text())
+    outcome = run(folder, "-rA")
+    assert outcome.status == 0, str(outcome)
+    assert set(outcomes(outcome).values()) == {"PASSED"}
+    assert len(outcomes(outcome)) == 15

@@ -6,6 +6,7 @@ import itertools
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,19 +15,13 @@ from gondwana.arrays.layout import Layout, best_grid
 from gondwana.domains.point import Point
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
+from gondwana.testing import strategies as gs
 
 
-@st.composite
-def layouts(draw: st.DrawFn) -> Layout:
-    """Small domains of any base on any grid: empty blocks, ghosts wider than blocks, several turns around."""
-    ndim = draw(st.integers(1, 3))
-    shape = [draw(st.integers(1, (12, 7, 4)[ndim - 1])) for _ in range(ndim)]
-    base = [draw(st.integers(-5, 5)) for _ in range(ndim)]
-    grid = tuple(draw(st.integers(1, (6, 4, 3)[ndim - 1])) for _ in range(ndim))
-    ghost = tuple(draw(st.integers(0, (9, 4, 2)[ndim - 1])) for _ in range(ndim))
-    periodic = tuple(draw(st.booleans()) for _ in range(ndim))
-    domain = RectDomain(base, [a + n for a, n in zip(base, shape, strict=True)])
-    return Layout(domain, grid, ghost, periodic, draw(st.sampled_from(["C", "F"])))
+@given(gs.layouts(ranks=6), gs.dtypes())
+def test_layouts_of_a_number_of_ranks(layout: Layout, dtype: Any) -> None:
+    assert math.prod(layout.grid) == 6
+    assert np.zeros(layout.owned(5).shape, dtype).dtype == dtype
 
 
 def ranks(layout: Layout) -> range:
@@ -58,7 +53,7 @@ def outside(layout: Layout, rank: int, p: Point) -> int:
     return sum(not low <= x < high for low, x, high in zip(block.lo, p, block.hi, strict=True))
 
 
-@given(layouts())
+@given(gs.layouts())
 def test_blocks_partition_the_domain(layout: Layout) -> None:
     blocks = [layout.owned(rank) for rank in ranks(layout)]
     assert sum(block.size for block in blocks) == layout.domain.size
@@ -72,7 +67,7 @@ def test_blocks_partition_the_domain(layout: Layout) -> None:
     assert not sizes or max(sizes) - min(sizes) <= 1
 
 
-@given(layouts(), st.booleans())
+@given(gs.layouts(), st.booleans())
 def test_every_ghost_is_filled_once_from_the_cell_it_copies(layout: Layout, corners: bool) -> None:
     for rank in ranks(layout):
         held, owned = layout.held(rank), layout.owned(rank)
@@ -94,14 +89,14 @@ def test_every_ghost_is_filled_once_from_the_cell_it_copies(layout: Layout, corn
         assert found == expected
 
 
-@given(layouts(), st.booleans())
+@given(gs.layouts(), st.booleans())
 def test_neighbours_are_mutual(layout: Layout, corners: bool) -> None:
     """Who has ghosts of a rank lends it some: handshakes rely on it."""
     lenders = {rank: {piece.owner for piece in layout.pieces(rank, corners=corners)} for rank in ranks(layout)}
     assert all(rank in lenders[other] for rank in lenders for other in lenders[rank])
 
 
-@given(layouts())
+@given(gs.layouts())
 def test_inner_cells_need_no_ghost_of_another_rank(layout: Layout) -> None:
     for rank in ranks(layout):
         owned, inner, rim = layout.owned(rank), layout.inner(rank), layout.rim(rank)
@@ -114,7 +109,7 @@ def test_inner_cells_need_no_ghost_of_another_rank(layout: Layout) -> None:
             assert not any(p + step in foreign for step in itertools.product(*reach))
 
 
-@given(layouts())
+@given(gs.layouts())
 def test_the_rim_is_no_larger_than_needed(layout: Layout) -> None:
     """A cell is in the rim only if a whole layer of it needs another rank's ghosts."""
     for rank in ranks(layout):
@@ -171,14 +166,14 @@ def test_grids_that_one_would_choose(shape: Any, count: int, order: Any, expecte
     assert best_grid(shape, count, (1,) * len(shape), order) == expected
 
 
-@given(layouts())
+@given(gs.layouts())
 def test_every_cell_has_the_owner_that_the_layout_names(layout: Layout) -> None:
     assert all(layout.owner(p) == owner(layout, p) for p in layout.domain)
     with pytest.raises(UsageError, match="is not in"):
         layout.owner(layout.domain.hi)
 
 
-@given(layouts())
+@given(gs.layouts())
 def test_dividing_with_all_options_gives_the_layout_again(layout: Layout) -> None:
     ghost, periodic = layout.ghost, layout.periodic
     again = Layout.divide(

@@ -55,7 +55,9 @@ def _own_arguments(specification: dict[str, Any], rank: int) -> list[str]:
     """Arguments that override those of the configuration file."""
     without = [word for name in WITHOUT for word in ("-p", f"no:{name}")]
     folder = Path(specification["folder"]) / f"rank{rank}"
-    return [*without, "-o", "addopts=", "-W", "ignore::pytest.PytestConfigWarning", f"--basetemp={folder}"]
+    # Options of the plugins that are left out are no mistakes in the user's file.
+    changes = ["-o", "addopts=", "-o", "strict_config=false"]
+    return [*without, *changes, "-W", "ignore::pytest.PytestConfigWarning", f"--basetemp={folder}"]
 
 
 class Recorder:
@@ -110,7 +112,9 @@ class Recorder:
         from gondwana.teams import world  # now, as tests may be imported before MPI starts
 
         own = world.comm  # starts the watchdog, for one rank as well
-        self._comm = own.Dup() if self._size > 1 else None
+        if own.size != self._size:
+            self._problems.append(f"MPI has joined {own.size} ranks of the {self._size} that were started")
+        self._comm = own.Dup() if own.size > 1 else None
         if self._problems:
             self._record("", outcome="failed", text="\n".join(self._problems))
         return True if self._agree_on_failure(bool(self._problems)) else None

@@ -1,37 +1,21 @@
-"""Remote calls on 1, 2, 3, 4 and 6 ranks, in rings and between nodes: one job a setting, each check a test."""
+"""Remote calls and active messages, in rings and between nodes: the checks of two programs, a job for each setting."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from support import jobs
+from support import checks, jobs
 
 pytestmark = pytest.mark.parallel
 
-PROGRAM = Path(__file__).parent / "programs" / "rpc_checks.py"
-NAMES = jobs.check_names(PROGRAM)
 
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
-def test_on_one_node(ranks: int, name: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM)[name]
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("ranks", "ranks_per_node"), [(2, 1), (4, 2)])
-def test_between_nodes(ranks: int, ranks_per_node: int, name: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM, per_node=ranks_per_node)[name]
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_with_mpich(name: str, mpich_python: Path) -> None:
-    problems = jobs.reports(2, PROGRAM, python=mpich_python)[name]
-    assert not problems, "\n".join(problems)
+@pytest.mark.ranks(1, 2, 3, 4, 6, timeout=200)
+@pytest.mark.ranks(2, ranks_per_node=1, timeout=200)
+@pytest.mark.ranks(4, ranks_per_node=2, timeout=200)
+@pytest.mark.ranks(2, python=jobs.MPICH_PYTHON, id="mpich", timeout=200)
+@checks.checks("rpc_checks", "active_message_checks")
+def test_calls(program: str, name: str) -> None:
+    checks.run(program, name)
 
 
 def failing_call() -> None:
