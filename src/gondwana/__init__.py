@@ -30,6 +30,7 @@ from gondwana.calls import rpc_ff as rpc_ff
 from gondwana.calls import try_rpc as try_rpc
 from gondwana.calls import try_rpc_ff as try_rpc_ff
 from gondwana.compiler import Compilation as Compilation
+from gondwana.compiler import Extern as Extern
 from gondwana.compiler import ThreadTeam as ThreadTeam
 from gondwana.compiler import clock as clock
 from gondwana.compiler import compilation as compilation

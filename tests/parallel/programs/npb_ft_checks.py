@@ -8,10 +8,10 @@ from checks import run_checks
 import gondwana as gw
 from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.ft import app, blocks, solver, transform
+from gondwana.apps.npb.ft.fftw import BACKWARD, FORWARD
 from gondwana.apps.npb.ft.kernels import Factors
 from gondwana.apps.npb.ft.layout import Layout, choose
 from gondwana.apps.npb.ft.problem import PROBLEMS, Problem
-from gondwana.compiler.fftw import BACKWARD, FORWARD
 from gondwana.teams import world
 
 UNEVEN = Problem("uneven", 20, 9, 7, 3)

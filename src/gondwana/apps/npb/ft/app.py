@@ -11,10 +11,9 @@ from gondwana.apps.npb.common import app as common
 from gondwana.apps.npb.common.benchmark import Echo, Outcome
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.apps.npb.common.sections import Sections
-from gondwana.apps.npb.ft import blocks, kernels, one_sided, solver, transform
+from gondwana.apps.npb.ft import blocks, fftw, kernels, one_sided, solver, transform
 from gondwana.apps.npb.ft.layout import NAMES, Layout, choose
 from gondwana.apps.npb.ft.problem import PROBLEMS, Problem
-from gondwana.compiler import fftw
 
 
 class FT:
@@ -35,7 +34,7 @@ class FT:
 
     def check(self, problem: Problem, options: argparse.Namespace, ranks: int | None) -> None:
         """Raise UsageError for what cannot run. Local."""
-        fftw.library()
+        fftw.require()
         if ranks is not None:
             _layout(problem, options, ranks)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 import gondwana as gw
 from gondwana.apps.npb.common.stream import MASK, fill
-from gondwana.compiler import fftw
+from gondwana.apps.npb.ft import fftw
 
 _MASK = np.uint64(MASK)
 
@@ -33,13 +33,13 @@ class Lines(NamedTuple):
     """How the lines of planes are transformed.
 
     Attributes:
-        columns: plan for a batch of columns; None: not along these.
-        rows: plan for one row; None: not along these.
+        columns: address of the plan for a batch of columns; None: not along these.
+        rows: address of the plan for one row; None: not along these.
         buffer: complex128 [i, columns of a batch + GAP].
     """
 
-    columns: fftw.Plan | None
-    rows: fftw.Plan | None
+    columns: int | None
+    rows: int | None
     buffer: npt.NDArray[np.complex128]
 
 
@@ -81,9 +81,9 @@ def fill_planes(planes: Any, state: Any, jump: Any) -> None:
 
 @gw.jit
 def execute(plan: Any, data: Any) -> None:
-    """Transform, if there is a plan. Local; compiled."""
+    """Transform in place, if there is a plan. Local; compiled."""
     if plan is not None:
-        fftw.execute(plan, data)
+        fftw.execute(plan, data, data)
 
 
 @gw.jit

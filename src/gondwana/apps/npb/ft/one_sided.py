@@ -9,9 +9,9 @@ from typing import Any
 
 import gondwana as gw
 from gondwana.apps.npb.ft.blocks import Blocks
+from gondwana.apps.npb.ft.fftw import aligned
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Part, transform_and_put
 from gondwana.apps.npb.ft.transposes import Stacked, Transpose
-from gondwana.compiler.fftw import aligned
 
 
 class Arrivals:

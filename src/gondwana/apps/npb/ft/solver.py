@@ -15,10 +15,10 @@ from gondwana.apps.npb.common import stream
 from gondwana.apps.npb.common.benchmark import Echo
 from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.ft.blocks import Blocks
+from gondwana.apps.npb.ft.fftw import BACKWARD, FORWARD
 from gondwana.apps.npb.ft.kernels import Factors, fill_planes
 from gondwana.apps.npb.ft.problem import ALPHA, Problem
 from gondwana.apps.npb.ft.transform import Transform
-from gondwana.compiler.fftw import BACKWARD, FORWARD
 
 CHECKED = 1024
 """Points that a checksum adds."""

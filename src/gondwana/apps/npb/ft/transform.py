@@ -10,10 +10,10 @@ import numpy as np
 from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.ft.alltoall import AllToAll
 from gondwana.apps.npb.ft.blocks import Blocks
+from gondwana.apps.npb.ft.fftw import FORWARD, Plan, aligned
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
 from gondwana.apps.npb.ft.one_sided import BlockingSlabs, Pencils, Slabs
 from gondwana.apps.npb.ft.transposes import Transpose
-from gondwana.compiler.fftw import FORWARD, Plan, aligned
 
 BATCH = 32
 """Columns that are transformed together, at most: of 256 points they take 128 KiB. Blocks are multiples of it wide."""
@@ -48,6 +48,7 @@ class Transform:
 
     def plan(self) -> None:
         """Have FFTW plan. Local. It remembers what is fastest: after the first time it calculates roots of unity."""
+        self._plans: list[Plan] = []  # the lines have their addresses only
         for transpose in self._transposes:
             transpose.lines = self._lines(transpose.source)
         self._last_lines = self._lines(self._last)
@@ -59,10 +60,15 @@ class Transform:
         buffer.fill(0.0)
         columns, rows = blocks.whole
         return Lines(
-            Plan(height, batch, batch + GAP, 1, self._sign) if columns else None,
-            Plan(width, 1, 1, width, self._sign) if rows else None,
+            self._plan(height, batch, batch + GAP, 1) if columns else None,
+            self._plan(width, 1, 1, width) if rows else None,
             buffer,
         )
+
+    def _plan(self, n: int, count: int, stride: int, distance: int) -> int:
+        """The address of a plan that lives until the next call of `plan`."""
+        self._plans.append(Plan(n, count, stride, distance, self._sign))
+        return self._plans[-1].address
 
     def __call__(self, factors: Factors | None = None) -> None:
         """Transform the blocks of the first stage, times factors, into those of the last one. Collective over team."""

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import gondwana as gw
 from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.ft.blocks import Blocks
+from gondwana.apps.npb.ft.fftw import aligned
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
-from gondwana.compiler.fftw import aligned
 
 STACK_BYTES = 2**22
 """Of the planes that are transformed before they are sent together: they stay in the cache until then."""
