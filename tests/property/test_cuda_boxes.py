@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gondwana.gpu.box_kernels_ptx import AXES, UNITS, copy_name
-from gondwana.transfer import device_boxes
 from gondwana.transfer.box_copy import SOURCE, TARGET, BoxCopy
+from gondwana.transfer.devices import device_boxes
 from support.recording_driver import RecordingDriver
 
 Bytes = Counter[tuple[int, int]]

@@ -22,8 +22,8 @@ from gondwana.memory.events import EventFuture
 from gondwana.memory.ipc import Offer
 from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin
 from gondwana.runtime.shared_file import ForeignFileError
-from gondwana.transfer import copy_stream
-from gondwana.transfer.stream_order import DEFAULT, Order, order_of
+from gondwana.transfer.devices import copy_stream
+from gondwana.transfer.devices.stream_order import DEFAULT, Order, order_of
 from support.recording_driver import Call, RecordingDriver
 
 

@@ -16,9 +16,9 @@ from gondwana.arrays.layout import Layout
 from gondwana.compiler.types.arguments import DTYPES
 from gondwana.errors import KernelError, UsageError
 from gondwana.testing.emulated_gpu.process import emulated_gpu
-from gondwana.transfer import device_boxes
 from gondwana.transfer.box_copy import BoxCopy
-from gondwana.transfer.device_boxes import BoxProgram
+from gondwana.transfer.devices import device_boxes
+from gondwana.transfer.devices.device_boxes import BoxProgram
 
 BOX = gw.RectDomain((-1, 2), (3, 8))
 

@@ -15,8 +15,8 @@ from gondwana.errors import UsageError
 from gondwana.gpu.device import Device, device
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer import device_boxes
 from gondwana.transfer.box import StridedBox
+from gondwana.transfer.devices import device_boxes
 
 _MOST_WORK = 10_000
 """Steps to find out whether two arrays share an element, before it is assumed that they do."""

@@ -13,10 +13,10 @@ from gondwana.futures import DONE, Future
 from gondwana.transfer import box as boxes
 from gondwana.transfer import completion, debug, paths
 from gondwana.transfer.box import AWAY, DEVICE, StridedBox
+from gondwana.transfer.devices.stream_order import DEFAULT, Order
 from gondwana.transfer.hops import hop, is_hop
 from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, STAGED, WINDOW, Path
 from gondwana.transfer.staged import staged
-from gondwana.transfer.stream_order import DEFAULT, Order
 
 SMALL = 8192
 """Bytes that travel inside a remote procedure call rather than beside it."""

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from gondwana.futures import DONE, Future, Polled, when_all
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.kinds import Bytes, DeviceKind
-from gondwana.transfer import cuda_copies
 from gondwana.transfer.box import AWAY, DEVICE, MEMORY, WINDOW, StridedBox
 from gondwana.transfer.box_copy import copy_between, merged_axes
-from gondwana.transfer.stream_order import DEFAULT, Order
+from gondwana.transfer.devices import cuda_copies
+from gondwana.transfer.devices.stream_order import DEFAULT, Order
 
 _LONG_RUN = 1024
 """Bytes in a run from which it is worth an MPI operation of its own; shorter ones the owner packs."""

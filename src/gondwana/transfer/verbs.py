@@ -13,7 +13,7 @@ from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, ready
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.sync.signals import Signal
-from gondwana.transfer import cuda_copies, engine
+from gondwana.transfer import engine
 from gondwana.transfer.box import End, StridedBox, check_fit, ends_of_copy
 from gondwana.transfer.completion import (
     COMPLETE,
@@ -24,9 +24,10 @@ from gondwana.transfer.completion import (
     notify_after,
     signal_after,
 )
+from gondwana.transfer.devices import cuda_copies
+from gondwana.transfer.devices.stream_order import DEFAULT, Order, Stream, order_of
 from gondwana.transfer.indexed_box import IndexedBox
 from gondwana.transfer.paths import DIRECT, state
-from gondwana.transfer.stream_order import DEFAULT, Order, Stream, order_of
 
 extend("gondwana.transfer.verbs_overloads")
 

@@ -21,7 +21,7 @@ from gondwana.gpu.driver import CudaError, driver
 from gondwana.memory import cuda_kind, fallbacks, ipc, pinned, reclaim
 from gondwana.transfer import paths
 from gondwana.transfer.box_copy import BoxCopy
-from gondwana.transfer.device_boxes import copy_box
+from gondwana.transfer.devices.device_boxes import copy_box
 from gondwana.transfer.slots import SLOT
 
 world = gw.world

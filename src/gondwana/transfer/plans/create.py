@@ -48,7 +48,8 @@ def plan(pairs: Iterable[tuple[End, End]], team: Team = world) -> Plan:
     destination of the plan. A destination is overwritten only after its owner has started the round, and `wait` returns
     when all has arrived there, so neither needs a barrier. On one node and in host memory a round is stores into the
     destinations and two counters a neighbour, and functions compiled by `gw.jit` take the plan as an argument and call
-    `plan.start()`, `plan.wait()` and `plan.test()`. Between nodes it is one message for all pairs of two ranks.
+    `plan.start()`, `plan.wait()` and `plan.test()`. Between nodes it is one message for all pairs of two ranks. On GPUs
+    the device keeps the order with the kernels launched before, between and after, as for `gw.exchange`.
 
     Args:
         pairs: (source, destination) each, of one shape and dtype: arrays and their views, blocks of other ranks,

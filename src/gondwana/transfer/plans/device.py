@@ -19,7 +19,7 @@ from gondwana.memory.ipc import Attached
 from gondwana.sync.signals import Signal
 from gondwana.transfer import paths
 from gondwana.transfer.box_copy import Copy
-from gondwana.transfer.device_boxes import BoxProgram
+from gondwana.transfer.devices.device_boxes import BoxProgram
 from gondwana.transfer.plans.device_messages import Incoming, Outgoing
 from gondwana.transfer.plans.device_stores import CHANNELS, Handshake, Reads, Writes
 from gondwana.transfer.plans.pairs import Copies, Pair

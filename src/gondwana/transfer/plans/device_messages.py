@@ -13,7 +13,7 @@ from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pinned import pin
 from gondwana.teams import Team
 from gondwana.transfer import paths
-from gondwana.transfer.device_boxes import BoxProgram
+from gondwana.transfer.devices.device_boxes import BoxProgram
 from gondwana.transfer.plans.host import message_starts
 from gondwana.transfer.plans.pairs import Pair
 from gondwana.transfer.plans.plan import free_requests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gondwana.gpu.device import Device, Event
 from gondwana.sync.signals import Signal
 from gondwana.transfer import paths
-from gondwana.transfer.device_boxes import BoxProgram
+from gondwana.transfer.devices.device_boxes import BoxProgram
 
 _READY, _ARRIVED = range(2)
 CHANNELS = 2

@@ -9,7 +9,7 @@ from gondwana.gpu.device import Device
 from gondwana.memory.cuda_kind import allocate
 from gondwana.memory.pinned import Ring
 from gondwana.transfer.box_copy import BoxCopy
-from gondwana.transfer.device_boxes import copy_box
+from gondwana.transfer.devices.device_boxes import copy_box
 
 SCRATCH = 1 << 22
 """Bytes of device memory in which boxes are packed: pieces of this size hide what a kernel's start costs."""

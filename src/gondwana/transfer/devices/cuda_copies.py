@@ -14,9 +14,9 @@ from gondwana.memory.pinned import SMALL, is_pinned, pin
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.transfer.box import StridedBox
 from gondwana.transfer.box_copy import SOURCE, TARGET, ChunkCopy, copy_between
-from gondwana.transfer.copy_stream import CopyStream, copy_stream
+from gondwana.transfer.devices.copy_stream import CopyStream, copy_stream
+from gondwana.transfer.devices.stream_order import Order
 from gondwana.transfer.paths import DRIVER, IPC
-from gondwana.transfer.stream_order import Order
 
 _BYTE = np.dtype(np.uint8)
 

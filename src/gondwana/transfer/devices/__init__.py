@@ -1,0 +1,1 @@
+"""Copies that a device makes: by its driver, or by its threads."""
