@@ -200,4 +200,5 @@ def check_errors():
     assert where(world)[1] == world.size  # the communicator still works
 
 
-run_checks(globals())
+if __name__ == "__main__":
+    run_checks(globals())
