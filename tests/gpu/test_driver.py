@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pytest
 
 from gondwana.gpu.device import Device, device
-from gondwana.gpu.driver import CudaError, Driver
+from gondwana.gpu.interface import CudaError, Driver
 from support import ptx_kernels
 
 Array = npt.NDArray[Any]

@@ -60,7 +60,8 @@ def copy_where_nothing_can_be_shared() -> None:
     import numpy as np
 
     import gondwana as gw
-    from gondwana.gpu.driver import CudaError, driver
+    from gondwana.gpu.driver import driver
+    from gondwana.gpu.interface import CudaError
 
     def refuse(*_: object) -> None:
         raise CudaError("CUDA_ERROR_PEER_ACCESS_UNSUPPORTED: not on this machine")

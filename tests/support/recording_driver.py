@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from gondwana.gpu.driver import DeviceFacts, Driver
+from gondwana.gpu.interface import DeviceFacts, Driver
 
 Call = tuple[Any, ...]
 

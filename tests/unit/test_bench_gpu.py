@@ -13,7 +13,7 @@ from gondwana.bench.gpu import sweeps
 from gondwana.bench.gpu.sweeps import Case
 from gondwana.bench.panels import Panels
 from gondwana.errors import UsageError
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from support import jobs
 
 SMALL = "--sizes 12 --dtypes float64 --repeat 1 --batch 0.0001"

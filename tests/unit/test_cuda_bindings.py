@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gondwana.gpu.bindings import CudaDriver, link
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from support import jobs, stub_cuda
 
 Call = Callable[..., list[str]]
@@ -38,7 +38,8 @@ def run(stub: dict[str, str], tmp_path: Path) -> Call:
 
 def test_devices(run: Call) -> None:
     def program() -> None:
-        from gondwana.gpu.driver import DeviceFacts, driver
+        from gondwana.gpu.driver import driver
+        from gondwana.gpu.interface import DeviceFacts
 
         one = driver()
         assert (one.name, one.version, one.count()) == ("CUDA 13.0", (13, 0), 2)
@@ -171,7 +172,8 @@ def test_kernels(run: Call) -> None:
 
         import pytest
 
-        from gondwana.gpu.driver import CudaError, EntryFacts, driver
+        from gondwana.gpu.driver import driver
+        from gondwana.gpu.interface import CudaError, EntryFacts
 
         one = driver()
         module = one.load(b"some code")
@@ -220,7 +222,8 @@ def test_errors(run: Call) -> None:
     def program() -> None:
         import pytest
 
-        from gondwana.gpu.driver import CudaError, driver
+        from gondwana.gpu.driver import driver
+        from gondwana.gpu.interface import CudaError
 
         one = driver()
         with pytest.raises(MemoryError, match=r"no 6\.0 GiB of memory left: 4\.0 GiB of its 8\.0 GiB"):

@@ -11,7 +11,7 @@ import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.gpu import device as devices
 from gondwana.gpu.device import Device, device
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from gondwana.testing.emulated_gpu.process import emulated_gpu
 from support.recording_driver import RecordingDriver
 
@@ -149,6 +149,7 @@ def test_memory_kinds_know_their_device() -> None:
         before = one.free_memory()
         block = gw.Segment(gw.world, 1 << 20, gw.cuda(0))
         assert one.free_memory() <= before - (1 << 20)
-        one.record().wait()
-        assert one.record().reached()
+        event = one.record()
+        event.wait()
+        assert event.reached()
         block.close()

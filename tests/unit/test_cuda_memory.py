@@ -15,7 +15,7 @@ import gondwana as gw
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu import device as devices
 from gondwana.gpu.device import Device, device
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from gondwana.memory import cuda_kind, events, fallbacks, reclaim
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.events import EventFuture

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from gondwana.testing.emulated_gpu import driver as emulated
 from gondwana.testing.emulated_gpu.arena import Arena
 from gondwana.testing.emulated_gpu.driver import EmulatedDriver

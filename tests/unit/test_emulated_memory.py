@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from support.emulated import HEAD, Gpu, evaluate, value_of
 
 KINDS = ["b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "f32", "b64", "u64", "s64", "f64"]

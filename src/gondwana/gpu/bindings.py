@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from gondwana.errors import UsageError
-from gondwana.gpu.driver import CudaError, DeviceFacts, Driver, EntryFacts, Grid
+from gondwana.gpu.interface import CudaError, DeviceFacts, Driver, EntryFacts, Grid
 
 _MAX_PITCH = 2**31 - 1
 """The largest row stride that the driver accepts [bytes]."""

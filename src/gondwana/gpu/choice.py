@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gondwana.errors import UsageError
-from gondwana.gpu.driver import CudaError, driver
+from gondwana.gpu.driver import driver
+from gondwana.gpu.interface import CudaError
 from gondwana.runtime.rollcall import name_ranks
 from gondwana.teams import world
 

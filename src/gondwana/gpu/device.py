@@ -6,7 +6,8 @@ import threading
 from typing import Final
 
 from gondwana.errors import UsageError
-from gondwana.gpu.driver import CudaError, DeviceFacts, Driver, driver
+from gondwana.gpu.driver import driver
+from gondwana.gpu.interface import CudaError, DeviceFacts, Driver
 
 _devices: dict[int, Device] = {}
 _opening = threading.Lock()

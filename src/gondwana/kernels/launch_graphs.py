@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gondwana.errors import UsageError
 from gondwana.gpu.device import Device, opened
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 
 _capturing = False
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from gondwana.errors import UsageError
 from gondwana.gpu.device import Device, device, opened
-from gondwana.gpu.driver import CudaError, driver
+from gondwana.gpu.driver import driver
+from gondwana.gpu.interface import CudaError
 from gondwana.memory import fallbacks
 from gondwana.memory.reclaim import later
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile

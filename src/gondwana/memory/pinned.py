@@ -9,7 +9,7 @@ from collections import deque
 import numpy as np
 
 from gondwana.gpu.device import Device
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from gondwana.memory import fallbacks
 from gondwana.memory.events import EventFuture
 from gondwana.memory.kinds import Bytes

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import LaunchError, UsageError
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime import exits

@@ -17,7 +17,8 @@ import gondwana as gw
 from gondwana.errors import LaunchError, UsageError
 from gondwana.futures import DONE
 from gondwana.gpu.device import device, opened
-from gondwana.gpu.driver import CudaError, driver
+from gondwana.gpu.driver import driver
+from gondwana.gpu.interface import CudaError
 from gondwana.memory import cuda_kind, fallbacks, ipc, pinned, reclaim
 from gondwana.transfer import paths
 from gondwana.transfer.box_copy import BoxCopy

@@ -7,7 +7,7 @@ from typing import Any
 
 from gondwana.bench.measure import Variant
 from gondwana.gpu.device import Device
-from gondwana.gpu.driver import Grid
+from gondwana.gpu.interface import Grid
 
 _RESOLUTION = 1e-9
 """Shortest time that is reported [s]: two events of an emulated device may have the same time."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import gondwana as gw
 from gondwana.apps.grayscott.kernels import react_and_diffuse
-from gondwana.bench.gpu import fused
 from gondwana.bench.gpu.device_clock import on_device
-from gondwana.bench.gpu.fields import RATES, Fields, noise_of
+from gondwana.bench.gpu.fields import RATES, Fields, around, noise_of
 from gondwana.bench.native.cuda_sweeps import NAIVE, SHAPES, CudaSweeps, Shape, possible
 from gondwana.gpu.device import Device
 
@@ -55,12 +55,18 @@ class TwoSteps(Stepper):
     steps = 2
 
     def __init__(self, dtype: str, noise: bool) -> None:
-        self._sweep = fused.TwoSteps(dtype)
+        self._u, self._v = gw.Intermediate(dtype), gw.Intermediate(dtype)
         self._noise = noise
 
     def start(self, fields: Fields, step: int) -> None:
         """Start two steps. Local; does not wait."""
-        self._sweep.start(fields, (noise_of(step), noise_of(step + 1)) if self._noise else (None, None))
+        u_next, v_next, u, v = fields.arrays
+        first, second = (noise_of(step), noise_of(step + 1)) if self._noise else (None, None)
+        gw.fused(
+            fields.domain,
+            (react_and_diffuse, self._u, self._v, u, v, RATES, around(first, fields.size)),
+            (react_and_diffuse, u_next, v_next, self._u, self._v, RATES, second),
+        )
 
 
 class CudaC(Stepper):

@@ -18,7 +18,7 @@ from gondwana.bench.statistics import ratio, summarize
 from gondwana.compiler import compilation
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.gpu.device import Device
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from gondwana.memory.cuda_kind import CudaKind
 
 SIZES = (1024, 512, 256)

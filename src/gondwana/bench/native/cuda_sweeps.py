@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gondwana.bench.gpu import nvrtc
 from gondwana.gpu.device import Device
-from gondwana.gpu.driver import EntryFacts, Grid
+from gondwana.gpu.interface import EntryFacts, Grid
 
 REALS = {"float64": "double", "float32": "float"}
 MOST_BLOCKS = 65535

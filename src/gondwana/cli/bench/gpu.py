@@ -16,7 +16,7 @@ import typer
 from gondwana.bench.panels import Panels
 from gondwana.cli.bench.options import Batch, Dtypes, File, Nbytes, Repeat, check_common, names, numbers, on_ranks
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 
 TIME_IS_UP = 124
 CASE_SECONDS, KINDS_SECONDS = 8.0, 45.0

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from gondwana.cli.doctor.gpus import ending
 from gondwana.gpu.device import Device, device
-from gondwana.gpu.driver import CudaError, driver
+from gondwana.gpu.driver import driver
+from gondwana.gpu.interface import CudaError
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from gondwana.cli import launch
 from gondwana.cli.doctor.findings import Finding, Verdict
 from gondwana.errors import LaunchError, UsageError
-from gondwana.gpu.driver import CudaError, Driver, driver
+from gondwana.gpu.driver import driver
+from gondwana.gpu.interface import CudaError, Driver
 
 _ERROR = re.compile(r"^(?:\[rank [^]]*\] )?((?:[\w.]+Error|gondwana: error): .*)$", re.MULTILINE)
 """The last line of a traceback, or of a message of ours."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from gondwana.gpu.driver import CudaError, Grid
+from gondwana.gpu.interface import CudaError, Grid
 
 
 class Box(NamedTuple):

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from gondwana.gpu.driver import CudaError, DeviceFacts, Driver, EntryFacts, Grid
+from gondwana.gpu.interface import CudaError, DeviceFacts, Driver, EntryFacts, Grid
 from gondwana.testing.emulated_gpu import boxes, modules
 from gondwana.testing.emulated_gpu.memory import CAPACITY, Memory
 from gondwana.testing.emulated_gpu.modules import Entry, Module, program_in

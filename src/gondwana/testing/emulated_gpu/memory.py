@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 from gondwana.testing.emulated_gpu.arena import Arena, View
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gondwana.gpu.driver import CudaError, Grid
+from gondwana.gpu.interface import CudaError, Grid
 from gondwana.testing.emulated_gpu.ptx.program import Kernel, Program, program_of
 
 SHARED_LIMIT = 227 << 10

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 
 _MOST_PER_POLL = 4
 """A poll of an event executes fewer operations than this."""

@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import binding as llvm
 from numpy.typing import NDArray
 
-from gondwana.gpu.driver import CudaError, EntryFacts, Grid
+from gondwana.gpu.interface import CudaError, EntryFacts, Grid
 from gondwana.testing.emulated_gpu.ptx import layout
 from gondwana.testing.emulated_gpu.ptx.parse import parse
 from gondwana.testing.emulated_gpu.ptx.syntax import Instruction, Variable

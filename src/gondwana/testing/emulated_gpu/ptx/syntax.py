@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from gondwana.gpu.driver import CudaError
+from gondwana.gpu.interface import CudaError
 
 
 class Register(NamedTuple):
