@@ -41,8 +41,6 @@ ROOMS = (
 )
 PUBLIC = ("gondwana.errors", "gondwana.io", "gondwana.results", "gondwana.simd", "gondwana.apps")
 """What applications import beside the package itself."""
-NOT_YET_PUBLIC = ("apps/hpcg", "apps/npb/ft", "apps/npb/mg")
-"""Applications that still import from inside."""
 HOMES = {"mpi4py": ("teams",), "adios2": ("io/adios.py",), "cuda": ("gpu/bindings.py", "bench/gpu/nvrtc.py")}
 MODULES = sorted(SOURCE.rglob("*.py"))
 
@@ -84,8 +82,6 @@ def test_imports_point_downward(file: Path) -> None:
     "file", sorted((SOURCE / "apps").rglob("*.py")), ids=lambda file: str(file.relative_to(SOURCE))
 )
 def test_applications_stand_on_the_public_api(file: Path) -> None:
-    if file.relative_to(SOURCE).as_posix().startswith(NOT_YET_PUBLIC):
-        return
     for module, line in imports(file):
         inside = module.startswith("gondwana.") and not f"{module}.".startswith(tuple(f"{name}." for name in PUBLIC))
         assert not inside, f"{file}:{line}: {module} is not public: applications use gw.* and {', '.join(PUBLIC)}"
