@@ -88,7 +88,7 @@ class Device:
 
     @property
     def uuid(self) -> str:
-        """What tells the device from all others, whatever number a process has for it."""
+        """An identifier of the device that does not depend on its number in a process."""
         return self.facts.uuid
 
     @property
@@ -97,7 +97,7 @@ class Device:
         return self.driver.name == "emulated"
 
     def free_memory(self) -> int:
-        """Return the bytes of its memory that nobody uses. Local."""
+        """Return the free bytes of its memory. Local."""
         self.activate()
         return self.driver.memory()[0]
 

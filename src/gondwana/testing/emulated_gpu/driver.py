@@ -49,7 +49,7 @@ class EmulatedDriver(Driver):
     """The driver of the emulated GPU.
 
     It is as strict as a driver may be: work happens as late as it can, in any order that streams and events allow;
-    every access of a kernel is checked; undefined memory holds rubbish.
+    every access of a kernel is checked; uninitialised memory holds garbage.
     """
 
     def __init__(self) -> None:

@@ -55,7 +55,7 @@ class Statement:
         return InvalidPtxError(reason, self.instruction.line, self.instruction.text)
 
     def flag(self, *words: str) -> bool:
-        """Take modifiers off; tell whether one was there."""
+        """Take modifiers off; return whether one was there."""
         found = [word for word in self.rest if word in words]
         for word in found:
             self.rest.remove(word)

@@ -34,7 +34,7 @@ def parse(text: str) -> Module:
 
 
 class _Parser(OperandReader):
-    """Reads functions and variables; `count` tells scopes apart."""
+    """Reads functions and variables; `count` numbers the scopes."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

@@ -149,7 +149,7 @@ def _shuffle(warp: Any, present: int, lane: int, request: int) -> None:
         source = lane
     warp[lane, at.HOLDS] = holds
     if request != at.SYNC:
-        # What a lane that takes no part would have given is undefined: rubbish.
+        # The value of a lane that takes no part is undefined: garbage.
         warp[lane, at.RESULT] = warp[source, at.VALUE] if present >> source & 1 else 0xDBDBDBDB
 
 

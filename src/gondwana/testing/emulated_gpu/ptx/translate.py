@@ -133,7 +133,7 @@ class _Translator:
         self.code.start(skip)
 
     def _instruction(self, number: int, statement: Statement) -> bool:
-        """Write an instruction; tell whether the block ends with it."""
+        """Write an instruction; return whether the block ends with it."""
         instruction = statement.instruction
         if waits(instruction):
             self._wait(number, statement)
