@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gondwana.gpu.device import Device
-from gondwana.kernels.cuda.records import recorded
+from gondwana.kernels.cuda.tuning_records import recorded
 
 _ROUNDS = 5
 

@@ -11,7 +11,7 @@ from numba.cuda.extending import intrinsic
 from gondwana.compiler.types.arguments import WORD, ScalarSpec, Spec
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import Reader
-from gondwana.kernels.cuda.middle import MiddleType
+from gondwana.kernels.cuda.intermediates import MiddleType
 
 
 class _Words(Reader):

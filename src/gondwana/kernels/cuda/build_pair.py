@@ -14,7 +14,7 @@ from gondwana.kernels.cuda.accumulate import folding
 from gondwana.kernels.cuda.arguments import loader
 from gondwana.kernels.cuda.build import accesses_of, compiled, survey
 from gondwana.kernels.cuda.compiler import Capability, cuda, device_function
-from gondwana.kernels.cuda.middle import Tile, keeper, middles_in
+from gondwana.kernels.cuda.intermediates import Tile, keeper, middles_in
 from gondwana.kernels.cuda.parts import Accesses, inner_lanes, lanes, point_maker, walker
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Shape
 from gondwana.kernels.intermediate import intermediates

@@ -27,7 +27,7 @@ from gondwana.compiler.types.handles import import_extensions
 from gondwana.compiler.types.literals import weaken, widest_float
 from gondwana.errors import KernelError
 from gondwana.kernels.cuda import ufuncs  # noqa: F401  (kernels may call them)
-from gondwana.kernels.cuda.mends import StoppingConvention, own_errors, users_code, with_exact_remainders
+from gondwana.kernels.cuda.workarounds import StoppingConvention, own_errors, users_code, with_exact_remainders
 
 Capability = tuple[int, int]
 
