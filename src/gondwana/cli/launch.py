@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
@@ -133,6 +134,7 @@ def as_root() -> dict[str, str]:
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
 
 
+@functools.cache
 def mpi_library(python: str = sys.executable) -> Library:
     """Return the MPI that the mpi4py of ``python`` uses. Local: runs a separate process, which starts no MPI.
 
