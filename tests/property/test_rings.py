@@ -1,4 +1,4 @@
-"""Rings against a model: a list of messages, whatever their sizes and whenever the reader looks."""
+"""Rings against a model: a list of messages, whatever their sizes and whenever the reader polls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST = CAPACITY // 2 - 2 * rings.HEADER
 push_one = rings.Held("push_one", 5).load()
 push_parts = rings.Held("push_parts", 7).load()
 take = rings.Held("take", 2).load()
-look = rings.Held("look", 1).load()
+poll = rings.Held("poll", 1).load()
 provide = rings.Held("provide", 5).load()
 
 
@@ -30,28 +30,28 @@ class Pair:
         self.buffer = ctypes.create_string_buffer(rings.SMALL_BYTES)
         self.words[rings.PEERS] = peers
         self.words[rings.BUFFER] = ctypes.addressof(self.buffer)
-        self.memory = np.zeros((rings.LANES, peers, rings.LINE + CAPACITY), np.uint8)
-        for lane in range(rings.LANES):
+        self.memory = np.zeros((rings.QUEUES, peers, rings.LINE + CAPACITY), np.uint8)
+        for queue in range(rings.QUEUES):
             for peer in range(peers):
-                ring = self.memory[lane, peer]
+                ring = self.memory[queue, peer]
                 ring[:8].view(np.int64)[0] = start
                 for block, place in (
-                    (rings.out_block(lane, peer, peers), rings.TAIL),
-                    (rings.in_block(lane, peer, peers), rings.HEAD),
+                    (rings.out_block(queue, peer, peers), rings.TAIL),
+                    (rings.in_block(queue, peer, peers), rings.HEAD),
                 ):
                     self.words[block + rings.RING] = ring.ctypes.data
                     self.words[block + rings.CAPACITY] = CAPACITY
                     self.words[block + place] = start
-                self.words[rings.out_block(lane, peer, peers) + rings.SEEN] = start
+                self.words[rings.out_block(queue, peer, peers) + rings.SEEN] = start
         self.long: dict[int, np.ndarray] = {}
         self.peers = peers
 
-    def out(self, lane: int = rings.CALL, peer: int = 0) -> int:
-        return self.state + 8 * rings.out_block(lane, peer, self.peers)
+    def out(self, queue: int = rings.CALL, peer: int = 0) -> int:
+        return self.state + 8 * rings.out_block(queue, peer, self.peers)
 
-    def take(self, lane: int = rings.CALL) -> tuple[int, int, int, bytes] | None:
+    def take(self, queue: int = rings.CALL) -> tuple[int, int, int, bytes] | None:
         while True:
-            event = take(self.state, lane)
+            event = take(self.state, queue)
             peer, tag, number, length = (int(word) for word in self.words[rings.PEER : rings.LENGTH + 1])
             if event == rings.NOTHING:
                 return None
@@ -60,7 +60,7 @@ class Pair:
             if event == rings.ASSEMBLED:
                 return peer, tag, number, self.long.pop(peer).tobytes()
             self.long[peer] = np.empty(length, np.uint8)
-            provide(self.state, lane, peer, self.long[peer].ctypes.data, length)
+            provide(self.state, queue, peer, self.long[peer].ctypes.data, length)
 
 
 def content(size: int, seed: int) -> bytes:
@@ -104,12 +104,12 @@ def test_messages_arrive_whole_and_in_order(plan: list[tuple[int, int, int]], st
                 pair.words[rings.out_block(rings.CALL, 0, 1) + rings.HELD] = 1
                 assert not push_one(pair.out(), 0, 0, b"x", 1)  # not into the middle of another message
                 pair.words[rings.out_block(rings.CALL, 0, 1) + rings.HELD] = 0
-                assert look(pair.state) == 1 << rings.CALL
+                assert poll(pair.state) == 1 << rings.CALL
                 read(1)
         read(looks)
     read(len(plan) + 1)
     assert arrived == expected
-    assert look(pair.state) == 0
+    assert poll(pair.state) == 0
     assert pair.words[rings.out_block(rings.CALL, 0, 1) + rings.COUNT] == len(plan)
 
 
@@ -137,15 +137,15 @@ def test_peers_take_turns_and_a_paused_one_waits() -> None:
     pair.words[rings.in_block(rings.CALL, 1, 3) + rings.PAUSED] = 1
     assert [pair.take()[0] for _ in range(4)] == [0, 2, 0, 2]
     assert pair.take() is None
-    assert look(pair.state) == 0
+    assert poll(pair.state) == 0
     pair.words[rings.in_block(rings.CALL, 1, 3) + rings.PAUSED] = 0
     assert [pair.take()[0] for _ in range(2)] == [1, 1]
 
 
-@pytest.mark.parametrize("lane", range(rings.LANES))
-def test_lanes_are_apart(lane: int) -> None:
+@pytest.mark.parametrize("queue", range(rings.QUEUES))
+def test_lanes_are_apart(queue: int) -> None:
     pair = Pair(peers=2)
-    assert push_one(pair.out(lane, 1), 7, 8, b"there", 5)
-    assert look(pair.state) == 1 << lane
-    assert [pair.take(other) for other in range(rings.LANES) if other != lane] == [None] * 3
-    assert pair.take(lane) == (1, 7, 8, b"there")
+    assert push_one(pair.out(queue, 1), 7, 8, b"there", 5)
+    assert poll(pair.state) == 1 << queue
+    assert [pair.take(other) for other in range(rings.QUEUES) if other != queue] == [None] * 3
+    assert pair.take(queue) == (1, 7, 8, b"there")
