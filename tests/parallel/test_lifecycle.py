@@ -36,7 +36,7 @@ def test_calls_that_nobody_answered_are_reported_at_the_end() -> None:
     assert outcome.status == 0, str(outcome)
     assert outcome.stderr.count("\n") == 1, str(outcome)
     assert outcome.stderr.startswith("[rank 1 on ")
-    assert "ends with 1 remote calls without an answer: wait for their futures" in outcome.stderr
+    assert "ends with 1 remote calls without a reply: wait for their futures" in outcome.stderr
 
 
 def test_a_program_that_has_finished_its_work_says_nothing() -> None:

@@ -23,6 +23,7 @@ def shown(capfd: pytest.CaptureFixture[str], team: Any, steps: range, *, done: i
 
 @pytest.fixture
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")  # a dumb one cannot erase a line
     monkeypatch.setenv(terminal.VARIABLE, "0,100")
 
 

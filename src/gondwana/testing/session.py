@@ -57,7 +57,10 @@ def _own_arguments(specification: dict[str, Any], rank: int) -> list[str]:
     folder = Path(specification["folder"]) / f"rank{rank}"
     # Options of the plugins that are left out are no mistakes in the user's file.
     changes = ["-o", "addopts=", "-o", "strict_config=false"]
-    return [*without, *changes, "-W", "ignore::pytest.PytestConfigWarning", f"--basetemp={folder}"]
+    # Assertions are rewritten in tests; the package of the plugin, which runs already, has none.
+    ignored = "ignore::pytest.PytestConfigWarning", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    warnings = [word for one in ignored for word in ("-W", one)]
+    return [*without, *changes, *warnings, f"--basetemp={folder}"]
 
 
 class Recorder:
