@@ -262,7 +262,9 @@ def test_a_job_that_hangs_says_where(folder: Path) -> None:
 
 def test_ctrl_c_leaves_nothing(folder: Path) -> None:
     write(folder, HANGING.replace("timeout=15", "timeout=100"))
-    with jobs.start_command([*PYTEST, "-k", "for_ever"], cwd=folder) as process:
+    # A shell that runs tests in the background has SIGINT ignored, and what it starts inherits that.
+    command = ["env", "--default-signal=INT", *PYTEST, "-k", "for_ever"]
+    with jobs.start_command(command, cwd=folder) as process:
         try:
             end = time.monotonic() + 60
             while processes(folder) < 2 if (folder / "imports").exists() else True:
