@@ -1,8 +1,5 @@
 """Moving data: `copy`, `put` and `get` between any two places, and the paths that they take."""
 
-from gondwana.runtime.start import at_connect
-from gondwana.teams import Team
-from gondwana.transfer import debug, paths
 from gondwana.transfer.box import StridedBox as StridedBox
 from gondwana.transfer.box import strided as strided
 from gondwana.transfer.completion import Transfer as Transfer
@@ -19,10 +16,3 @@ from gondwana.transfer.verbs import copy_indexed as copy_indexed
 from gondwana.transfer.verbs import get as get
 from gondwana.transfer.verbs import put as put
 
-
-def _obey_environment(_: Team) -> None:
-    paths.force_from_environment()
-    debug.from_environment()
-
-
-at_connect(_obey_environment)

@@ -15,7 +15,8 @@ import numpy as np
 
 from gondwana.errors import UsageError
 from gondwana.futures import Future, Promise, deferred_by
-from gondwana.teams import world
+from gondwana.runtime.start import at_connect
+from gondwana.teams import Team
 from gondwana.transfer.box import StridedBox
 from gondwana.transfer.paths import state
 from gondwana.transfer.staged import Steps, run
@@ -27,15 +28,15 @@ _most = 0
 _delays = random.Random()
 
 
-def from_environment() -> None:
-    """Delay copies if GONDWANA_DEBUG_COPY says so. Local."""
+def _delay_from_environment(team: Team) -> None:
+    """Delay copies if GONDWANA_DEBUG_COPY says so."""
     global _most
     given = os.environ.get(VARIABLE, "0")
     if not given.isdigit():
         raise UsageError(f"{VARIABLE}={given!r}: give the most polls that a copy may be deferred by, 0 for none")
     _most = int(given)
     state.delayed = _most > 0
-    _delays.seed(world.rank)
+    _delays.seed(team.rank)
 
 
 def late(
@@ -61,3 +62,6 @@ def late(
 
 def _nothing() -> None:
     return None
+
+
+at_connect(_delay_from_environment)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gondwana.errors import UsageError
+from gondwana.runtime.start import at_connect
+from gondwana.teams import Team
 
 VARIABLE = "GONDWANA_COPY_PATH"
 
@@ -143,11 +145,14 @@ def named(name: str) -> Path:
     raise UsageError(f"a path of copies called {name!r}: there are {', '.join(map(str, ALL))}")
 
 
-def force_from_environment() -> None:
-    """Force what the environment variable GONDWANA_COPY_PATH says, for the whole job. Local."""
+def _force_from_environment(_: Team) -> None:
+    """Force what the environment variable GONDWANA_COPY_PATH says, for the whole job."""
     name = os.environ.get(VARIABLE)
     if name:
         try:
             state.forced = named(name)
         except UsageError as error:
             raise UsageError(f"{VARIABLE}: {error}") from None
+
+
+at_connect(_force_from_environment)

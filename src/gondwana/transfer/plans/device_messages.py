@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,9 @@ from gondwana.gpu.device import Event
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.pinned import pin
 from gondwana.teams import Team
+from gondwana.teams.request import PersistentRequest
 from gondwana.transfer import paths
+from gondwana.transfer.box_copy import Copy
 from gondwana.transfer.devices.device_boxes import BoxProgram
 from gondwana.transfer.plans.host import message_starts
 from gondwana.transfer.plans.pairs import Pair
@@ -36,7 +39,20 @@ class _Buffers:
         self.parts = [self.address + start for start in starts[:-1]]
 
 
-class Outgoing:
+class _Message:
+    """What two ranks exchange in one direction: its buffers, what packs or unpacks it, its persistent request."""
+
+    def __init__(self, kind: CudaKind, pairs: list[Pair], copy: Callable[[Pair, int], Copy]) -> None:
+        self._buffers = _Buffers(kind, pairs)
+        self._program = BoxProgram(kind, [copy(*placed) for placed in zip(pairs, self._buffers.parts, strict=True)])
+
+    def _keep(self, request: PersistentRequest) -> PersistentRequest:
+        """Return a request that is freed with this object."""
+        weakref.finalize(self, free_requests, [request]).atexit = False
+        return request
+
+
+class Outgoing(_Message):
     """What one rank sends to another. Local.
 
     Args:
@@ -48,20 +64,17 @@ class Outgoing:
     """
 
     def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int) -> None:
-        self._buffers = _Buffers(kind, pairs)
-        placed = zip(pairs, self._buffers.parts, strict=True)
-        self._pack = BoxProgram(kind, [pair.packing(part) for pair, part in placed])
-        self._request = team.Send_init(self._buffers.host, rank, tag)
-        weakref.finalize(self, free_requests, [self._request]).atexit = False
+        super().__init__(kind, pairs, Pair.packing)
+        self._request = self._keep(team.Send_init(self._buffers.host, rank, tag))
         self._packed: Event | None = None
 
     def start(self, kernels: Event, stream: int) -> None:
         """Pack the message, behind what is on a stream. Local; does not wait."""
         buffers = self._buffers
-        self._pack.launch(stream)
+        self._program.launch(stream)
         buffers.device.driver.copy(buffers.host.ctypes.data, buffers.address, buffers.nbytes, stream)
         self._packed = buffers.device.record(stream)
-        paths.STAGED.count(self._pack.nbytes)
+        paths.STAGED.count(self._program.nbytes)
 
     def advance(self) -> bool:
         """Send the message when it is packed; return whether it is sent. Local."""
@@ -73,7 +86,7 @@ class Outgoing:
         return self._request.test()
 
 
-class Incoming:
+class Incoming(_Message):
     """What one rank receives from another. Local.
 
     Args:
@@ -85,11 +98,8 @@ class Incoming:
     """
 
     def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int) -> None:
-        self._buffers = _Buffers(kind, pairs)
-        placed = zip(pairs, self._buffers.parts, strict=True)
-        self._unpack = BoxProgram(kind, [pair.unpacking(part) for pair, part in placed])
-        self._request = team.Recv_init(self._buffers.host, rank, tag)
-        weakref.finalize(self, free_requests, [self._request]).atexit = False
+        super().__init__(kind, pairs, Pair.unpacking)
+        self._request = self._keep(team.Recv_init(self._buffers.host, rank, tag))
         self._stream = 0
         self._uploaded: Event | None = None
         self._receiving = self._done = False
@@ -108,6 +118,6 @@ class Incoming:
         if self._receiving and not self._done and self._request.test():
             buffers.device.driver.copy(buffers.address, buffers.host.ctypes.data, buffers.nbytes, self._stream)
             self._uploaded = buffers.device.record(self._stream)
-            self._unpack.launch(self._stream)
+            self._program.launch(self._stream)
             self._done = True
         return self._done
