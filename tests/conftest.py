@@ -8,14 +8,7 @@ import pytest
 
 from gondwana.bench import build
 from gondwana.errors import UsageError
-from gondwana.testing import plugin
 from support import jobs
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Load the plugin where Gondwana was installed before it had one."""
-    if not config.pluginmanager.has_plugin("gondwana"):
-        config.pluginmanager.register(plugin, "gondwana")
 
 
 @pytest.fixture

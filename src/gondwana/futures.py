@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import threading
 from collections import deque
@@ -131,6 +130,8 @@ class Future(Generic[T]):
             progress.enqueue(functools.partial(call, self))
 
     def __await__(self) -> Generator[Any, None, T]:
+        import asyncio  # not at the start of every rank: with TLS and logging it takes 5 MB
+
         failed = 0
         while not self.done():
             if not progress.progress():

@@ -25,19 +25,11 @@ timeout = 200
 filterwarnings = error
 xfail_strict = true
 """
-CONFTEST = """
-from gondwana.testing import plugin
-
-def pytest_configure(config):
-    if not config.pluginmanager.has_plugin("gondwana"):
-        config.pluginmanager.register(plugin, "gondwana")
-"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "pytest.ini").write_text(SETTINGS)
-    (tmp_path / "conftest.py").write_text(CONFTEST)
     return tmp_path
 
 
@@ -49,7 +41,7 @@ def write(folder: Path, source: str, name: str = "test_users.py") -> None:
 
 def run(folder: Path, *options: str, ranks: int = 0) -> jobs.Outcome:
     if not ranks:
-        return jobs.run_command([*PYTEST, *options], cwd=folder, timeout=120)
+        return jobs.run_command([*PYTEST, *options], cwd=folder, timeout=300)
     launched = launch.command(ranks, [*PYTEST[1:], *options], threads=1, time_limit=60)
     return jobs.run_command(launched.argv, variables=launched.variables, cwd=folder, timeout=80)
 

@@ -13,7 +13,6 @@ import dis
 import enum
 import functools
 import hashlib
-import importlib.metadata
 import platform
 import sys
 import types
@@ -47,6 +46,8 @@ def fingerprint(function: types.FunctionType) -> str:
 @functools.cache
 def toolchain() -> str:
     """Return a digest of Gondwana's own sources, Python, Numba, LLVM and the processor. Local."""
+    from importlib.metadata import version  # not at the start of every rank: it imports 40 modules
+
     from llvmlite import binding as llvm
 
     digest = hashlib.sha256()
@@ -55,7 +56,7 @@ def toolchain() -> str:
         for file in sorted((root / room).rglob("*.py")):
             digest.update(file.read_bytes())
     for package in ("numba", "llvmlite", "numpy"):
-        digest.update(importlib.metadata.version(package).encode())
+        digest.update(version(package).encode())
     digest.update(f"{sys.version} {platform.machine()} {llvm.get_host_cpu_name()}".encode())
     digest.update(llvm.get_host_cpu_features().flatten().encode())
     return digest.hexdigest()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from importlib.metadata import entry_points
 
 from gondwana.errors import UsageError
 from gondwana.gpu.bindings import CudaDriver
@@ -30,6 +29,8 @@ def driver() -> Driver:
     wanted = os.environ.get(VARIABLE, "")
     if not wanted:
         return CudaDriver.connect()
+    from importlib.metadata import entry_points  # not at the start of every rank: it imports 40 modules
+
     stand_ins = entry_points(group=GROUP)
     if wanted not in stand_ins.names:
         legal = " or ".join(f'"{name}"' for name in sorted(stand_ins.names))

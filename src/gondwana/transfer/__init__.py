@@ -15,4 +15,3 @@ from gondwana.transfer.verbs import copy as copy
 from gondwana.transfer.verbs import copy_indexed as copy_indexed
 from gondwana.transfer.verbs import get as get
 from gondwana.transfer.verbs import put as put
-

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import struct
 import types as pytypes
 from collections.abc import Callable, Iterator
@@ -201,9 +200,11 @@ def toolchain() -> str:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version  # not at the start of every rank
+
     try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
+        return version(package)
+    except PackageNotFoundError:
         return "none"
 
 
