@@ -8,15 +8,18 @@ import importlib.metadata
 import json
 import os
 import platform
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gondwana.errors import UsageError
-from gondwana.runtime import cores
+from gondwana.errors import GondwanaError, UsageError
+from gondwana.runtime import cores, files
 
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
+
+
+class ResultError(GondwanaError):
+    """A result was computed and printed, but its file could not be written."""
 
 
 def environment() -> dict[str, Any]:
@@ -41,33 +44,42 @@ def environment() -> dict[str, Any]:
 
 
 def write_json(path: str | Path, content: Mapping[str, Any]) -> None:
-    """Write a result as JSON, complete or not at all. Local.
+    """Write a result as JSON, after it was printed. Local.
+
+    A regular file is complete or not written at all, a symbolic link is followed, a device or a FIFO is written to.
 
     Raises:
-        UsageError: the file cannot be written.
+        ResultError: the file cannot be written.
     """
-    target = Path(path)
-    draft = target.with_name(f".{uuid.uuid4().hex}")
+    write_text(path, json.dumps(content, indent=2, allow_nan=False) + "\n", f"--json {path}")
+
+
+def write_text(path: str | Path, text: str, name: str | None = None) -> None:
+    """Write a result as text in UTF-8, as `write_json` does. Local.
+
+    Args:
+        path: the file.
+        text: its content.
+        name: what the message of an error calls the file; None: its path.
+
+    Raises:
+        ResultError: the file cannot be written.
+    """
     try:
-        draft.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
-        draft.replace(target)
+        files.write(path, text.encode())
     except OSError as error:
-        raise UsageError(f"--json {target}: cannot be written ({error.strerror}); name another file") from None
-    finally:
-        draft.unlink(missing_ok=True)
+        raise ResultError(f"{name or path}: the result cannot be written ({error.strerror})") from None
 
 
 def check_writable(path: str | Path) -> None:
     """Check a file name before a benchmark runs for minutes and cannot write it. Local.
 
     Raises:
-        UsageError: it is a folder, or its folder is missing or read-only.
+        UsageError: it is empty, a folder or not to be written, or its folder is missing or read-only.
     """
-    if Path(path).is_dir():
-        raise UsageError(f"--json {path}: this is a folder; name a file")
-    folder = Path(path).absolute().parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"--json {path}: the folder {folder} does not exist or cannot be written; name another")
+    reason = files.obstacle(path)
+    if reason is not None:
+        raise UsageError(f"--json {path}: {reason}; name another file")
 
 
 @functools.cache

@@ -17,6 +17,7 @@ from support import jobs
 pytestmark = pytest.mark.parallel
 
 PROGRAM = Path(__file__).parent / "programs" / "misbehave.py"
+APPLICATION = PROGRAM.with_name("broken_app.py")
 STUBBORN = 20.0
 """Seconds within which a job must have ended: ten, and what a loaded machine takes to start it."""
 
@@ -64,6 +65,31 @@ def test_one_message_and_the_right_status(what: str, status: int, message: str) 
     lines = [line for line in outcome.stderr.splitlines() if message in line and "raise " not in line]
     assert len(lines) == 1, str(outcome)
     assert "Traceback" not in outcome.stderr or "usage" not in what
+
+
+@pytest.mark.parametrize(
+    ("what", "ranks", "line"),
+    [
+        ("all", 3, "the fields are not finite after step 7: choose a smaller dt"),
+        ("agreed", 3, "gs.bp: data.0 is damaged"),
+        ("disk", 1, "ckpt.bp/data.0: No space left on device"),
+        ("disk", 2, "ckpt.bp/data.0: No space left on device"),
+    ],
+)
+def test_an_application_reports_errors_of_data_and_disk_in_one_line(what: str, ranks: int, line: str) -> None:
+    outcome = jobs.run_ranks(ranks, APPLICATION, what)
+    assert outcome.status == 1, str(outcome)
+    assert outcome.stdout == "the result is printed\n"
+    assert [text for text in outcome.stderr.splitlines() if "gondwana" in text] == [f"gondwana: error: {line}"]
+    assert "Traceback" not in outcome.stderr
+    assert ranks > 1 or outcome.stderr.count("\n") == 1
+
+
+def test_a_mistake_in_an_application_keeps_its_traceback() -> None:
+    outcome = jobs.run_ranks(2, APPLICATION, "mistake")
+    assert outcome.status == 1, str(outcome)
+    assert count(outcome.stderr, "KeyError: 'missing'") == 1
+    assert count(outcome.stderr, "Traceback") == 1
 
 
 def test_all_ranks_may_exit_with_a_status_and_lose_no_output() -> None:

@@ -16,7 +16,7 @@ from gondwana.bench.measure import interleave, timed
 from gondwana.bench.report import Report, environment
 from gondwana.bench.statistics import ratio, summarize
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.results import check_writable
+from gondwana.results import ResultError, check_writable
 
 # --- statistics ------------------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ def test_report_is_written_whole_and_read_back(tmp_path: Path, capsys: pytest.Ca
 
 def test_report_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     result = Report("stencil", environment={})
-    with pytest.raises(UsageError, match="cannot be written"):
+    with pytest.raises(ResultError, match="cannot be written"):
         result.write(tmp_path)
     with pytest.raises(UsageError, match="does not exist"):
         check_writable(tmp_path / "absent" / "report.json")

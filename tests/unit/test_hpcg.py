@@ -79,7 +79,7 @@ def test_the_file_is_read_if_no_size_is_given(tmp_path: Path, monkeypatch: pytes
         ("--nx 100000 --ny 100000 --nz 100000", 1, "of memory and"),
         ("", 1, "hpcg.dat cannot be read"),
         ("--file bad.dat", 1, "bad.dat is no hpcg.dat"),
-        ("--file binary.dat", 1, "binary.dat is no hpcg.dat"),
+        ("--file binary.dat", 1, "binary.dat: not UTF-8 at line 1"),
     ],
 )
 def test_what_cannot_run_gets_one_line(

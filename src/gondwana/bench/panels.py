@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 
 from gondwana.bench.progress import with_progress
 from gondwana.bench.report import Row, environment, show_table
-from gondwana.results import write_json
+from gondwana.results import ResultError, write_json
 
 
 @dataclass
@@ -65,7 +66,9 @@ class Panels:
         try:
             for row in with_progress(rows, total, panel):
                 kept.append(row)
-                self.write()
+                # The rest is still measured and printed; what the file lacks at the end is an error then.
+                with contextlib.suppress(ResultError):
+                    self.write()
         finally:
             self.show(panel, columns, filter(shown, kept))
 
@@ -85,7 +88,11 @@ class Panels:
         print(f"gondwana: FAILED: {text}", file=sys.stderr, flush=True)
 
     def write(self) -> None:
-        """Write the file, if there is one. Local."""
+        """Write the file, if there is one. Local.
+
+        Raises:
+            ResultError: it cannot be written.
+        """
         if self.file is not None:
             content = asdict(self)
             del content["file"]

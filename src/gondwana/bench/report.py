@@ -13,7 +13,7 @@ from gondwana import results
 from gondwana.bench import build
 from gondwana.bench.statistics import ratio, summarize
 from gondwana.errors import UsageError
-from gondwana.runtime import terminal
+from gondwana.runtime import exits, terminal
 from gondwana.teams import world
 
 Row = dict[str, Any]
@@ -41,10 +41,10 @@ class Report:
     environment: dict[str, Any] = field(default_factory=environment)
 
     def write(self, path: str | Path) -> None:
-        """Write the report as JSON, complete or not at all. Local.
+        """Write the report as JSON: see `results.write_json`. Local.
 
         Raises:
-            UsageError: the file cannot be written.
+            ResultError: the file cannot be written.
         """
         results.write_json(path, asdict(self))
 
@@ -97,6 +97,8 @@ def measure_on_ranks(
     Returns:
         The exit status: 0 if all rows are verified.
     """
+    exits.install()
+    exits.report_in_one_line()
     options = json.loads(argv[0])
     report = Report(benchmark, command=options.pop("command"))
     file = options.pop("file")

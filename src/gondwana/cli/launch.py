@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gondwana.errors import LaunchError
+from gondwana.inputs import whole_number
 from gondwana.runtime import cores as world_cores
 from gondwana.runtime import launcher, terminal
 from gondwana.teams import mpi_probe
@@ -65,7 +66,7 @@ def cores() -> int:
 def default_threads(ranks: int) -> int:
     """Return the threads of each of ``ranks`` ranks: an equal share of the cores. Local."""
     if in_slurm():
-        return int(os.environ.get("SLURM_CPUS_PER_TASK") or 1)
+        return whole_number(os.environ.get("SLURM_CPUS_PER_TASK", "")) or 1
     return max(1, cores() // ranks)
 
 

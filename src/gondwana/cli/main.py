@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from typing import Any, cast
 
 import typer
 
-from gondwana.errors import LaunchError, UsageError
+from gondwana.inputs import message_of, printable
+from gondwana.runtime import exits
 
 COMMANDS = ("run", "plot", "ls", "bench", "doctor")
 """Each is a function, or commands of its own, of the same name in ``gondwana.cli.<name>``."""
@@ -15,33 +18,68 @@ COMMANDS = ("run", "plot", "ls", "bench", "doctor")
 PASSES_THE_REST_ON = {"allow_interspersed_args": False}
 """Settings of ``run``: options after its first argument belong to the program."""
 
-app = typer.Typer(
-    name="gondwana",
-    help="Run parallel Python programs on many ranks, show their data, and measure them beside C.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
-def _register(name: str) -> None:
-    command = getattr(importlib.import_module(f"gondwana.cli.{name}"), name)
-    if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name)
-        return
-    app.command(name, context_settings=PASSES_THE_REST_ON if name == "run" else None)(command)
+CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
+"""What typer raises for all that it finds wrong with a command line; it has no public name for it."""
 
 
 def main() -> None:
-    """Run the command line; an error of use is one line and status 2. Local."""
+    """Run the command line; an error of use, data or disk is one line and a status. Local."""
+    sys.exit(_status())
+
+
+def _application() -> typer.Typer:
+    app = typer.Typer(
+        name="gondwana",
+        help="Run parallel Python programs on many ranks, show their data, and measure them beside C.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
     for name in COMMANDS:
-        _register(name)
+        command = getattr(importlib.import_module(f"gondwana.cli.{name}"), name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name, context_settings=PASSES_THE_REST_ON if name == "run" else None)(command)
+    return app
+
+
+def _status() -> int:
+    """Run the command and return its exit status; errors of the program keep their traceback."""
     try:
-        app()
-    except (UsageError, LaunchError) as error:
-        print(f"gondwana: error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        status = _application()(standalone_mode=False)
+        # What cannot be written, as to a full disk, is an error of this command and none of Python's exit.
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # As behind `| head`: nobody reads on. Python's exit must not try it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except CommandLineError as error:
+        return _refuse(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return exits.INTERRUPTED
+    except Exception as error:
+        message = message_of(error)
+        if message is None:
+            raise
+        return _report(message, exits.status_of(error))
+    return status if isinstance(status, int) else 0
+
+
+def _refuse(error: Any) -> int:
+    message = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(message, file=sys.stderr)
+        return 2
+    context = getattr(error, "ctx", None)
+    advice = "" if context is None else f"; see {context.command_path} --help"
+    return _report(printable(f"{message.rstrip('.')}{advice}"), 2)
+
+
+def _report(message: str, status: int) -> int:
+    print(f"gondwana: error: {message}", file=sys.stderr)
+    return status
 
 
 if __name__ == "__main__":

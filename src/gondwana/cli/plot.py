@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gondwana.errors import GondwanaError, UsageError
+from gondwana.cli.numbers import whole
+from gondwana.errors import UsageError
+from gondwana.inputs import whole_number
 
 if TYPE_CHECKING:
     from gondwana.io.dataset import Dataset
@@ -40,12 +42,15 @@ def plot(
     ] = "some",
     plane: Annotated[PlaneName, typer.Option(help="The plane to cut.")] = PlaneName.xy,
     index: Annotated[
-        int | None, typer.Option(help="Where to cut the third axis, in cells [default: the middle].")
+        int | None,
+        typer.Option(metavar="N", parser=whole(0), help="Where to cut the third axis, in cells [default: the middle]."),
     ] = None,
     montage: Annotated[bool, typer.Option(help="Also one picture of all steps side by side.")] = True,
     pdf: Annotated[bool, typer.Option("--pdf", help="Also histograms, and a dataset that holds them.")] = False,
-    bins: Annotated[int, typer.Option(min=1, help="The bins of the histograms.")] = 100,
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="How many ranks count for --pdf.")] = 1,
+    bins: Annotated[int, typer.Option(metavar="N", parser=whole(1, 10**6), help="The bins of the histograms.")] = 100,
+    ranks: Annotated[
+        int, typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks count for --pdf.")
+    ] = 1,
 ) -> None:
     """Draw planes of the fields of a dataset, a montage over time, and histograms, as PNG files.
 
@@ -95,8 +100,8 @@ def places_of(data: Dataset, chosen: str) -> list[int]:
     words = {"first": there[0], "last": there[-1]}
     places = []
     for part in filter(None, (word.strip() for word in chosen.split(","))):
-        step = words[part] if part in words else int(part) if part.isdigit() else None
-        if step not in there:
+        step = words[part] if part in words else whole_number(part)
+        if step is None or step not in there:
             legal = ", ".join(map(str, there[:8])) + (f" ... {there[-1]}" if len(there) > 8 else "")
             raise UsageError(
                 f"--steps {part}: the dataset has no such step; it has {legal}, and first, last, all, some"
@@ -118,7 +123,8 @@ def _draw_pdfs(dataset: Path, folder: Path, names: list[str], places: list[int],
     command = launch.command(ranks, ["-m", "gondwana.cli.rank", pdf.__file__, *arguments])
     status = subprocess.run(command.argv, env=command.environment(), stdin=subprocess.DEVNULL, check=False).returncode
     if status:
-        raise GondwanaError(f"counting on {ranks} ranks ended with status {status}")
+        # The ranks have said why.
+        raise typer.Exit(status)
     typer.echo(target)
     with Dataset(target) as pdfs:
         for name in names:

@@ -32,11 +32,14 @@ def main(target: str, arguments: list[str]) -> int:
 def run_app(name: str, arguments: list[str]) -> int:
     """Run the application ``name``; rank 0 checks its settings first. Collective over all ranks."""
     sys.argv = [f"gondwana run {name}", *arguments]  # stored in datasets as their origin
+    exits.report_in_one_line()
     app = importlib.import_module(registry[name])
     if is_first():
         launch = launcher.detect()
         app.check(arguments, 1 if launch is None else launch.size)
     status: int = app.main(arguments)
+    # Output that cannot be written is an error of this run, not one that Python's exit finds.
+    sys.stdout.flush()
     return status
 
 

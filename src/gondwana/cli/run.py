@@ -15,6 +15,7 @@ import typer
 
 from gondwana.apps import registry
 from gondwana.cli import launch
+from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 
 
@@ -30,9 +31,12 @@ def run(
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the program untouched.")
     ] = None,
-    ranks: Annotated[int, typer.Option("-n", "--ranks", min=1, help="How many ranks.")] = 1,
+    ranks: Annotated[int, typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks.")] = 1,
     threads: Annotated[
-        int | None, typer.Option("-t", "--threads", min=1, help="Threads per rank [default: cores / ranks].")
+        int | None,
+        typer.Option(
+            "-t", "--threads", metavar="N", parser=whole(1), help="Threads per rank [default: cores / ranks]."
+        ),
     ] = None,
     device: Annotated[
         Device | None, typer.Option(help="Where the kernels of an application run [default: its settings say it].")

@@ -6,6 +6,8 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from gondwana.inputs import whole_number
+
 _LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "SLURM_TASKS_PER_NODE")
 
 
@@ -45,6 +47,7 @@ def crowded(threads: int = 1) -> bool:
 def _from_launcher() -> int:
     for name in _LOCAL_RANKS:
         digits = os.environ.get(name, "").partition("(")[0]
-        if digits.isdecimal() and int(digits) > 0:
-            return int(digits)
+        count = whole_number(digits)
+        if count is not None and count > 0:
+            return count
     return 1

@@ -18,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
+from gondwana.inputs import message_of
 from gondwana.runtime import interruptions, launcher, progress
 
 Communicator: TypeAlias = Any
@@ -42,6 +43,7 @@ class _State:
     main_frame: FrameType | None = None
     status: int = 0
     installed: bool = False
+    application: bool = False
     leaving: bool = False
     left: bool = False
     announce: Callable[[], None] = lambda: None
@@ -61,6 +63,14 @@ def install() -> None:
     threading.excepthook = _on_thread_exception
     sys.exit = _exit
     interruptions.install(_end_for_main)
+
+
+def report_in_one_line() -> None:
+    """Report errors of data, disk and settings by their message alone, also where they are no `UsageError`. Local.
+
+    For programs that are not the user's own, in which no traceback shows what to change.
+    """
+    _state.application = True
 
 
 def connected(comm: Communicator) -> None:
@@ -178,8 +188,12 @@ def _wait_for_others(error: BaseException, rank: int) -> None:
 
 
 def _describe(kind: type[BaseException], error: BaseException, trace: TracebackType | None, rank: int) -> str:
-    if isinstance(error, UsageError | LaunchError):
-        return f"gondwana: error: {error}\n"
+    if _state.application:
+        message = message_of(error)
+    else:
+        message = str(error) if isinstance(error, UsageError | LaunchError) else None
+    if message is not None:
+        return f"gondwana: error: {message}\n"
     text = "".join(traceback.format_exception(kind, error, trace))
     if _state.comm is None:
         return text
@@ -275,8 +289,12 @@ def _rank() -> int:
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A closed or missing stream has nothing left to flush.
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
+        with contextlib.suppress(ValueError, AttributeError):
+            try:
+                stream.flush()
+            except OSError:
+                # A full disk, a pipe that nobody reads: Python's exit must not try once more, and report it once more.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _write(text: str) -> None:

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gondwana.inputs import whole_number
+
 _VARIABLES = (
     # launcher, variable with the rank, variable with the number of ranks (empty: it has none)
     ("mpirun of Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -50,11 +52,11 @@ def launched_by() -> str | None:
 def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
     """Return how the launcher describes this process, or None if no launcher started it. Local."""
     for name, rank, size in _VARIABLES:
-        if environment.get(rank, "").isdigit():
-            count = environment.get(size, "") if size else ""
-            return Launch(name, int(environment[rank]), int(count) if count.isdigit() else None, wired=True)
+        number = whole_number(environment.get(rank, ""))
+        if number is not None and number >= 0:
+            return Launch(name, number, whole_number(environment.get(size, "")) if size else None, wired=True)
     # srun without PMI or PMIx: N processes that cannot find each other. Batch scripts are no steps.
-    tasks = environment.get("SLURM_STEP_NUM_TASKS", "")
-    if environment.get("SLURM_PROCID", "").isdigit() and tasks.isdigit() and int(tasks) > 1:
-        return Launch("srun", int(environment["SLURM_PROCID"]), int(tasks), wired=False)
+    number, tasks = (whole_number(environment.get(name, "")) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"))
+    if number is not None and tasks is not None and tasks > 1:
+        return Launch("srun", number, tasks, wired=False)
     return None

@@ -7,6 +7,8 @@ import shutil
 import sys
 from typing import Literal
 
+from gondwana.inputs import whole_number
+
 VARIABLE = "GONDWANA_TERMINAL"
 """Columns of the terminals behind stdout and stderr of ``gondwana run``, as in "120,0"; 0: there is none."""
 
@@ -25,7 +27,7 @@ def columns(stream: Stream) -> int | None:
     Args:
         stream: "stdout" or "stderr".
     """
-    widths = os.environ.get(VARIABLE, "").split(",")
-    if len(widths) == len(_STREAMS) and all(width.isdecimal() for width in widths):
-        return int(widths[_STREAMS.index(stream)]) or None
+    widths = [whole_number(width) for width in os.environ.get(VARIABLE, "").split(",")]
+    if len(widths) == len(_STREAMS) and None not in widths:
+        return widths[_STREAMS.index(stream)] or None
     return shutil.get_terminal_size().columns if getattr(sys, stream).isatty() else None

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from gondwana.errors import UsageError
+from gondwana.inputs import whole_number
 from gondwana.runtime.exits import RemoteError
 from gondwana.teams import mpi
 from gondwana.teams.collectives import Collectives
@@ -113,9 +114,10 @@ class Team(Collectives, Messages):
         between nodes.
         """
         pretended = os.environ.get("GONDWANA_RANKS_PER_NODE", "")
-        if pretended and (not pretended.isdigit() or int(pretended) < 1):
+        ranks = whole_number(pretended or str(self.size))
+        if ranks is None or ranks < 1:
             raise UsageError(f"GONDWANA_RANKS_PER_NODE={pretended!r}: legal is a number of ranks from 1")
-        index = self.rank // int(pretended) if pretended else 0
+        index = self.rank // ranks
         return self._required(self._divide((index, *self._memory()), None, f"node of {self.name}", "node"))
 
     @functools.cached_property

@@ -15,6 +15,7 @@ import numpy as np
 
 from gondwana.errors import UsageError
 from gondwana.futures import Future, Promise, deferred_by
+from gondwana.inputs import whole_number
 from gondwana.runtime.start import at_connect
 from gondwana.teams import Team
 from gondwana.transfer.box import StridedBox
@@ -32,9 +33,10 @@ def _delay_from_environment(team: Team) -> None:
     """Delay copies if GONDWANA_DEBUG_COPY says so."""
     global _most
     given = os.environ.get(VARIABLE, "0")
-    if not given.isdigit():
+    most = whole_number(given)
+    if most is None or most < 0:
         raise UsageError(f"{VARIABLE}={given!r}: give the most polls that a copy may be deferred by, 0 for none")
-    _most = int(given)
+    _most = most
     state.delayed = _most > 0
     _delays.seed(team.rank)
 

@@ -6,7 +6,7 @@ import argparse
 import math
 import os
 import sys
-from typing import Any, NoReturn
+from typing import Any
 
 import gondwana as gw
 from gondwana.apps.grayscott import devices, loop, resources
@@ -14,6 +14,7 @@ from gondwana.apps.grayscott.pace import Pace
 from gondwana.apps.grayscott.settings import Settings, load, notices
 from gondwana.apps.grayscott.simulation import Simulation, Summary
 from gondwana.apps.grayscott.verify import Verdict, verify
+from gondwana.apps.options import Parser
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.results import check_writable, environment, write_json
 
@@ -24,13 +25,8 @@ DEVICES = ("host", "cuda")
 """Where the kernels can run."""
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"gray-scott: {message}; see gondwana run gray-scott --help")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="gondwana run gray-scott", description="Simulate the Gray-Scott reaction in a cube.")
+def _parser() -> Parser:
+    parser = Parser("gray-scott", "Simulate the Gray-Scott reaction in a cube.")
     parser.add_argument("settings", metavar="SETTINGS", help="settings file, a JSON object (name ends in .json)")
     parser.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
@@ -51,7 +47,7 @@ def check(argv: list[str], ranks: int | None = None) -> None:
         UsageError: one line that says what to change.
     """
     options = _parser().parse_args(argv)
-    if options.json:
+    if options.json is not None:
         check_writable(options.json)
     settings = _load(options)
     if ranks is not None:
@@ -92,7 +88,7 @@ def main(argv: list[str]) -> int:
             _print_timing(simulation, pace)
         result = _result(simulation, pace, summary, verdict)
         _print_result(result, verdict, stopped)
-        if options.json:
+        if options.json is not None:
             write_json(options.json, result)
     return 1 if verdict.verified is False else 0
 

@@ -8,9 +8,9 @@ import math
 from pathlib import Path
 from typing import Any, NoReturn
 
+from gondwana.apps import text_files
 from gondwana.errors import UsageError
 
-MAX_BYTES = 1 << 20
 MAX_DIGITS = 400
 
 # What people write who are used to other languages, and what JSON wants instead.
@@ -67,8 +67,12 @@ def read_settings_file(path: str | Path) -> dict[str, Any]:
         ...
         gondwana.errors.UsageError: no-such-file.json: no such file; check the path
     """
-    path = Path(path)
-    return parse_object(_decode(_read_bytes(path), path), file_name(path))
+    path, name = Path(path), file_name(path)
+    if path.suffix != ".json":
+        raise UsageError(f"{name}: the name of a settings file ends in .json; rename it")
+    if _is_missing(path):
+        raise UsageError(f"{name}: no such file; {_similar(path)}")
+    return parse_object(text_files.read(path, name), name)
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:
@@ -137,44 +141,18 @@ def closest(name: str, legal: list[str]) -> str | None:
     return folded[matches[0]] if matches else None
 
 
-def _read_bytes(path: Path) -> bytes:
-    name = file_name(path)
+def _is_missing(path: Path) -> bool:
+    """Return False, too, for a name that the system does not take: reading it says why."""
     try:
-        if path.suffix != ".json":
-            raise UsageError(f"{name}: the name of a settings file ends in .json; rename it")
-        if path.is_dir():
-            raise UsageError(f"{name}: this is a directory; give a .json file in it")
-        if not path.exists():
-            raise UsageError(f"{name}: no such file; {_similar(path)}")
-        if not path.is_file():
-            raise UsageError(f"{name}: not a regular file; give a .json file")
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        if isinstance(error, UsageError):
-            raise
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise UsageError(f"{name}: cannot be read ({reason}); check the path and its permissions") from None
-    if len(content) > MAX_BYTES:
-        raise UsageError(f"{name}: larger than 1 MiB; a settings file holds one small JSON object")
-    return content
+        return not path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def _similar(path: Path) -> str:
     others = [other.name for other in path.parent.glob("*.json")] if path.parent.is_dir() else []
     match = closest(path.name, others)
     return f"did you mean {file_name(path.parent / match)}?" if match else "check the path"
-
-
-def _decode(content: bytes, path: Path) -> str:
-    name = file_name(path)
-    if b"\0" in content:
-        raise UsageError(f"{name}: holds NUL bytes, so it is binary or UTF-16; save it as UTF-8 text")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{name}: not UTF-8 at line {line} (byte {error.start}); save it as UTF-8 text") from None
 
 
 def _explain(text: str, error: json.JSONDecodeError) -> str:

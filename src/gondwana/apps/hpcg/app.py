@@ -28,7 +28,7 @@ def check(argv: list[str], ranks: int | None = None) -> None:
         UsageError: one line that says what to change.
     """
     parameters = parse(argv)
-    if parameters.json:
+    if parameters.json is not None:
         check_writable(parameters.json)
     if ranks is not None:
         parameters.grid_of(ranks)
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
         found = rates(outcome)
         _print(outcome, found)
         print(f"result: {report.write(outcome, found)}", flush=True)
-        if parameters.json:
+        if parameters.json is not None:
             write_json(parameters.json, verdict.result(parameters, outcome, found))
     verified: bool = team.bcast(outcome.verified)
     return 0 if verified else 1

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
+from gondwana.apps import text_files
 from gondwana.apps.hpcg.grid import Triple, Zones, check_aspect, choose_grid
+from gondwana.apps.options import Parser, whole
 from gondwana.errors import UsageError
+from gondwana.inputs import whole_number
 
 SMALLEST = 16
 COARSENINGS = 3
@@ -62,11 +64,6 @@ class Parameters:
         return grid
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"hpcg: {message}; see gondwana run hpcg --help")
-
-
 def parse(argv: list[str]) -> Parameters:
     """Read the command line and, if it gives no size, the file. Local.
 
@@ -91,20 +88,19 @@ def parse(argv: list[str]) -> Parameters:
     return _checked({name: number or 0 for name, number in given.items()}, options.json)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="gondwana run hpcg",
-        description="Run the benchmark HPCG 3.1. Without a size, hpcg.dat in this folder says what to run.",
-    )
-    parser.add_argument("numbers", nargs="*", type=int, metavar="N", help=f"in this order: {' '.join(_NAMES)}")
+def _parser() -> Parser:
+    parser = Parser("hpcg", "Run the benchmark HPCG 3.1. Without a size, hpcg.dat in this folder says what to run.")
+    parser.add_argument("numbers", nargs="*", type=whole, metavar="N", help=f"in this order: {' '.join(_NAMES)}")
     for side in "xyz":
-        parser.add_argument(f"--n{side}", type=int, metavar="N", help=f"points of a rank along {side}: 16, 24, 32, ...")
-    parser.add_argument("--rt", type=int, metavar="SECONDS", help="length of the timed phase; 0: every phase once")
-    parser.add_argument("--pz", type=int, metavar="N", help="layers of ranks along z that have the height --zl")
-    parser.add_argument("--zl", type=int, metavar="N", help="points along z of the ranks below --pz")
-    parser.add_argument("--zu", type=int, metavar="N", help="points along z of the others")
+        parser.add_argument(
+            f"--n{side}", type=whole, metavar="N", help=f"points of a rank along {side}: 16, 24, 32, ..."
+        )
+    parser.add_argument("--rt", type=whole, metavar="SECONDS", help="length of the timed phase; 0: every phase once")
+    parser.add_argument("--pz", type=whole, metavar="N", help="layers of ranks along z that have the height --zl")
+    parser.add_argument("--zl", type=whole, metavar="N", help="points along z of the ranks below --pz")
+    parser.add_argument("--zu", type=whole, metavar="N", help="points along z of the others")
     for side in "xyz":
-        parser.add_argument(f"--np{side}", type=int, metavar="N", help=f"ranks along {side}")
+        parser.add_argument(f"--np{side}", type=whole, metavar="N", help=f"ranks along {side}")
     parser.add_argument("--file", default=FILE, metavar="FILE", help="read it instead of hpcg.dat")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON")
     return parser
@@ -140,23 +136,20 @@ def _repaired(sides: Triple) -> tuple[Triple, list[str]]:
 
 def _from_file(path: Path) -> dict[str, int | None]:
     """Two lines of comment, the sides, the seconds, and perhaps the grid of ranks."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()[_HEAD_LINES:]
-    except OSError as error:
+    if not os.path.lexists(path):
         raise UsageError(
-            f"hpcg: {path} cannot be read ({error.strerror}): give a size, as in --nx 64 --ny 64 --nz 64 --rt 60, "
-            "or run where the file is"
-        ) from None
-    except UnicodeDecodeError:
-        lines = []
-    numbers = [line.split() for line in lines if line.strip()]
-    words = [*numbers[0], *numbers[1][:1], *(numbers[2] if len(numbers) > 2 else ())] if len(numbers) > 1 else []
-    if len(words) not in (4, 7) or not all(word.lstrip("-").isdecimal() for word in words):
+            f"hpcg: {path} cannot be read (there is none): give a size, as in --nx 64 --ny 64 --nz 64 --rt 60, or run "
+            "where the file is"
+        )
+    lines = text_files.read(path, f"hpcg: {path}").splitlines()[_HEAD_LINES:]
+    words = [line.split() for line in lines if line.strip()]
+    chosen = [*words[0], *words[1][:1], *(words[2] if len(words) > 2 else ())] if len(words) > 1 else []
+    values = [number for number in map(whole_number, chosen) if number is not None]
+    if len(values) != len(chosen) or len(values) not in (4, 7):
         raise UsageError(
             f"hpcg: {path} is no hpcg.dat: after two lines of comment it must have a line with nx ny nz and one with "
             "the seconds, then at most one with npx npy npz"
         )
-    values = [int(word) for word in words]
     found: dict[str, int | None] = dict.fromkeys(_NAMES)
     found |= dict(zip(("nx", "ny", "nz"), values, strict=False))
     found["rt"] = values[3] if values[3] >= 0 else DEFAULT_SECONDS

@@ -11,7 +11,7 @@ from gondwana.apps.hpcg import model, verdict
 from gondwana.apps.hpcg.phases import Outcome
 from gondwana.apps.hpcg.rates import Rates, over
 from gondwana.apps.hpcg.validation import EXPECTED_PLAIN, EXPECTED_PRECONDITIONED
-from gondwana.errors import GondwanaError
+from gondwana.results import write_text
 
 Value: TypeAlias = "str | float | list[tuple[str, Value]]"
 Item: TypeAlias = "tuple[str, Value]"
@@ -72,15 +72,12 @@ def write(outcome: Outcome, rates: Rates) -> Path:
         The name of the result.
 
     Raises:
-        GondwanaError: they cannot be written.
+        ResultError: they cannot be written.
     """
     now = datetime.datetime.now()
     result = Path(f"HPCG-Benchmark_3.1_{now:%Y-%m-%d_%H-%M-%S}.txt")
-    try:
-        result.write_text("\n".join(lines(outcome, rates)) + "\n", encoding="utf-8")
-        Path(f"hpcg{now:%Y%m%dT%H%M%S}.txt").write_text("\n".join(log(outcome)) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise GondwanaError(f"{result} cannot be written ({error.strerror}): run in a folder that can be") from None
+    write_text(result, "\n".join(lines(outcome, rates)) + "\n")
+    write_text(f"hpcg{now:%Y%m%dT%H%M%S}.txt", "\n".join(log(outcome)) + "\n")
     return result
 
 

@@ -15,6 +15,7 @@ import typer
 
 from gondwana.bench.panels import Panels
 from gondwana.cli.bench.options import Batch, Dtypes, File, Nbytes, Repeat, check_common, names, numbers, on_ranks
+from gondwana.cli.numbers import whole
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.gpu.interface import CudaError
 
@@ -29,7 +30,8 @@ def kinds(
         str | None, typer.Option(metavar="N,N,...", help="Copies that are under way together [1,100].")
     ] = None,
     volume: Annotated[
-        int | None, typer.Option(metavar="BYTES", help="Of the large copy between all memories [64 Mi].")
+        int | None,
+        typer.Option(metavar="BYTES", parser=whole(1, 2**50), help="Of the large copy between all memories [64 Mi]."),
     ] = None,
     kind: Annotated[str, typer.Option(help="Memory of the device: cuda, or fake_device to try the rest.")] = "cuda",
     quick: Annotated[bool, typer.Option("--quick", help="Fewer sizes.")] = False,

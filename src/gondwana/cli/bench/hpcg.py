@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gondwana.cli.bench.options import File, Mpirun, Sizes, check_common, counts, numbers, official
+from gondwana.cli.bench.options import File, Mpirun, Sizes, check_common, check_mpirun, counts, numbers, official
+from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,8 +21,12 @@ def hpcg(
     against: Annotated[Path, typer.Option(metavar="FILE", help="The official program, xhpcg of HPCG 3.1.")],
     sizes: Sizes = None,
     ranks: Annotated[str | None, typer.Option("-n", "--ranks", metavar="N,...", help="Ranks [1,2,4].")] = None,
-    seconds: Annotated[int, typer.Option("--rt", min=0, help="Seconds of a timed phase; 0: one set.")] = 10,
-    repeat: Annotated[int, typer.Option(min=1, help="Rounds; each runs both programs once.")] = 3,
+    seconds: Annotated[
+        int, typer.Option("--rt", metavar="N", parser=whole(0), help="Seconds of a timed phase; 0: one set.")
+    ] = 10,
+    repeat: Annotated[
+        int, typer.Option(metavar="N", parser=whole(1), help="Rounds; each runs both programs once.")
+    ] = 3,
     mpirun: Mpirun = None,
     file: File = None,
 ) -> None:
@@ -35,6 +40,7 @@ def hpcg(
     from gondwana.bench.panels import Panels
 
     check_common(0.02, file)
+    check_mpirun(mpirun)
     program = against.resolve()
     if not program.is_file() or not os.access(program, os.X_OK):
         raise UsageError(f"--against {against}: there is no such program; build HPCG 3.1 and name its xhpcg")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gondwana.apps import registry
-from gondwana.cli.bench.options import File, Mpirun, Repeat, check_common, counts, names, official
+from gondwana.cli.bench.options import File, Mpirun, Repeat, check_common, check_mpirun, counts, names, official
 from gondwana.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def npb(
     from gondwana.bench.panels import Panels
 
     check_common(0.02, file)
+    check_mpirun(mpirun)
     wanted = names(benchmarks) or list(BENCHMARKS)
     for name in wanted:
         if name not in BENCHMARKS:

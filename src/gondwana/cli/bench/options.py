@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,13 +14,17 @@ from typing import Annotated, NoReturn, TypeAlias
 import typer
 
 from gondwana.cli import launch
+from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
+from gondwana.inputs import whole_number
 
 Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
 Nbytes: TypeAlias = Annotated[str | None, typer.Option("--sizes", metavar="N,N,...", help="Bytes of a transfer.")]
 Dtypes: TypeAlias = Annotated[str | None, typer.Option(metavar="TYPE,...", help="Of float64, float32 [both].")]
-Ranks: TypeAlias = Annotated[int, typer.Option("-n", "--ranks", help="How many ranks.")]
-Repeat: TypeAlias = Annotated[int, typer.Option(min=1, help="Rounds; each times every variant once.")]
+Ranks: TypeAlias = Annotated[int, typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks.")]
+Repeat: TypeAlias = Annotated[
+    int, typer.Option(metavar="N", parser=whole(1), help="Rounds; each times every variant once.")
+]
 Batch: TypeAlias = Annotated[float, typer.Option(metavar="SECONDS", help="Length of one sample.")]
 Mpirun: TypeAlias = Annotated[
     str | None,
@@ -40,6 +45,22 @@ def check_common(batch: float, file: Path | None) -> None:
         raise UsageError(f"--batch {batch:g}: legal is a number of seconds above 0, at most 10")
     if file is not None:
         check_writable(file)
+
+
+def check_mpirun(mpirun: str | None) -> None:
+    """Check the command that starts the programs of a user. Local.
+
+    Raises:
+        UsageError: it is no command line, or there is no such command.
+    """
+    if mpirun is None:
+        return
+    try:
+        words = shlex.split(mpirun)
+    except ValueError as error:
+        raise UsageError(f"--mpirun {mpirun}: {error}; give a command line as a shell takes it") from None
+    if not words or shutil.which(words[0]) is None:
+        raise UsageError(f"--mpirun {mpirun}: there is no such command; name the launcher of the programs' MPI")
 
 
 def on_ranks(ranks: int, module: str, *, file: Path | None, **options: object) -> NoReturn:
@@ -83,7 +104,7 @@ def counts(text: str) -> list[int]:
         UsageError: there is something else among them, or none.
     """
     found = numbers("--ranks", text)
-    if not found or 0 in found:
+    if not found or min(found) < 1:
         raise UsageError(f"--ranks {text}: legal are whole numbers from 1, such as 1,2,4")
     return found
 
@@ -99,6 +120,7 @@ def numbers(option: str, text: str | None) -> list[int]:
     Raises:
         UsageError: there is something else among them.
     """
-    if text is not None and not all(part.strip().isdecimal() for part in text.split(",")):
+    found = [number for part in names(text) if (number := whole_number(part.strip())) is not None and number >= 0]
+    if len(found) != len(names(text)):
         raise UsageError(f"{option} {text}: legal are whole numbers with commas between, such as 64,128")
-    return [int(part) for part in names(text)]
+    return found

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from gondwana.compiler.native import Native
 from gondwana.errors import UsageError
+from gondwana.inputs import whole_number
 from gondwana.runtime import cores
 
 LINE = 128
@@ -68,9 +69,10 @@ def threads() -> int:
     named = os.environ.get("GONDWANA_THREADS")
     if named is None:
         return max(1, len(cores.own()) // cores.ranks())
-    if not named.isdecimal() or int(named) < 1:
+    count = whole_number(named)
+    if count is None or count < 1:
         raise UsageError(f"GONDWANA_THREADS is {named!r}: give a whole number of threads, 1 or more")
-    return int(named)
+    return count
 
 
 def set_threads(count: int) -> None:

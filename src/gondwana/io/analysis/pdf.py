@@ -18,6 +18,7 @@ from gondwana.io.adios import BPWriter
 from gondwana.io.analysis.histograms import Limits, histogram, joint_histogram, limits_of
 from gondwana.io.dataset import Dataset
 from gondwana.io.paths import StrPath, check_output
+from gondwana.runtime import exits
 from gondwana.teams import Team, world
 
 
@@ -98,6 +99,7 @@ def _common_limits(data: Dataset, name: str, places: Sequence[int], team: Team) 
 
 def main() -> None:
     """Write the histograms that the command line asks for; a program for ``gondwana run``. Collective over world."""
+    exits.report_in_one_line()
     parser = argparse.ArgumentParser(description="Write the histograms of a dataset.")
     parser.add_argument("source")
     parser.add_argument("target")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ import numpy as np
 from gondwana.errors import UsageError
 from gondwana.io.analysis.slices import Plane
 from gondwana.io.dataset import Dataset
+from gondwana.io.paths import DatasetError
+from gondwana.runtime import files
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -154,9 +157,12 @@ def _caption(plane: Plane, what: str) -> str:
 
 
 def _save(figure: Figure, target: Path) -> Path:
-    """Write the figure under another name, then rename it, so that the name means a complete picture."""
-    unfinished = target.with_name(f".{target.name}.unfinished")
+    """Write the figure so that the name means a complete picture."""
+    picture = io.BytesIO()
     # The canvas that savefig chooses for a file needs no display.
-    figure.savefig(unfinished, dpi=_DPI, format="png")
-    unfinished.rename(target)
+    figure.savefig(picture, dpi=_DPI, format="png")
+    try:
+        files.write(target, picture.getvalue())
+    except OSError as error:
+        raise DatasetError(f"cannot write the picture {target}: {error.strerror}") from None
     return target

@@ -50,7 +50,7 @@ def main(benchmark: Benchmark[P], argv: list[str]) -> int:
             echo(line)
         for line in sections.table(spreads, team.size) if spreads else []:
             echo(line)
-        if options.json:
+        if options.json is not None:
             write_json(options.json, _without_nan(result))
     return 1 if outcome.verified is False else 0
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.npb.common.benchmark import Benchmark
 from gondwana.apps.npb.common.problem import Problem
+from gondwana.apps.options import Parser
 from gondwana.errors import UsageError
 from gondwana.results import check_writable
 
 P = TypeVar("P", bound=Problem)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        program = self.prog.split()[-1]
-        raise UsageError(f"{program}: {message}; see gondwana run {program} --help")
 
 
 def parse(benchmark: Benchmark[P], argv: list[str]) -> argparse.Namespace:
@@ -26,9 +21,7 @@ def parse(benchmark: Benchmark[P], argv: list[str]) -> argparse.Namespace:
     Raises:
         UsageError: one line that says what to change.
     """
-    parser = _Parser(
-        prog=f"gondwana run {benchmark.program}", description=f"The NAS Parallel Benchmark {benchmark.name}."
-    )
+    parser = Parser(benchmark.program, f"The NAS Parallel Benchmark {benchmark.name}.")
     classes, variants = ", ".join(benchmark.problems), ", ".join(benchmark.variants)
     parser.add_argument("--class", dest="letter", metavar="K", default="S", help=f"size, of {classes} [S]")
     parser.add_argument(
@@ -59,7 +52,7 @@ def check(benchmark: Benchmark[P], argv: list[str], ranks: int | None = None) ->
         UsageError: one line that says what to change.
     """
     options = parse(benchmark, argv)
-    if options.json:
+    if options.json is not None:
         check_writable(options.json)
     benchmark.check(benchmark.problems[options.letter], options, ranks)
     needed, free = _needs(benchmark, options, options.letter, ranks), available_memory()

@@ -55,7 +55,7 @@ def choose(problem: Problem, ranks: int, name: str | None, grid: str | None) -> 
 
 
 def _of_grid(ranks: int, grid: str) -> Layout:
-    match = re.fullmatch(r"(\d+)x(\d+)", grid)
+    match = re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", grid)
     layout = Layout(*map(int, match.groups())) if match else None
     if layout is None or layout.np1 * layout.np2 != ranks:
         raise UsageError(f"npb-ft: --grid {grid}: give np1xnp2 whose product is the number of ranks, {ranks}")

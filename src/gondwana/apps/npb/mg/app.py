@@ -14,6 +14,7 @@ from gondwana.apps.npb.common.sections import Sections
 from gondwana.apps.npb.mg import blocks, kernels, multigrid, pipelined, sweeps
 from gondwana.apps.npb.mg.division import Plan
 from gondwana.apps.npb.mg.problem import PROBLEMS, MGProblem
+from gondwana.apps.options import whole
 from gondwana.errors import UsageError
 
 SIDE = 4
@@ -33,7 +34,7 @@ class MG:
         """Declare options that only this benchmark has. Local."""
         parser.add_argument(
             "--side",
-            type=int,
+            type=whole,
             default=SIDE,
             metavar="CELLS",
             help=f"levels whose blocks would have fewer cells along a side are solved by one rank [{SIDE}]",

@@ -1,0 +1,104 @@
+"""Files that have their name only once they are complete, and files that users name."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+StrPath = str | os.PathLike[str]
+
+
+@contextlib.contextmanager
+def aside(path: Path) -> Iterator[Path]:
+    """Give another name in the folder of `path`; the file written there is renamed to `path` at the end. Local.
+
+    After an exception, nothing is renamed and nothing is left.
+    """
+    draft = path.with_name(f".{uuid.uuid4().hex}")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write(path: StrPath, content: bytes) -> None:
+    """Write a file that a user named: a regular one complete or not at all. Local.
+
+    Symbolic links are followed. A device or a FIFO is written to and stays what it is, and so is what this process has
+    as its own standard output: a file behind `/dev/stdout` keeps what was printed to it.
+
+    Raises:
+        OSError: it cannot be written; a FIFO that nobody reads is not waited for.
+    """
+    there = _stat(path)
+    if there is not None and (not stat.S_ISREG(there.st_mode) or _printed_to(there) is not None):
+        _write_into(path, there, content)
+        return
+    target = Path(os.path.realpath(path))
+    with aside(target) as draft:
+        draft.write_bytes(content)
+        if there is not None:
+            with contextlib.suppress(PermissionError):  # not all file systems have modes
+                shutil.copymode(target, draft)
+
+
+def obstacle(path: StrPath) -> str | None:
+    """Return why no file can be written under a user's name, None if nothing is known against it. Local.
+
+    Nothing is opened and nothing is created.
+    """
+    name = os.fspath(path)
+    if not name:
+        return "the name is empty"
+    try:
+        there = _stat(name)
+    except OSError as error:
+        return str(error.strerror)
+    kind = 0 if there is None else stat.S_IFMT(there.st_mode)
+    if kind == stat.S_IFDIR or name.endswith("/"):
+        return "this is a folder"
+    if kind in (stat.S_IFBLK, stat.S_IFSOCK):
+        return "this is neither a file nor a stream"
+    if there is not None and not os.access(name, os.W_OK):
+        return "it is read-only"
+    folder = os.path.dirname(os.path.realpath(name))
+    if kind in (0, stat.S_IFREG) and not (os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)):
+        return f"the folder {folder} does not exist or cannot be written"
+    return None
+
+
+def _stat(path: StrPath) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _printed_to(there: os.stat_result) -> int | None:
+    """Return by which descriptor this process prints to a file, None if it does not."""
+    for stream in (sys.stdout, sys.stderr):
+        # A stream may be closed, missing, or one of Python only.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+            if os.path.samestat(there, os.fstat(stream.fileno())):
+                return stream.fileno()
+    return None
+
+
+def _write_into(path: StrPath, there: os.stat_result, content: bytes) -> None:
+    own = _printed_to(there)
+    if own is None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY)
+        os.set_blocking(descriptor, True)
+    else:
+        # A descriptor of its own would have its own place in the file, and overwrite what is printed, or be it.
+        descriptor = os.dup(own)
+    with open(descriptor, "wb") as file:
+        file.write(content)
