@@ -107,20 +107,44 @@ def judge(
         cwd: the folder in which it works; None: the current one.
         variables: environment variables to set beside those that are there.
     """
-    mark = uuid.uuid4().hex
-    process = jobs.start_command(argv, variables={**(variables or {}), _MARK: mark}, cwd=cwd)
-    hangs = False
-    try:
-        stdout, stderr = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        hangs = True
-        end_marked(mark)
-        stdout, stderr = process.communicate()
-    finally:
-        left = jobs.left_behind(marked(mark))
-        end_marked(mark)
-    verdict = "hang" if hangs else "orphan" if left else verdict_of(process.returncode, stdout, stderr)
-    return Judged(verdict, process.returncode, stdout, stderr, shlex.join(argv))
+    return Running(argv, cwd=cwd, variables=variables).end(timeout)
+
+
+class Running:
+    """A command that has been started, for tries that do something to it before it ends.
+
+    Args:
+        argv: the words of the command.
+        cwd: the folder in which it works; None: the current one.
+        variables: environment variables to set beside those that are there.
+
+    Attributes:
+        process: it; in a process group of its own.
+        mark: the same for all processes that it starts; see `marked`.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], *, cwd: Path | None = None, variables: Mapping[str, str] | None = None
+    ) -> None:
+        self.mark = uuid.uuid4().hex
+        self.process = jobs.start_command(argv, variables={**(variables or {}), _MARK: self.mark}, cwd=cwd)
+        self._command = shlex.join(argv)
+
+    def end(self, timeout: float) -> Judged:
+        """Wait for its end and judge it; after so many seconds it hangs. None of its processes is left afterwards."""
+        hangs = False
+        try:
+            stdout, stderr = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            hangs = True
+            end_marked(self.mark)
+            stdout, stderr = self.process.communicate()
+        finally:
+            left = jobs.left_behind(marked(self.mark))
+            end_marked(self.mark)
+        status = self.process.returncode
+        verdict = "hang" if hangs else "orphan" if left else verdict_of(status, stdout, stderr)
+        return Judged(verdict, status, stdout, stderr, self._command)
 
 
 def verdict_of(status: int, stdout: str, stderr: str) -> str:
