@@ -9,7 +9,7 @@ from numba.core import types
 from numba.core.errors import NumbaError
 
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.codegen import compile_entry, device_function, guarded
+from gondwana.compiler.codegen import compile_entry, guarded, inline_njit
 from gondwana.compiler.errors import readable
 from gondwana.compiler.function import HEADER_WORDS
 from gondwana.compiler.inlining import called
@@ -29,7 +29,7 @@ def compile_handler(
     bound = tuple(typing.type_of(spec) for spec in context)
     sent = tuple(typing.type_of(spec) for spec in arguments)
     kinds = (types.int64, *bound, *sent)
-    twin = device_function(function)
+    twin = inline_njit(function)
     try:
         twin.compile(kinds)
     except NumbaError as error:

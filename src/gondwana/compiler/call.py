@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 from numba.np import numpy_support
 
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.codegen import compile_entry, device_function, guarded
+from gondwana.compiler.codegen import compile_entry, guarded, inline_njit
 from gondwana.compiler.errors import readable
 from gondwana.compiler.function import HEADER_WORDS, RESULT_WORDS
 from gondwana.compiler.inlining import inlined
@@ -31,7 +31,7 @@ def compile_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], precis
     """
     typing = Typing(precision)
     kinds = tuple(typing.type_of(spec) for spec in specs)
-    twin = device_function(function)
+    twin = inline_njit(function)
     try:
         twin.compile(kinds)
     except NumbaError as error:

@@ -34,7 +34,7 @@ EXCEPTION = 8
 _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 
 
-def device_function(function: pytypes.FunctionType, *, contract: bool = False) -> Any:
+def inline_njit(function: pytypes.FunctionType, *, contract: bool = False) -> Any:
     """A function for use inside compiled code: inlined into its caller, with NumPy's arithmetic (1/0 is inf)."""
     import_extensions()
     fastmath = {"contract"} if contract else False
@@ -44,13 +44,13 @@ def device_function(function: pytypes.FunctionType, *, contract: bool = False) -
 @typeof_impl.register(Compilable)
 def _typeof_jit_function(value: JitFunction[..., Any], context: Any) -> Any:
     """Let compiled code call what `@gw.jit` decorates."""
-    return types.Dispatcher(_device_twin(value))
+    return types.Dispatcher(_inlined(value))
 
 
-def _device_twin(value: JitFunction[..., Any]) -> Any:
-    if value.device_twin is None:
-        value.device_twin = device_function(value.py_func)
-    return value.device_twin
+def _inlined(value: JitFunction[..., Any]) -> Any:
+    if value.inlined is None:
+        value.inlined = inline_njit(value.py_func)
+    return value.inlined
 
 
 def compile_entry(entry: Callable[..., int], arguments: int, about: dict[str, object] | None = None) -> ObjectCode:

@@ -57,7 +57,7 @@ def readable(error: Exception, name: str, arguments: list[str]) -> KernelError:
 
 
 def _reasons(report: str) -> list[str]:
-    """What Numba says is wrong; where an operation of ours refused its arguments, only what that said."""
+    """What Numba reports as wrong; where an operation of ours refused its arguments, only the message of that."""
     precise = _PRECISE.findall(report)
     if precise:
         return [line.strip() for line in precise[-1].splitlines()]

@@ -43,7 +43,7 @@ class JitFunction(Compilable, Generic[P, R]):
             raise TypeError(f"@gw.jit decorates plain Python functions, not {function!r}")
         parameters(function)
         self.py_func = function
-        self.device_twin: Any = None
+        self.inlined: Any = None
         self._name = function.__qualname__
         self._entries: dict[tuple[Spec, ...], tuple[Any, tuple[str, ...] | str]] = {}
         functools.update_wrapper(self, function)

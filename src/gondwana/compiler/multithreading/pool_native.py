@@ -1,4 +1,4 @@
-"""The loops of the thread pool (see `threads`): Python source that is compiled once. Imports Numba.
+"""The loops of the thread pool (see `pool`): Python source that is compiled once. Imports Numba.
 
 Layout of the pool, in lines of 128 bytes so that no two threads write the same one: line 0 the number of the current
 job; line 1 the job: function, argument block, threads, flags; line 2 how many workers sleep; line 3 how long a worker

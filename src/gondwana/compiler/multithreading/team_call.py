@@ -8,7 +8,7 @@ from numba.core.errors import NumbaError
 
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.call import result_names, storer
-from gondwana.compiler.codegen import compile_entry, device_function, guarded
+from gondwana.compiler.codegen import compile_entry, guarded, inline_njit
 from gondwana.compiler.errors import readable
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
@@ -29,7 +29,7 @@ def compile_team_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], p
     """
     typing = Typing(precision)
     kinds = tuple(typing.type_of(spec) for spec in specs)
-    twin = device_function(function)
+    twin = inline_njit(function)
     try:
         twin.compile((TEAM, *kinds))
     except NumbaError as error:

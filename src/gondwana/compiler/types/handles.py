@@ -1,8 +1,8 @@
 """Handles: how objects of the upper layers (pointers, signals, teams) become arguments of compiled code.
 
 A handle is a few 64-bit words and the name of its family. An object hands out its words by `__gondwana_argument__`, or
-through a describer registered for its type. What compiled code can do with a family is said by Numba overloads in the
-modules listed in `extensions`, which are imported only when something is compiled.
+through a describer registered for its type. Numba overloads in the modules listed in `extensions` define what compiled
+code can do with a family; they are imported only when something is compiled.
 """
 
 from __future__ import annotations

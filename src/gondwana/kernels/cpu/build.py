@@ -8,7 +8,7 @@ from typing import Any
 from numba.core.errors import NumbaError
 
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.codegen import compile_entry, device_function, guarded
+from gondwana.compiler.codegen import compile_entry, guarded, inline_njit
 from gondwana.compiler.errors import readable
 from gondwana.compiler.inlining import called, inlined
 from gondwana.compiler.types.arguments import WORD, array_specs, working_precision
@@ -31,7 +31,7 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
     number = recorder.new_kernel()
     typing = Typing(working_precision(variant.specs), _scopes(variant), number)
     kinds = tuple(typing.type_of(spec) for spec in variant.specs)
-    kernel = device_function(function, contract=variant.contract)
+    kernel = inline_njit(function, contract=variant.contract)
     try:
         kernel.compile((PointType(variant.ndim, (0,) * variant.ndim), *kinds))
     except NumbaError as error:

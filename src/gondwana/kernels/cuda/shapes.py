@@ -1,4 +1,4 @@
-"""Shapes of launches: how the points of a box are dealt to blocks and threads."""
+"""Shapes of launches: how the points of a box are distributed over blocks and threads."""
 
 from __future__ import annotations
 

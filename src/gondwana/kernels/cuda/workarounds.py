@@ -1,4 +1,4 @@
-"""Where kernels need of numba-cuda what Numba does: places of errors, exact remainders, exceptions."""
+"""Workarounds for what numba-cuda and NVVM do differently from Numba: exceptions, places of errors, remainders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _REMAINDER = re.compile(r"frem (float|double) ([^,]+), (\S+)")
 
 
 class StoppingConvention(CUDACallConv):  # type: ignore[misc]
-    """Exceptions stop the device: nothing there can raise them, and to go on would be wrong in silence."""
+    """Exceptions stop the device: nothing there can raise them, and to go on would be silently wrong.
+
+    numba-cuda ignores them without debug=True: https://github.com/NVIDIA/numba-cuda/issues/388
+    """
 
     def return_user_exc(self, builder: Any, *about: Any, **more: Any) -> None:
         """Stop; the host learns of it from the next call that waits."""
@@ -26,7 +29,10 @@ class StoppingConvention(CUDACallConv):  # type: ignore[misc]
 
 @contextmanager
 def own_errors(typing: Any) -> Iterator[None]:
-    """Turn errors of Numba's types into those of numba-cuda, which takes only these up and says where they belong."""
+    """Turn errors of Numba's types into those of numba-cuda, which adds the place in the source to its own only.
+
+    Which of the two is raised varies: https://github.com/NVIDIA/numba-cuda/pull/634
+    """
     before = {name: getattr(typing, name) for name in ("resolve_function_type", "resolve_setitem")}
     for name, resolve in before.items():
         setattr(typing, name, _with_own_errors(resolve))
@@ -70,7 +76,10 @@ def users_code() -> Iterator[None]:
 
 
 def with_exact_remainders(module: str) -> str:
-    """Have remainders of floats computed by libdevice, exactly; for NVVM they are x - trunc(x / y) * y."""
+    """Have remainders of floats computed by libdevice, exactly; for NVVM they are x - trunc(x / y) * y.
+
+    LLVM's own expansion for PTX is not accurate: https://github.com/llvm/llvm-project/pull/224141
+    """
     names = {"float": "__nv_fmodf", "double": "__nv_fmod"}
     module = _REMAINDER.sub(lambda m: f'call {m[1]} @"{names[m[1]]}"({m[1]} {m[2]}, {m[1]} {m[3]})', module)
     for kind, name in names.items():
