@@ -172,6 +172,22 @@ def test_a_signal_prints_the_roll_call_and_the_job_goes_on_until_it_is_terminate
     assert jobs.left_behind(family) == []
 
 
+def test_a_signal_and_the_time_limit_work_after_rank_0_has_finished() -> None:
+    with jobs.start_command(gondwana_run(3, "--time-limit", "12", str(PROGRAM), "leave first")) as process:
+        try:
+            wait_for_ranks(process, 3)
+            os.kill(process.pid, signal.SIGUSR1)
+            lines = [process.stderr.readline() for _ in range(2)]
+            assert "SIGUSR1" in lines[0]
+            assert "rank 0 at the end of the program; ranks 1, 2 in wander (misbehave.py:" in lines[1], lines
+            assert process.wait(timeout=60) == 124
+            rest = process.stderr.read()
+            assert "the time limit of 12 s is over" in rest
+            assert count(rest, "rank 0 at the end of the program; ranks 1, 2 in wander") == 1, rest
+        finally:
+            jobs.kill_group(process)
+
+
 def test_ctrl_c_ends_the_job_and_leaves_nothing() -> None:
     with jobs.start_command(gondwana_run(2, str(PROGRAM), "wander")) as process:
         try:

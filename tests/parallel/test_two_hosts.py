@@ -28,6 +28,29 @@ def test_two_hosts(name: str) -> None:
     assert not problems, "\n".join(problems)
 
 
+def test_the_roll_call_reaches_the_other_host() -> None:
+    program = """
+import os, signal, time
+from gondwana.teams import world
+
+def first():
+    os.kill(os.getpid(), signal.SIGUSR1)
+    time.sleep(600)
+
+def second():
+    time.sleep(600)
+
+world.barrier()
+(second if world.rank else first)()
+"""
+    outcome = two_hosts.run_two_hosts(program, timeout=90, variables={"GONDWANA_TIME_LIMIT": "8"})
+    assert outcome.status == 124, str(outcome)
+    for reason in ("signal SIGUSR1 to rank 0", "the time limit of 8 s is over"):
+        assert f"({reason}):" in outcome.stderr, str(outcome)
+    # The launcher writes lines of its own between those of a report.
+    assert outcome.stderr.count("rank 0 in first (<string>:7); rank 1 in second (<string>:10)") == 2, str(outcome)
+
+
 def spaces() -> list[str]:
     return subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split()
 

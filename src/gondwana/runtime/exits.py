@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.inputs import message_of
-from gondwana.runtime import interruptions, launcher, progress
+from gondwana.runtime import interruptions, launcher, progress, standard_error
 
 Communicator: TypeAlias = Any
 """The communicator of all ranks of a job, with the methods of mpi4py's communicators."""
@@ -58,6 +58,7 @@ def install() -> None:
     if _state.installed:
         return
     _state.installed = True
+    standard_error.keep()
     _state.main_frame = _outermost_frame()
     sys.excepthook = _on_exception
     threading.excepthook = _on_thread_exception
@@ -121,6 +122,16 @@ def left() -> bool:
     return _state.left
 
 
+def installed() -> bool:
+    """Return whether uncaught exceptions of this process end the job: once it is a rank, or is about to be. Local."""
+    return _state.installed
+
+
+def report(text: str) -> None:
+    """Print lines with the rank and the host before each, as tracebacks have them. Local."""
+    standard_error.write(_prefixed(text))
+
+
 def let_others_report() -> None:
     """Wait as long as a rank that ends the job may take to report why; its abort ends this rank too. Local; blocks."""
     if _state.comm is not None:
@@ -157,7 +168,7 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
     finally:
         # In `finally`, since a signal handler may raise once more meanwhile.
         _flush()
-        _write(_describe(kind, error, trace, rank))
+        standard_error.write(_describe(kind, error, trace, rank))
         if _state.comm is not None:
             abort(status_of(error))
     if status_of(error) != 1:
@@ -197,7 +208,11 @@ def _describe(kind: type[BaseException], error: BaseException, trace: TracebackT
     text = "".join(traceback.format_exception(kind, error, trace))
     if _state.comm is None:
         return text
-    prefix = f"[rank {rank} on {socket.gethostname()}] "
+    return _prefixed(text)
+
+
+def _prefixed(text: str) -> str:
+    prefix = f"[rank {_rank()} on {socket.gethostname()}] "
     return "".join(prefix + line + "\n" for line in text.splitlines())
 
 
@@ -217,7 +232,7 @@ def _leave() -> None:
                 _end_by_exit(status, "other ranks are still running")
     left_over = progress.unfinished()
     if left_over and not status:
-        _write(
+        standard_error.write(
             f"[rank {_rank()} on {socket.gethostname()}] ends with {' and '.join(left_over)}: wait for their futures, "
             "or call gw.quiesce, before the program ends\n"
         )
@@ -258,7 +273,9 @@ def _end_for_main(error: BaseException) -> None:
 
 
 def _end_by_exit(status: int, reason: str) -> NoReturn:
-    _write(f"[rank {_rank()} on {socket.gethostname()}] exits with status {status}, but {reason}: ending the job\n")
+    standard_error.write(
+        f"[rank {_rank()} on {socket.gethostname()}] exits with status {status}, but {reason}: ending the job\n"
+    )
     abort(status)
 
 
@@ -295,10 +312,3 @@ def _flush() -> None:
             except OSError:
                 # A full disk, a pipe that nobody reads: Python's exit must not try once more, and report it once more.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _write(text: str) -> None:
-    """Write to stderr in one piece, so that lines of different ranks do not mix."""
-    # If stderr is closed, the exit status still reports the failure.
-    with contextlib.suppress(OSError):
-        os.write(2, text.encode(errors="replace"))

@@ -60,3 +60,15 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
     if number is not None and tasks is not None and tasks > 1:
         return Launch("srun", number, tasks, wired=False)
     return None
+
+
+def on_one_host(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether a launcher says that it has started several ranks of Open MPI, all on this host. Local.
+
+    False where it does not say.
+    """
+    size = environment.get("OMPI_COMM_WORLD_SIZE", "")
+    if size:  # mpirun, perhaps in an allocation of Slurm
+        return size != "1" and environment.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size
+    several = environment.get("SLURM_STEP_NUM_TASKS", "1") != "1" and "PMIX_RANK" in environment
+    return several and environment.get("SLURM_STEP_NUM_NODES") == "1"

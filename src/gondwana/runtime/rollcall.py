@@ -13,6 +13,9 @@ Place: TypeAlias = tuple[str, str, int]
 Stack: TypeAlias = list[Place]
 """The places of a thread's frames, outermost first."""
 
+FINISHED: Place = ("", "", 0)
+"""The only place in the stack of a rank whose program has finished."""
+
 _PACKAGE = Path(__file__).resolve().parents[1]
 _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -29,12 +32,14 @@ def roll_call(reason: str, stacks: Mapping[int, Stack | None]) -> str:
         if stack:
             groups.setdefault(user_place(stack), []).append(rank)
     silent = [rank for rank, stack in stacks.items() if not stack]
-    places = [f"{name_ranks(ranks)} in {_name(place)}" for place, ranks in groups.items()]
+    places = [f"{name_ranks(ranks)} {_name(place)}" for place, ranks in groups.items()]
     if silent:
         places.append(f"{name_ranks(silent)} did not answer (ended, or busy in compiled code)")
     lines = [f"gondwana: where the ranks stand ({reason}):", f"  {'; '.join(places)}{_advice(groups, silent)}"]
     for place, ranks in groups.items():
-        lines.append(f"  rank {ranks[0]}, in {_name(place)}:")
+        if place == FINISHED:
+            continue
+        lines.append(f"  rank {ranks[0]}, {_name(place)}:")
         lines += [f"    {function} ({file}:{line})" for function, file, line in program_part(stacks[ranks[0]] or [])]
     return "\n".join(lines) + "\n"
 
@@ -43,6 +48,11 @@ def user_place(stack: Stack) -> Place:
     """Return the innermost place of ``stack`` in the user's own code, or the innermost of all. Local."""
     own = [place for place in stack if not _is_library(place[1])]
     return own[-1] if own else stack[-1]
+
+
+def has_user_code(stack: Stack) -> bool:
+    """Return whether a place of ``stack`` is in the user's own code. Local."""
+    return any(not _is_library(file) for _, file, _ in stack)
 
 
 def program_part(stack: Stack) -> Stack:
@@ -80,8 +90,10 @@ def _advice(groups: Mapping[Place, list[int]], silent: list[int]) -> str:
 
 
 def _name(place: Place) -> str:
+    if place == FINISHED:
+        return "at the end of the program"
     function, file, line = place
-    return f"{function} ({Path(file).name}:{line})"
+    return f"in {function} ({Path(file).name}:{line})"
 
 
 def _is_library(file: str) -> bool:

@@ -27,6 +27,7 @@ class SharedFile:
         """
         descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
         try:
+            os.fchmod(descriptor, 0o600)  # Linux makes it accessible to everybody who finds it
             os.ftruncate(descriptor, nbytes)
         except OSError:
             os.close(descriptor)

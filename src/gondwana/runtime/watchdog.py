@@ -2,18 +2,16 @@
 
 It also reports when another rank of the host terminated abnormally.
 
-Every rank has a thread that sleeps until it is asked, over TCP, for the stack of the main thread. It answers while the
-main thread waits inside MPI. Rank 0 asks all ranks and prints a roll call that names the one that differs.
+Every rank has a thread that sleeps until it is asked for the stack of the main thread. It answers while the main
+thread waits inside MPI. Rank 0 asks all ranks and prints a roll call that names the one that differs.
 """
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
-import json
+import functools
 import math
 import os
-import secrets
 import selectors
 import signal
 import socket
@@ -21,16 +19,17 @@ import sys
 import threading
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable
 from types import FrameType
 
 from gondwana.errors import UsageError
-from gondwana.runtime import cores, exits, liveness
-from gondwana.runtime.rollcall import Stack, roll_call
+from gondwana.runtime import cores, exits, liveness, standard_error
+from gondwana.runtime.channels import tree
+from gondwana.runtime.channels.channel import Channel
+from gondwana.runtime.rollcall import FINISHED, Stack, has_user_code, roll_call
 
 ANSWER_TIME = 3.0
-"""Seconds that a rank has to answer with its stack."""
+"""Seconds that the ranks have to answer with their stacks."""
 
 LAUNCHER_GRACE = 0.02
 """Seconds that the launcher has to end this rank too; after that, this rank reports that another one terminated."""
@@ -38,7 +37,8 @@ LAUNCHER_GRACE = 0.02
 TIMED_OUT = 124
 """The exit status of a job that has reached its time limit, as timeout(1) has it."""
 
-Address = tuple[str, int]
+DEEPEST = 200
+"""How many frames of a stack are reported, the innermost ones."""
 
 
 def time_limit() -> float | None:
@@ -68,15 +68,9 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
     watch = liveness.Monitor(members[comm.rank], members)
     exits.announce_by(watch.announce)
     cores.share([member.cores for member in members if member.host == members[comm.rank].host])
-    hosts = [member.host for member in members]
-    one_host = len(set(hosts)) == 1
-    listener = socket.create_server(("127.0.0.1" if one_host else "", 0), backlog=64)
-    address = ("127.0.0.1" if one_host else hosts[comm.rank], listener.getsockname()[1])
-    # Only ranks of this job may ask: a stack shows more of a program than others on the network should see.
-    token = comm.bcast(secrets.token_hex(16), 0)
-    addresses: list[Address] = comm.allgather(address)
+    channels = tree.connect(comm, [member.host for member in members])
     deadline = None if limit is None or comm.rank else time.monotonic() + limit
-    dog = _Watchdog(comm.rank, addresses, token, listener, _signal_pipe(), watch, limit, deadline)
+    dog = _Watchdog(comm.rank, comm.size, channels, _signal_pipe(), watch, limit, deadline)
     threading.Thread(target=dog.run, name="gondwana-watchdog", daemon=True).start()
     arm(limit, first=comm.rank == 0)
 
@@ -88,7 +82,8 @@ def arm(limit: float | None, *, first: bool) -> None:
     reports, on the others when they answer. Uncancelled, it also ends the process of rank 0, and with it the job.
     """
     if limit is not None:
-        faulthandler.dump_traceback_later(limit + ANSWER_TIME * (2 if first else 0.5), exit=first)
+        patience = ANSWER_TIME * (2 if first else 0.5)
+        faulthandler.dump_traceback_later(limit + patience, exit=first, file=standard_error.descriptor())
 
 
 def _signal_pipe() -> socket.socket | None:
@@ -114,109 +109,106 @@ def _noted(number: int, frame: FrameType | None) -> None:
     """Handle SIGUSR1: do nothing, since the byte on the wake-up socket has woken the watchdog."""
 
 
-@dataclass
 class _Watchdog:
-    rank: int
-    addresses: list[Address]
-    token: str
-    listener: socket.socket
-    signals: socket.socket | None
-    watch: liveness.Monitor
-    limit: float | None
-    deadline: float | None
-    quiet_until: float = 0.0
+    """The thread of one rank.
+
+    Args:
+        rank: its number.
+        size: the number of all ranks.
+        channels: to the other watchdogs.
+        signals: readable after a signal, None if the program handles SIGUSR1.
+        watch: of the processes of this host.
+        limit: seconds, for the report.
+        deadline: when the job has reached the limit, on rank 0.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        channels: tree.Tree,
+        signals: socket.socket | None,
+        watch: liveness.Monitor,
+        limit: float | None,
+        deadline: float | None,
+    ) -> None:
+        self._rank = rank
+        self._size = size
+        self._channels = channels
+        self._watch = watch
+        self._limit = limit
+        self._deadline = deadline
+        self._quiet_until = 0.0
+        self._selector = selectors.DefaultSelector()
+        if signals is not None:
+            self._on_readable(signals, lambda: self._on_signal(signals))
+        for handle in watch.handles:
+            self._on_readable(handle, functools.partial(self._on_death, handle))
+        for channel in channels.channels:
+            self._on_readable(channel.socket, functools.partial(self._on_message, channel, channel.socket.fileno()))
 
     def run(self) -> None:
         """Sleep until a rank asks, a signal arrives, a process ends or the time limit is reached, and react."""
-        selector = selectors.DefaultSelector()
-        selector.register(self.listener, selectors.EVENT_READ)
-        if self.signals is not None:
-            selector.register(self.signals, selectors.EVENT_READ)
-        for handle in self.watch.handles:
-            selector.register(handle, selectors.EVENT_READ)
         while True:
-            left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-            ready = [key.fileobj for key, _ in selector.select(left)]
-            if self.deadline is not None and time.monotonic() >= self.deadline:
+            left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+            ready = self._selector.select(left)
+            if self._deadline is not None and time.monotonic() >= self._deadline:
                 faulthandler.cancel_dump_traceback_later()
-                self.report(f"the time limit of {self.limit:g} s is over")
+                self._report(f"the time limit of {self._limit:g} s is over")
                 exits.abort(TIMED_OUT)
-            if self.listener in ready:
-                self.answer()
-            if self.signals is not None and self.signals in ready and signal.SIGUSR1 in self.signals.recv(4096):
-                self.on_signal()
-            for handle in self.watch.handles.keys() & ready:
-                selector.unregister(handle)
-                self.on_death(self.watch.handles[handle])
+            for key, _ in ready:
+                key.data()
 
-    def on_death(self, member: liveness.Member) -> None:
+    def _on_readable(self, what: socket.socket | int, react: Callable[[], None]) -> None:
+        self._selector.register(what, selectors.EVENT_READ, react)
+
+    def _on_death(self, handle: int) -> None:
         """Report a rank that terminated abnormally, before the launcher ends this one, and end the job."""
+        self._selector.unregister(handle)
         time.sleep(LAUNCHER_GRACE)
         if exits.leaving():
             time.sleep(ANSWER_TIME / 3)
-        text = None if exits.left() else self.watch.text(member)
+        text = None if exits.left() else self._watch.text(self._watch.handles[handle])
         if text is not None:
-            os.write(2, text.encode())
+            standard_error.write(text)
             time.sleep(ANSWER_TIME / 3)
             exits.abort(1)
 
-    def on_signal(self) -> None:
+    def _on_signal(self, signals: socket.socket) -> None:
         """Report, or make rank 0 report: a launcher signals all ranks, a user perhaps only one."""
-        reason = f"signal SIGUSR1 to rank {self.rank}"
-        if self.rank == 0:
-            self.report_once(reason)
-        else:
-            with contextlib.suppress(OSError), self.send(0, reason):
-                pass  # no answer is expected
+        if signal.SIGUSR1 in signals.recv(4096):
+            self._report_once(f"signal SIGUSR1 to rank {self._rank}")
 
-    def answer(self) -> None:
-        """Send the main thread's stack to the rank that asks, or report if it asks for a report."""
-        connection, _ = self.listener.accept()
-        with connection:
-            connection.settimeout(ANSWER_TIME)
-            try:
-                token, wanted_report = json.loads(connection.makefile("r").readline())
-                if not secrets.compare_digest(str(token), self.token):
-                    return
-                faulthandler.cancel_dump_traceback_later()
-                if not wanted_report:
-                    connection.sendall(json.dumps(main_stack()).encode() + b"\n")
-                    return
-            except (OSError, ValueError):
-                return  # the rank that asked has ended, or was none of this job
-        self.report_once(wanted_report)
+    def _on_message(self, channel: Channel, descriptor: int) -> None:
+        """Do what another watchdog asks for."""
+        for message in self._channels.receive(channel):
+            match message:
+                case ["where", int(question), float(seconds)]:
+                    faulthandler.cancel_dump_traceback_later()
+                    self._channels.answer(question, self._channels.collect(main_stack(), seconds))
+                case ["report", str(reason)]:
+                    self._report_once(reason)
+        if channel not in self._channels.channels:
+            self._selector.unregister(descriptor)
 
-    def report_once(self, reason: str) -> None:
-        """Report, unless the same signal has just caused a report."""
-        if time.monotonic() > self.quiet_until:
-            self.report(reason)
-            self.quiet_until = time.monotonic() + 1.0
+    def _report_once(self, reason: str) -> None:
+        """Report on rank 0, unless the same signal has just caused a report; elsewhere, ask the rank above."""
+        if self._rank:
+            self._channels.request_report(reason)
+        elif time.monotonic() > self._quiet_until:
+            self._report(reason)
+            self._quiet_until = time.monotonic() + 1.0
 
-    def report(self, reason: str) -> None:
+    def _report(self, reason: str) -> None:
         """Ask every rank for its stack and print the roll call."""
-        others = [rank for rank in range(len(self.addresses)) if rank != self.rank]
-        with ThreadPoolExecutor(max_workers=32) as pool:
-            answers = dict(zip(others, pool.map(self.ask, others), strict=True))
-        answers[self.rank] = main_stack()
-        text = roll_call(reason, {rank: answers[rank] for rank in sorted(answers)})
-        os.write(2, text.encode(errors="replace"))
-
-    def ask(self, rank: int) -> Stack | None:
-        """Return the stack of the main thread of ``rank``, or None if it does not answer."""
-        try:
-            with self.send(rank, "") as connection:
-                return [(name, file, line) for name, file, line in json.loads(connection.makefile("r").readline())]
-        except (OSError, ValueError):
-            return None
-
-    def send(self, rank: int, wanted_report: str) -> socket.socket:
-        """Connect to the watchdog of ``rank`` and request its stack, or a report for a given reason."""
-        connection = socket.create_connection(self.addresses[rank], timeout=ANSWER_TIME)
-        connection.sendall(json.dumps([self.token, wanted_report]).encode() + b"\n")
-        return connection
+        stacks = self._channels.collect(main_stack(), ANSWER_TIME)
+        standard_error.write(roll_call(reason, {rank: stacks.get(rank) for rank in range(self._size)}))
 
 
 def main_stack() -> Stack:
     """Return the stack of the main thread, outermost frame first. Local."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    return [(entry.name, entry.filename, entry.lineno or 0) for entry in traceback.extract_stack(frame)]
+    frames = traceback.extract_stack(frame, -DEEPEST)
+    stack = [(entry.name, entry.filename, entry.lineno or 0) for entry in frames]
+    # A rank that has finished may still run what others call on it.
+    return [FINISHED] if exits.leaving() and not has_user_code(stack) else stack

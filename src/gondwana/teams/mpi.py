@@ -40,6 +40,12 @@ WITHOUT_FABRIC = {
 }
 """Further ones for hosts without a network that needs libfabric."""
 
+ON_ONE_HOST = {
+    # Other transports listen at ports that every process of this host, or of the network, can connect to.
+    "OMPI_MCA_btl": "self,sm",
+}
+"""Further ones for jobs on one host."""
+
 _FABRICS = tuple(Path("/sys/class", name) for name in ("infiniband", "cxi", "cxi_user", "hfi1", "bxi"))
 """Where Linux lists the devices of such networks: Ethernet with RDMA, EFA and Omni-Path are under infiniband."""
 
@@ -84,8 +90,7 @@ def connect() -> Communicator:
 @functools.cache
 def module() -> ModuleType:
     """Import mpi4py.MPI, start MPI if it is not running, and return the module. Local; all ranks must call it."""
-    for name, value in settings().items():
-        os.environ.setdefault(name, value)
+    configure()
     with warnings.catch_warnings():
         # mpi4py warns in every process if the launcher is another MPI's; connect() raises one clear error instead.
         warnings.filterwarnings("ignore", "suspicious MPI execution environment", RuntimeWarning)
@@ -96,8 +101,16 @@ def module() -> ModuleType:
     return MPI
 
 
+def configure() -> None:
+    """Set `settings` in the environment of this process, before MPI starts. Local, idempotent."""
+    for name, value in settings().items():
+        os.environ.setdefault(name, value)
+
+
 def settings() -> dict[str, str]:
     """Return environment variables that suit MPI on this host, to be set unless the user has set them. Local."""
+    if launcher.on_one_host():
+        return {**SETTINGS, **ON_ONE_HOST}
     return SETTINGS if any(map(_has_entries, _FABRICS)) else {**SETTINGS, **WITHOUT_FABRIC}
 
 

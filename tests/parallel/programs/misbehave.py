@@ -37,6 +37,10 @@ def act(what: str, odd: bool) -> None:
         sys.exit(4)
     if what == "agree":
         world.agree(KeyError("missing") if odd else None)
+    if what == "leave first":
+        if world.rank == 0:
+            return
+        wander()
     if not odd:
         if what == "leave early":
             time.sleep(2)
