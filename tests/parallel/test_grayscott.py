@@ -159,6 +159,22 @@ def test_a_signal_stops_the_run_with_a_checkpoint(tmp_path, whole_run):
     assert list(tmp_path.glob("ckpt.*.bp")), stdout + stderr
 
 
+@pytest.mark.parallel
+def test_a_second_run_with_the_checkpoints_of_the_first_is_refused_before_it_starts(tmp_path):
+    write_settings(tmp_path, steps=10_000_000, output=None, checkpoint_freq=1_000_000)
+    command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2", "gray-scott", "settings.json"]
+    with jobs.start_command(command, cwd=tmp_path) as process:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / ".ckpt.bp.lock").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        second = gondwana("run", "-n", 2, "gray-scott", "settings.json", cwd=tmp_path)
+        jobs.kill_group(process)
+        process.communicate()
+    assert (second.status, second.stdout) == (2, ""), second
+    assert "checkpoint_output: another job (process " in second.stderr
+    assert len(second.stderr.splitlines()) == 1
+
+
 MALFORMED = {
     "not_json": b"{L: 3}",
     "empty": b"",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import sys
 
 import numpy as np
@@ -37,6 +39,8 @@ def test_ls(path):
     assert done.status == 0, str(done)
     assert "  double   U     3*{6, 5, 4} = " in done.stdout
     assert "  int32_t  step  3*scalar = 10 / 30" in done.stdout
+    done = gondwana("ls", "--verify", path)
+    assert (done.status, done.stdout.splitlines()[-1]) == (0, f"{path}: verified, 3 steps with 9.9 KiB of data")
 
 
 def test_plot_with_histograms_on_two_ranks(path):
@@ -61,7 +65,10 @@ def test_plot_of_one_variable_elsewhere(path, tmp_path):
         (["plot", "PATH", "-v", "u"], "no variable 'u': did you mean 'U'?"),
         (["plot", "PATH", "--steps", "11"], "--steps 11: the dataset has no such step; it has 10, 20, 30"),
         (["plot", "PATH", "--index", "9"], "z = 9 is outside of 'U'"),
-        (["plot", "PATH", "--out", "PATH/md.idx/x"], "cannot write pictures"),
+        (["plot", "PATH", "--out", "FILE/x"], "cannot write pictures"),
+        (["plot", "PATH", "--out", "PATH"], "is a dataset; choose a folder outside of it"),
+        (["plot", "PATH", "--out", "PATH/pictures"], "is a dataset; choose a folder outside of it"),
+        (["ls", "--verify", "FOREIGN"], "has no checksums (checksums.txt): it was not written by this library"),
         (["plot", "EMPTY"], "has no complete step yet: wait until the first one is written"),
     ],
 )
@@ -69,7 +76,10 @@ def test_mistakes_are_one_line_and_status_2(path, tmp_path, arguments, message, 
     from gondwana.cli import main
 
     BPWriter(tmp_path / "empty.bp").close()
-    given = [part.replace("PATH", str(path)).replace("EMPTY", str(tmp_path / "empty.bp")) for part in arguments]
+    (tmp_path / "file.bp").write_text("")
+    (shutil.copytree(path, tmp_path / "foreign.bp") / "checksums.txt").unlink()
+    names = {"PATH": path} | {name.upper(): tmp_path / f"{name}.bp" for name in ("empty", "file", "foreign")}
+    given = [re.sub("|".join(names), lambda found: str(names[found[0]]), part) for part in arguments]
     monkeypatch.setattr(sys, "argv", ["gondwana", *given])
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as leaving:

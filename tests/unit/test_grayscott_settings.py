@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Callable
@@ -12,11 +13,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import gondwana as gw
 from gondwana.apps.free_memory import available_memory
 from gondwana.apps.grayscott import resources
 from gondwana.apps.grayscott.settings import Settings, load, notices, resolve
 from gondwana.apps.grayscott.settings_file import parse_object
 from gondwana.errors import UsageError
+from gondwana.io import checkpoint
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "gray-scott"
 
@@ -466,6 +469,25 @@ def test_disk_and_names_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         check(output="gs.bp")
     check(output="gs.bp", overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gs.bp", "precious"]
+
+
+def test_checkpoints_of_another_job_and_beyond_the_last_step_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    box = gw.RectDomain((0, 0), (4, 4))
+    checkpoint.save("ckpt.bp", {"U": gw.zeros(box)}, step=40)
+    with pytest.raises(UsageError, match=r"steps: is 30 and the checkpoint ckpt\.00000040\.bp is from step 40; steps "):
+        resources.check_files(resolve({"restart": True, "steps": 30}))
+    resources.check_files(resolve({"restart": True, "steps": 40}))
+    with (tmp_path / ".ckpt.bp.lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write("process 1 on elsewhere")
+        other.flush()
+        resources.check_files(resolve({"checkpoint_output": "ckpt.bp"}))
+        with pytest.raises(UsageError, match=r"checkpoint_output: another job \(process 1 on elsewhere\) writes"):
+            resources.check_files(resolve({"checkpoint": True}))
+    resources.check_files(resolve({"checkpoint": True}))
 
 
 # --- anything else ---------------------------------------------------------------------------------------------------

@@ -190,3 +190,40 @@ BPWriter("a.bp")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=os.sep)
     assert "UsageError: datasets need adios2" in done.stderr
     assert "pip install 'gondwana[io]'" in done.stderr
+
+
+def test_a_dataset_that_another_program_has_just_finished_is_not_replaced(tmp_path, monkeypatch):
+    """Who waits for the lock looks again before it removes anything."""
+    path = tmp_path / "a.bp"
+    held = paths.claim(path, empty=True)
+
+    def finish(seconds):
+        nonlocal held
+        if held is not None:
+            (path / "md.idx").write_text("of the other program")
+            os.close(held)
+            held = None
+
+    monkeypatch.setattr(paths.time, "sleep", finish)
+    with pytest.raises(UsageError, match=r"a\.bp' exists: remove it or choose another name"):
+        paths.claim(path, empty=True, replace=False)
+    assert (path / "md.idx").read_text() == "of the other program"
+    os.close(paths.claim(path, empty=True))
+    assert not os.listdir(path)
+
+
+def test_a_lock_is_that_of_the_name_not_of_what_had_it_before(tmp_path, monkeypatch):
+    path = tmp_path / "a.bp"
+    held = paths.claim(path, empty=True)
+
+    def rename(seconds):
+        nonlocal held
+        if held is not None:
+            path.rename(tmp_path / "final.bp")
+            os.close(held)
+            held = None
+
+    monkeypatch.setattr(paths.time, "sleep", rename)
+    mine = paths.claim(path, empty=True)
+    assert os.path.samestat(os.fstat(mine), path.stat())
+    os.close(mine)

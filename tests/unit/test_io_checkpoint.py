@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana.io import checkpoint
+from gondwana.io import checkpoint, seal
 from gondwana.io.stop import StopRequest
 from gondwana.io.writer import StepWriter
 from support.divided_array import DividedArray, regular
@@ -63,7 +66,7 @@ def test_the_same_step_again_replaces_it(tmp_path):
     assert u.equals(2 * VALUES)
 
 
-@pytest.mark.parametrize("harm", ["data.0", "md.0", "md.idx", checkpoint.SEAL])
+@pytest.mark.parametrize("harm", ["data.0", "md.0", "md.idx", seal.NAME])
 @pytest.mark.parametrize("how", ["cut", "gone"])
 def test_a_damaged_checkpoint_is_passed_over(tmp_path, harm, how):
     save(tmp_path / "ckpt.bp", 5)
@@ -129,10 +132,17 @@ def test_another_precision_only_on_demand(tmp_path):
 
 def test_a_seal_that_is_not_ours_is_damage(tmp_path):
     path = save(tmp_path / "ckpt.bp", 5)
-    for content in ("[]", "{}", json.dumps({"written_ns": "x", "sizes": 3})):
-        (path / checkpoint.SEAL).write_text(content)
-        with pytest.raises(UsageError, match="is not readable"):
-            checkpoint.newest(tmp_path / "ckpt.bp")
+    whole = (path / seal.NAME).read_text()
+    contents = {
+        "is not readable": ("[]", "{}", json.dumps({"written_ns": "x", "sizes": 3}), "[" * 100_000),
+        "differs from its checksum": (whole.replace('"written_ns":1', '"written_ns":2'),),
+        "is too large": (whole + " " * (1 << 20),),
+    }
+    for reason, texts in contents.items():
+        for text in texts:
+            (path / seal.NAME).write_text(text)
+            with pytest.raises(UsageError, match=reason):
+                checkpoint.newest(tmp_path / "ckpt.bp")
 
 
 def test_signals_and_time_ask_to_stop():
@@ -152,3 +162,58 @@ def test_signals_and_time_ask_to_stop():
     while (reason := stop.agreed()) is None:
         assert time.monotonic() < deadline
     assert reason == "the time limit"
+
+
+@pytest.mark.parametrize("how", ["zeros", "a bit", "of another checkpoint"])
+def test_data_that_have_changed_are_passed_over(tmp_path, how):
+    older, newer = save(tmp_path / "ckpt.bp", 5), save(tmp_path / "ckpt.bp", 10, 2.0)
+    data = bytearray((newer / "data.0").read_bytes())
+    if how == "zeros":
+        data[:] = bytes(len(data))
+    elif how == "a bit":
+        data[len(data) // 2] ^= 4
+    else:
+        data[:] = (older / "data.0").read_bytes()
+    (newer / "data.0").write_bytes(data)
+    u = array(order="F")
+    with pytest.warns(UserWarning, match=r"ckpt\.00000010\.bp is damaged \(data\.0 differs from its checksum"):
+        assert checkpoint.load(tmp_path / "ckpt.bp", {"U": u}).step == 5
+    assert u.equals(VALUES)
+    with pytest.raises(UsageError, match=r"no complete checkpoint .*ckpt\.00000010\.bp is damaged"):
+        checkpoint.load(newer, {"U": u})
+
+
+def test_names_of_checkpoints_that_are_something_else_are_passed_over_and_removed(tmp_path):
+    save(tmp_path / "ckpt.bp", 5)
+    (tmp_path / "ckpt.00000006.bp").symlink_to("nowhere")
+    (tmp_path / "ckpt.00000007.bp").symlink_to("ckpt.00000007.bp")
+    (tmp_path / "ckpt.00000008.bp").write_text("a file")
+    os.mkfifo(tmp_path / "ckpt.00000009.bp")
+    (tmp_path / "ckpt.00000009.bp.unfinished").symlink_to("nowhere")
+    found = checkpoint.newest(tmp_path / "ckpt.bp")
+    assert (found.step, len(found.skipped)) == (5, 4)
+    save(tmp_path / "ckpt.bp", 10)
+    save(tmp_path / "ckpt.bp", 15)
+    assert names(tmp_path) == ["ckpt.00000010.bp", "ckpt.00000015.bp"]
+
+
+def test_a_name_is_written_by_one_job_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("gondwana.io.reservation.PATIENCE_S", 0.1)
+    path = tmp_path / "ckpt.bp"
+    with checkpoint.reserve(path):
+        save(path, 5)  # the job that has the name
+        other = f"""
+from gondwana.errors import UsageError
+from gondwana.io import reservation
+reservation.PATIENCE_S = 0.1
+for attempt in (reservation.check_free, lambda path: reservation.reserve(path).__enter__()):
+    try:
+        attempt({str(path)!r})
+    except UsageError as error:
+        print(error)
+"""
+        done = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, check=True)
+        refusal = f"another job (process {os.getpid()} on {platform.node()}) writes checkpoints '{path}': "
+        assert [line.startswith(refusal) for line in done.stdout.splitlines()] == [True, True], done
+    assert names(tmp_path) == ["ckpt.00000005.bp"]
+    subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, check=True)

@@ -69,6 +69,7 @@ def plot(
         places = places_of(data, steps)
         planes = [[plane_of(data, name, place, plane.value, index) for place in places] for name in names]
         folder = out or dataset.absolute().with_name(f"{dataset.absolute().stem}_plots")
+        _check_folder(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -81,6 +82,19 @@ def plot(
             typer.echo(pictures.montage(planes, folder / f"{plane.value}_montage.png"))
     if pdf:
         _draw_pdfs(dataset, folder, names, places, bins, ranks)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse to write pictures into a dataset.
+
+    Raises:
+        UsageError: the folder is a dataset, or in one.
+    """
+    from gondwana.io.paths import is_dataset
+
+    around = next((place for place in (folder, *folder.absolute().parents) if is_dataset(place)), None)
+    if around is not None:
+        raise UsageError(f"--out {folder}: {around} is a dataset; choose a folder outside of it")
 
 
 def places_of(data: Dataset, chosen: str) -> list[int]:

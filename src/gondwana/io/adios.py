@@ -23,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import UsageError
+from gondwana.io import bp5
+from gondwana.io.checksums import Ledger
 from gondwana.io.paths import DatasetError, claim
 
 AttributeValue = str | int | float | Sequence[str] | Sequence[int] | Sequence[float]
@@ -100,6 +102,11 @@ def check_operator(name: str) -> None:
     raise UsageError(f"the operator {name!r} is not in this adios2 {version()}; legal are: {legal}")
 
 
+def integers(text: str) -> tuple[int, ...]:
+    """Return the numbers of a text of ADIOS2, such as "4, 6, 8". Local."""
+    return tuple(int(part) for part in text.split(",") if part.strip())
+
+
 def failure(action: str, error: Exception) -> DatasetError:
     """Return an error of ADIOS2 as one readable line. Local."""
     text = _COLOUR.sub("", str(error)).strip().replace("\n", " ")
@@ -117,6 +124,8 @@ class BPWriter:
         keep: how many existing steps to keep; new ones follow them. None: start a new dataset.
         operator: a compression operator for all arrays, from ``OPERATORS``.
         comm: an MPI communicator, for an adios2 that was built with MPI.
+        replace: whether a new dataset may replace one that is there.
+        lock: what ``paths.claim`` has returned for this dataset; it is taken over. None: it is claimed here.
 
     Raises:
         UsageError: the operator is not available, or another program is writing this dataset.
@@ -124,7 +133,14 @@ class BPWriter:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, keep: int | None = None, operator: str | None = None, comm: Any = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        keep: int | None = None,
+        operator: str | None = None,
+        comm: Any = None,
+        replace: bool = True,
+        lock: int | None = None,
     ) -> None:
         adios2 = load()
         self.path = Path(path)
@@ -133,7 +149,7 @@ class BPWriter:
         if operator is not None:
             check_operator(operator)
         append = bool(keep)
-        self._lock = self._claim(comm, empty=not append)
+        self._lock = self._claim(comm, empty=not append, replace=replace) if lock is None else lock
         self._adios = adios2.Adios(comm) if comm is not None else adios2.Adios()
         self._io = self._adios.declare_io("SimulationOutput")
         self._io.set_engine("BP5")
@@ -142,8 +158,18 @@ class BPWriter:
         settings = {"StatsLevel": "1", "AsyncOpen": "Off"}
         self._io.set_parameters(settings | ({"AppendAfterSteps": str(keep)} if append else {}))
         self._alive: list[npt.NDArray[Any]] = []
+        self._ledger: Ledger | None = None
         try:
+            if append and self._lock is not None:
+                bp5.trim(self.path)
+            if self._lock is not None:
+                self._ledger = Ledger(self.path, keep or 0)
             self._engine = self._io.open(str(self.path), self._mode.Append if append else self._mode.Write)
+            if self._ledger is not None:
+                self._ledger.begin()
+        except DatasetError:
+            self._release()
+            raise
         except Exception as error:
             self._release()
             raise failure(f"cannot create the dataset {self.path}", error) from None
@@ -208,27 +234,43 @@ class BPWriter:
         """
         try:
             self._engine.end_step()
+            if self._ledger is not None:
+                self._ledger.add_step()
         except Exception as error:
             raise failure(f"cannot write to {self.path}", error) from None
         finally:
             self._alive.clear()
 
+    def flush(self) -> None:
+        """Wait for the checksums of the steps so far.
+
+        Raises:
+            DatasetError: they could not be written.
+        """
+        try:
+            if self._ledger is not None:
+                self._ledger.wait()
+        except Exception as error:
+            raise failure(f"cannot write to {self.path}", error) from None
+
     def close(self) -> None:
         """Close the dataset."""
         try:
             self._engine.close()
+            if self._ledger is not None:
+                self._ledger.close()
         except Exception as error:
             raise failure(f"cannot close {self.path}", error) from None
         finally:
             self._release()
 
-    def _claim(self, comm: Any, *, empty: bool) -> int | None:
+    def _claim(self, comm: Any, *, empty: bool, replace: bool) -> int | None:
         """Lock the dataset for writing; of several ranks rank 0 does, and all raise if it cannot."""
         lock: int | None = None
         problem: Exception | None = None
         if comm is None or comm.Get_rank() == 0:
             try:
-                lock = claim(self.path, empty=empty)
+                lock = claim(self.path, empty=empty, replace=replace)
             except (UsageError, DatasetError) as error:
                 problem = error
         if comm is not None:
@@ -300,7 +342,10 @@ class BPReader:
             count: the box's shape, in cells.
             dtype: the variable's element type.
         """
-        cells = np.empty((steps[1], *count), dtype)
+        try:
+            cells = np.empty((steps[1], *count), dtype)
+        except (MemoryError, ValueError) as error:
+            raise failure(f"cannot read {name!r} of {self.path}", error) from None
         if cells.size == 0:
             return cells
         variable = self._io.inquire_variable(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import chain
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from gondwana.io.adios import AttributeValue
 from gondwana.io.background import BackgroundWriter
 from gondwana.io.layout import Arrays, block_of, cells_of, copy_cells, shape_of
+from gondwana.io.paths import claim
 from gondwana.io.staging import ALIGNMENT, Placed, Plan, StagedWriter, StagingFile, Step, window
 from gondwana.teams import Team
 
@@ -54,6 +56,7 @@ class AggregatedSink:
         arrays: the contents of every step; later steps may have other arrays of the same layout.
         attributes: the dataset's attributes.
         keep: how many existing steps to keep; None starts a new dataset.
+        replace: whether a new dataset may replace one that is there.
         operator: a compression operator, or None.
         background: write in another process (two buffers), or before ``write`` returns (one).
     """
@@ -66,6 +69,7 @@ class AggregatedSink:
         attributes: Mapping[str, AttributeValue],
         *,
         keep: int | None,
+        replace: bool,
         operator: str | None,
         background: bool,
     ) -> None:
@@ -89,7 +93,8 @@ class AggregatedSink:
                 variables = {name: (shape_of(array), array.dtype) for name, array in arrays.items()}
                 blocks = tuple(chain.from_iterable(self._placed.values()))
                 buffers = tuple(zip(*paths, strict=True))
-                plan = Plan(path, keep, operator, dict(attributes), variables, blocks, buffers)
+                lock = claim(Path(path), empty=not keep, replace=replace)
+                plan = Plan(path, keep, operator, dict(attributes), variables, blocks, buffers, lock)
                 self._backend = BackgroundWriter(plan) if background else StagedWriter(plan)
         except Exception as problem:
             error = problem

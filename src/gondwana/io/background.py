@@ -31,7 +31,7 @@ class BackgroundWriter:
     The process ends by itself when this one closes it, dies or is killed; it finishes what was submitted.
 
     Args:
-        plan: what to write, and where the blocks are staged.
+        plan: what to write, and where the blocks are staged; its lock is taken over.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -39,7 +39,9 @@ class BackgroundWriter:
         with theirs:
             # -P: the user's directory may hold modules that hide others.
             command = [sys.executable, "-P", "-c", _CHILD, str(theirs.fileno())]
-            self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+            descriptors = [theirs.fileno(), plan.lock]
+            self._process = subprocess.Popen(command, pass_fds=descriptors, stdin=subprocess.DEVNULL)
+            os.close(plan.lock)
         self._pipe = Connection(ours.detach())
         self._path = plan.path
         self._pending = 0

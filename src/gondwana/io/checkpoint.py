@@ -7,11 +7,11 @@ next save removes what a killed one left behind.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
 import shutil
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,15 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from gondwana.errors import UsageError
+from gondwana.io import checksums, seal
 from gondwana.io.dataset import Dataset
 from gondwana.io.layout import Arrays, Distributed, block_of, set_cells, shape_of
 from gondwana.io.paths import DatasetError, StrPath, check_output
+from gondwana.io.reservation import reserve as reserve
 from gondwana.io.writer import StepWriter
 from gondwana.teams import Team, world
 
-#: The last file of a checkpoint, with the time and the sizes of all others. Without it, or if a size differs, the
-#: checkpoint is not complete.
-SEAL = "complete.json"
 _UNFINISHED = ".unfinished"
 
 
@@ -88,22 +87,38 @@ def save(
         >>> load(path, {"u": u}).step
         5
     """
-    target = _name(Path(path).absolute(), step)
-    unfinished = target.with_name(target.name + _UNFINISHED)
+    if keep < 1:
+        raise UsageError(f"keep={keep}: give 1 or more, since at least one checkpoint must stay")
     described = {"checkpoint_state": json.dumps(state or {}), "checkpoint_settings": json.dumps(settings or {})}
+    with reserve(path, team=team):
+        target = _write(Path(path).absolute(), arrays, step, described, team)
+        error: Exception | None = None
+        try:
+            if team.rank == 0:
+                for old in checkpoints(path)[keep:]:
+                    _remove(old)
+        except OSError as problem:
+            error = DatasetError(f"cannot remove the checkpoint {problem.filename}: {problem.strerror}")
+        team.agree(error)
+    return target
+
+
+def _write(common: Path, arrays: Arrays, step: int, attributes: Mapping[str, str], team: Team) -> Path:
+    """Write a checkpoint and return its path. Collective over team."""
+    target = _name(common, step)
+    unfinished = target.with_name(target.name + _UNFINISHED)
     error: Exception | None = None
     try:
-        if keep < 1:
-            raise UsageError(f"keep={keep}: give 1 or more, since at least one checkpoint must stay")
         if team.rank == 0:
-            _sweep(Path(path).absolute())
+            _sweep(common)
             check_output(unfinished, sum(array.domain.size * array.dtype.itemsize for array in arrays.values()))
     except Exception as problem:
         error = problem
     team.agree(error)
     try:
-        with StepWriter(unfinished, arrays, attributes=described, background=False, team=team) as out:
+        with StepWriter(unfinished, arrays, attributes=attributes, background=False, team=team) as out:
             out.write(step, arrays)
+            team.agree(_sync_data(unfinished) if team.rank == 0 else None)
     except Exception:
         if team.rank == 0:
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -111,8 +126,6 @@ def save(
     try:
         if team.rank == 0:
             _publish(unfinished, target)
-            for old in checkpoints(path)[keep:]:
-                shutil.rmtree(old)
     except OSError as problem:
         error = DatasetError(f"cannot finish the checkpoint {target}: {problem.strerror or problem}")
     team.agree(error)
@@ -145,16 +158,8 @@ def load(
         UsageError: there is none, or it does not fit: another shape, type or setting.
         DatasetError: it cannot be read.
     """
+    found = _find(path, settings or {}, team)
     error: Exception | None = None
-    found: Checkpoint | None = None
-    try:
-        if team.rank == 0:
-            found = newest(path)
-            _check_settings(found, settings or {})
-    except Exception as problem:
-        error = problem
-    team.agree(error)
-    found = team.bcast(found)
     if team.rank == 0:
         for reason in found.skipped:
             warnings.warn(f"{reason}: continuing from {found.path.name}", stacklevel=2)
@@ -170,6 +175,26 @@ def load(
     return found
 
 
+def _find(path: StrPath, settings: Mapping[str, Any], team: Team) -> Checkpoint:
+    """Return the last checkpoint whose data are what was written. Collective over team."""
+    rejected: dict[Path, str] = {}
+    while True:
+        error: Exception | None = None
+        found: Checkpoint | None = None
+        try:
+            if team.rank == 0:
+                found = newest(path, rejected)
+                _check_settings(found, settings)
+        except Exception as problem:
+            error = problem
+        team.agree(error)
+        candidate: Checkpoint = team.bcast(found)
+        reason = _damage_of_data(candidate.path, team)
+        if reason is None:
+            return candidate
+        rejected[candidate.path] = reason
+
+
 def checkpoints(path: StrPath) -> list[Path]:
     """Return the checkpoints of a common name, the one written last first, complete or not. Local.
 
@@ -181,30 +206,26 @@ def checkpoints(path: StrPath) -> list[Path]:
         return []
     found = [entry for entry in common.parent.iterdir() if pattern.fullmatch(entry.name)]
     return sorted(
-        found, key=lambda entry: (_seal(entry).written_ns or entry.stat().st_mtime_ns, entry.name), reverse=True
+        found, key=lambda entry: (seal.written_ns(entry) or entry.lstat().st_mtime_ns, entry.name), reverse=True
     )
 
 
-def newest(path: StrPath) -> Checkpoint:
-    """Return the complete checkpoint written last, or the one of this very name. Local.
+def newest(path: StrPath, rejected: Mapping[Path, str] | None = None) -> Checkpoint:
+    """Return the complete checkpoint written last, or the one of this very name; its data are not verified. Local.
+
+    Args:
+        path: the common name given to ``save``, or the name of one checkpoint.
+        rejected: checkpoints to pass over, each with its damage.
 
     Raises:
         UsageError: there is none.
     """
     given = Path(path).absolute()
     skipped: list[str] = []
-    for candidate in [given] if (given / SEAL).is_file() else checkpoints(path):
-        reason = _damage(candidate)
+    for candidate in [given] if (given / seal.NAME).is_file() else checkpoints(path):
+        reason = (rejected or {}).get(candidate) or seal.damage(candidate)
         if reason is None:
-            with Dataset(candidate) as data:
-                about = data.attributes
-                return Checkpoint(
-                    candidate,
-                    int(data.steps[-1]),
-                    json.loads(about["checkpoint_state"]),
-                    json.loads(about["checkpoint_settings"]),
-                    tuple(skipped),
-                )
+            return _describe(candidate, tuple(skipped))
         skipped.append(f"{candidate.name} is damaged ({reason})")
     example = _name(given, 700).name
     seen = f"; {', '.join(skipped)}" if skipped else f": none is named like {example}"
@@ -215,57 +236,70 @@ def _name(common: Path, step: int) -> Path:
     return common.with_name(f"{common.stem}.{step:08d}{common.suffix}")
 
 
+def _describe(path: Path, skipped: tuple[str, ...]) -> Checkpoint:
+    with Dataset(path) as data:
+        try:
+            about = data.attributes
+            state, settings = (json.loads(about[f"checkpoint_{what}"]) for what in ("state", "settings"))
+            return Checkpoint(path, int(data.steps[-1]), state, settings, skipped)
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise UsageError(f"{path.name} is not a checkpoint: it was not written by save") from None
+
+
+def _damage_of_data(path: Path, team: Team) -> str | None:
+    """Verify the data of a checkpoint, each rank a share, and return what is wrong, or None. Collective over team."""
+    error: Exception | None = None
+    mine: str | None = None
+    try:
+        record = checksums.read(path)
+        pieces = [piece for step in record.data().values() for piece in step] if record else []
+        mine = next((reason for _, reason in checksums.differing(path, pieces[team.rank :: team.size])), None)
+        if not pieces:
+            mine = f"{checksums.NAME} does not have the checksums of its data"
+    except Exception as problem:
+        error = problem
+    team.agree(error)
+    return next(filter(None, team.allgather(mine)), None)
+
+
 def _sweep(common: Path) -> None:
     """Remove what killed saves left behind."""
     if common.parent.is_dir():
-        for entry in common.parent.glob(f"{common.stem}.*{common.suffix}{_UNFINISHED}"):
-            shutil.rmtree(entry)
+        for entry in common.parent.glob(f"{glob.escape(common.stem)}.*{common.suffix}{_UNFINISHED}"):
+            _remove(entry)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seal:
-    """The contents of the last file of a checkpoint; ``problem`` if it cannot be read."""
-
-    written_ns: int = 0
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    problem: str | None = None
-
-
-def _seal(candidate: Path) -> _Seal:
-    try:
-        content = json.loads((candidate / SEAL).read_text())
-        return _Seal(int(content["written_ns"]), {str(name): int(size) for name, size in content["sizes"].items()})
-    except OSError as error:
-        return _Seal(problem=f"{SEAL}: {error.strerror}")
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return _Seal(problem=f"{SEAL} is not readable")
-
-
-def _damage(candidate: Path) -> str | None:
-    """Return what is wrong with a checkpoint, or None."""
-    seal = _seal(candidate)
-    for name, size in seal.sizes.items():
-        file = candidate / name
-        actual = file.stat().st_size if file.is_file() else 0
-        if actual != size:
-            return f"{name} has {actual} of {size} bytes"
-    return seal.problem
+def _remove(path: Path) -> None:
+    """Remove a checkpoint, or what has its name."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _publish(unfinished: Path, target: Path) -> None:
     """Seal a dataset, synchronise it with the disk, and rename it."""
-    sizes = {file.name: file.stat().st_size for file in unfinished.iterdir()}
-    (unfinished / SEAL).write_text(json.dumps({"written_ns": time.time_ns(), "sizes": sizes}))
+    seal.write(unfinished)
     for file in [*unfinished.iterdir(), unfinished]:
         _sync(file)
-    if target.exists():  # the same step again, for example after a restart from an older checkpoint
+    if os.path.lexists(target):  # the same step again, for example after a restart from an older checkpoint
         replaced = target.with_name(f"{target.stem}.old{target.suffix}{_UNFINISHED}")
         target.rename(replaced)
         unfinished.rename(target)
-        shutil.rmtree(replaced)
+        _remove(replaced)
     else:
         unfinished.rename(target)
     _sync(target.parent)
+
+
+def _sync_data(unfinished: Path) -> DatasetError | None:
+    """Synchronise the data with the disk, while a thread computes their checksums."""
+    try:
+        for file in unfinished.glob("data.*"):
+            _sync(file)
+    except OSError as problem:
+        return DatasetError(f"cannot finish the checkpoint {unfinished}: {problem.strerror or problem}")
+    return None
 
 
 def _sync(path: Path) -> None:

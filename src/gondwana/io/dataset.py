@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.errors import UsageError
-from gondwana.io.adios import LOCK, TYPE_OF_NAME, BPReader
+from gondwana.io import bp5, checksums
+from gondwana.io.adios import LOCK, TYPE_OF_NAME, BPReader, integers
 from gondwana.io.layout import AXES, Block
 from gondwana.io.paths import DatasetError, StrPath, has_steps, is_dataset
+from gondwana.io.probe import probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,7 @@ class Dataset:
         self.path = Path(path)
         if not is_dataset(self.path):
             raise UsageError(missing(self.path))
-        # ADIOS2 cannot open a dataset whose first step is not complete yet; here it is one without steps.
-        self._reader: BPReader | None = None
-        with LOCK:
-            if has_steps(self.path):
-                self._reader = BPReader(self.path)
+        self._reader = _reader(self.path)
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
@@ -184,7 +182,7 @@ class Dataset:
             found = self._opened().blocks(name, step)
         return [
             StoredBlock(
-                Block(_integers(about["Start"])[:ndim], _integers(about["Count"])[:ndim]),
+                Block(integers(about["Start"])[:ndim], integers(about["Count"])[:ndim]),
                 *_extremes(about.get("Min", ""), about.get("Max", "")),
             )
             for about in found
@@ -193,8 +191,7 @@ class Dataset:
     def refresh(self) -> int:
         """Open a dataset that is being written again, and return its present number of steps."""
         self.close()
-        with LOCK:
-            self._reader = BPReader(self.path) if has_steps(self.path) else None
+        self._reader = _reader(self.path)
         return len(self.steps)
 
     def close(self) -> None:
@@ -212,7 +209,7 @@ class Dataset:
         return self._reader
 
     def _describe(self, name: str, about: dict[str, str]) -> Variable:
-        shape = _integers(about["Shape"])
+        shape = integers(about["Shape"])
         extremes = _extremes(about.get("Min", ""), about.get("Max", ""))
         # Without statistics ADIOS2 reports zeros; the blocks show that there are none.
         if shape and extremes == (0, 0) and all(stored.minimum is None for stored in self._first_blocks(name, shape)):
@@ -236,6 +233,18 @@ class Dataset:
         return f"<Dataset {str(self.path)!r}: {len(self.steps)} steps of {', '.join(self.variables) or 'nothing yet'}>"
 
 
+def _reader(path: Path) -> BPReader | None:
+    """Open a dataset whose metadata can be trusted; None: it has no complete step yet, and ADIOS2 cannot open it."""
+    steps = bp5.check(path).steps if has_steps(path) else 0
+    vouched = checksums.vouches(path, steps)
+    if steps == 0:
+        return None
+    if not vouched:
+        probe(path)
+    with LOCK:
+        return BPReader(path)
+
+
 def did_you_mean(name: str, legal: Iterable[str]) -> str:
     """Return the end of a message about an unknown name. Local."""
     names = sorted(legal)
@@ -252,10 +261,6 @@ def missing(path: Path) -> str:
         return f"{path} is a directory without a BP dataset in it (no md.idx)"
     near = sorted(str(other) for other in path.parent.glob("*.bp") if is_dataset(other))
     return f"there is no dataset {path}" + (f"; there is {', '.join(near[:5])}" if near else "")
-
-
-def _integers(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(",") if part.strip())
 
 
 def _number(text: str) -> float | int:

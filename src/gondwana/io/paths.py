@@ -6,6 +6,7 @@ import fcntl
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from gondwana.errors import GondwanaError, UsageError
@@ -62,7 +63,7 @@ def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) 
         if not is_dataset(target):
             raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
         if not replace:
-            raise UsageError(f"'{path}' exists: remove it or choose another name")
+            raise _exists(path)
         reclaimed = size_of(target)
     elif target.exists() and not target.is_dir():
         raise UsageError(f"cannot write '{path}': a file is there; remove it or choose another name")
@@ -89,39 +90,93 @@ def in_units(size: int) -> str:
     return f"{amount:.0f} B" if unit == "B" else f"{amount:.1f} {unit}"
 
 
-def claim(path: Path, *, empty: bool) -> int:
+def claim(path: Path, *, empty: bool, replace: bool = True) -> int:
     """Lock a dataset for writing and return the descriptor of the lock; closing it releases the lock. Local.
 
-    The lock is the system's and ends with the process, so that a killed writer leaves nothing behind. With ``empty``,
-    what is in the dataset is removed.
+    The lock is the system's and ends with the process, so that a killed writer leaves nothing behind.
+
+    Args:
+        path: the dataset, which need not exist.
+        empty: remove what is in the dataset.
+        replace: whether there may be something to remove.
 
     Raises:
-        UsageError: another program writes it, or there is something else that is not to be removed.
+        UsageError: another program writes it, or there is something that is not to be removed.
         DatasetError: the directory cannot be made.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDONLY)
+        descriptor = lock(path, lambda: _open_directory(path), PATIENCE_S)
     except OSError as error:
         raise DatasetError(f"cannot create the dataset '{path}': {error.strerror}") from None
-    deadline = time.monotonic() + PATIENCE_S
-    while not _lock(descriptor):
-        if time.monotonic() > deadline:
-            os.close(descriptor)
-            raise UsageError(f"another program is writing '{path}': wait for it, or choose another name")
-        time.sleep(0.02)
-    # Checked only now, since a dataset that another program has just begun has no index yet.
-    if empty and any(path.iterdir()) and not is_dataset(path):
+    if descriptor is None:
+        raise UsageError(f"another program is writing '{path}': wait for it, or choose another name")
+    try:
+        # Checked only now: while this waited, another program may have written a whole dataset.
+        if empty:
+            _empty(path, replace)
+    except BaseException:
         os.close(descriptor)
-        raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
-    if empty:
-        # The index is removed last: what is left if this is interrupted still is a dataset, and may be replaced.
-        for entry in sorted(path.iterdir(), key=lambda entry: entry.name == _INDEX):
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
+        raise
     return descriptor
+
+
+def lock(path: Path, opening: Callable[[], int], patience: float) -> int | None:
+    """Open and lock what has a name, and return the descriptor; closing it releases the lock. Local.
+
+    Args:
+        path: the name of a file or directory.
+        opening: opens it, and makes it if it is not there.
+        patience: how long to wait for another program [s].
+
+    Returns:
+        The descriptor, or None: another program still has the lock.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        descriptor = opening()
+        while not (locked := _lock(descriptor)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        # Who had the lock may have renamed or removed what this has opened: then the name is another file's, or free.
+        if locked and _is_at(path, descriptor):
+            return descriptor
+        os.close(descriptor)
+        if not locked:
+            return None
+
+
+def _open_directory(path: Path) -> int:
+    path.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_RDONLY)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _empty(path: Path, replace: bool) -> None:
+    """Remove what is in a dataset, if it is one and may be replaced."""
+    if not any(path.iterdir()):
+        return
+    if not is_dataset(path):
+        raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")
+    if not replace:
+        raise _exists(path)
+    # The index is removed last: what is left if this is interrupted still is a dataset, and may be replaced.
+    for entry in sorted(path.iterdir(), key=lambda entry: entry.name == _INDEX):
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _exists(path: StrPath) -> UsageError:
+    return UsageError(f"'{path}' exists: remove it or choose another name")
 
 
 def _lock(descriptor: int) -> bool:

@@ -113,6 +113,7 @@ class Plan:
         variables: of each variable, its global shape on disk (cells) and its element type.
         blocks: where each rank's part is staged; empty parts are left out.
         buffers: for each buffer, the paths of its staging files.
+        lock: the descriptor of the dataset's lock, which the writing process inherits.
     """
 
     path: str
@@ -122,6 +123,7 @@ class Plan:
     variables: Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
     blocks: tuple[Placed, ...]
     buffers: tuple[tuple[str, ...], ...]
+    lock: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +141,14 @@ class StagedWriter:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._buffers = [[open_bytes(path) for path in paths] for paths in plan.buffers]
-        self._out = BPWriter(Path(plan.path), keep=plan.keep, operator=plan.operator)
+        self._out = BPWriter(Path(plan.path), keep=plan.keep, operator=plan.operator, lock=plan.lock)
         for name, value in plan.attributes.items():
             self._out.attribute(name, value)
 
     def wait(self, pending: int) -> None:
-        """Do nothing: no step is ever pending here."""
+        """Wait for the checksums of the steps, if none may be pending; the steps themselves are written."""
+        if pending == 0:
+            self._out.flush()
 
     def submit(self, step: Step) -> None:
         """Write one step directly from staging memory."""

@@ -36,10 +36,11 @@ class _DirectSink:
         attributes: Mapping[str, AttributeValue],
         *,
         keep: int | None,
+        replace: bool,
         operator: str | None,
     ) -> None:
         self._team = team
-        self._out = BPWriter(path, keep=keep, operator=operator, comm=team.comm)
+        self._out = BPWriter(path, keep=keep, replace=replace, operator=operator, comm=team.comm)
         for name, value in attributes.items():
             self._out.attribute(name, value)
 
@@ -76,10 +77,11 @@ class StepWriter:
     Use it as a context manager: an error inside leaves the steps so far complete.
 
     Args:
-        path: the dataset, for example ``gs.bp``. An existing one is replaced, unless ``append_after`` is given.
+        path: the dataset, for example ``gs.bp``.
         arrays: the arrays of every step, by name: all of one team, float32, float64, integers or complex.
         attributes: text, numbers or sequences of them; see ``gondwana.io.provenance``.
         append_after: continue an existing dataset: its steps up to this number stay, later ones are removed.
+        replace: whether an existing dataset that is not continued may be replaced; False: it is refused.
         operator: a compression operator for all arrays, if this adios2 has one.
         background: False to write each step before ``write`` returns.
         team: the ranks of the arrays.
@@ -106,6 +108,7 @@ class StepWriter:
         *,
         attributes: Mapping[str, AttributeValue] | None = None,
         append_after: int | None = None,
+        replace: bool = True,
         operator: str | None = None,
         background: bool = True,
         team: Team = world,
@@ -113,6 +116,7 @@ class StepWriter:
         self._team = team
         self._layout = _layout(arrays)
         self._last: int | None = append_after
+        replace = replace or append_after is not None
         self.path = Path(path).absolute()
         error: Exception | None = None
         keep: int | None = None
@@ -122,7 +126,7 @@ class StepWriter:
             if operator is not None and team.rank == 0:
                 adios.check_operator(operator)
             if team.rank == 0:
-                check_output(self.path)
+                check_output(self.path, replace=replace)
                 keep = None if append_after is None else steps_to_keep(self.path, append_after)
         except Exception as problem:
             error = problem
@@ -133,10 +137,17 @@ class StepWriter:
         described |= {"gondwana_io": _way(team, direct), "gondwana_adios2": adios.version(), **(attributes or {})}
         self._sink: _Sink
         if direct:
-            self._sink = _DirectSink(team, str(self.path), described, keep=keep, operator=operator)
+            self._sink = _DirectSink(team, str(self.path), described, keep=keep, replace=replace, operator=operator)
         else:
             self._sink = AggregatedSink(
-                team, str(self.path), arrays, described, keep=keep, operator=operator, background=background
+                team,
+                str(self.path),
+                arrays,
+                described,
+                keep=keep,
+                replace=replace,
+                operator=operator,
+                background=background,
             )
 
     def write(self, step: int, arrays: Arrays, scalars: Mapping[str, int | float] | None = None) -> None:

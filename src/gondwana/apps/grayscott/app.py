@@ -6,6 +6,7 @@ import argparse
 import math
 import os
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import gondwana as gw
@@ -16,6 +17,7 @@ from gondwana.apps.grayscott.simulation import Simulation, Summary
 from gondwana.apps.grayscott.verify import Verdict, verify
 from gondwana.apps.options import Parser
 from gondwana.errors import GondwanaError, UsageError
+from gondwana.io import checkpoint
 from gondwana.results import check_writable, environment, write_json
 
 ARRAYS_MOVED = 4
@@ -68,6 +70,12 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     team = gw.world
     settings = _settings_of_rank_0(team, options)
+    with checkpoint.reserve(settings.checkpoint_output, team=team) if settings.checkpoint else nullcontext():
+        return _run(settings, team, options.json)
+
+
+def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
+    """Simulate, verify and print. Collective over team; returns the exit status."""
     is_first = team.rank == 0
     kind = devices.choose(settings, team)
     devices.check_memory(settings, team, kind)
@@ -75,8 +83,10 @@ def main(argv: list[str]) -> int:
     if is_first:
         _announce(simulation)
     if settings.restart:
-        simulation.restore()
+        found = simulation.restore()
         if is_first:
+            for reason in found.skipped:
+                print(f"note: {reason}: continuing from {found.path.name}")
             print(f"continuing after step {simulation.steps}")
     pace, stopped = loop.run(simulation)
     summary = simulation.summary()
@@ -88,8 +98,8 @@ def main(argv: list[str]) -> int:
             _print_timing(simulation, pace)
         result = _result(simulation, pace, summary, verdict)
         _print_result(result, verdict, stopped)
-        if options.json is not None:
-            write_json(options.json, result)
+        if result_file is not None:
+            write_json(result_file, result)
     return 1 if verdict.verified is False else 0
 
 

@@ -67,10 +67,15 @@ def _writer(simulation: Simulation) -> StepWriter:
         **fides(list(fields)),
         **(vtk_image(list(fields), (s.L,) * 3) if s.mesh_type == "image" else {}),
     }
-    append_after = simulation.steps if s.restart else None
     assert s.output is not None
     return StepWriter(
-        s.output, fields, attributes=attributes, append_after=append_after, background=s.async_write, team=team
+        s.output,
+        fields,
+        attributes=attributes,
+        append_after=simulation.steps if s.restart else None,
+        replace=s.overwrite,
+        background=s.async_write,
+        team=team,
     )
 
 

@@ -10,7 +10,8 @@ from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.settings_file import file_name
 from gondwana.errors import UsageError
 from gondwana.io.checkpoint import newest
-from gondwana.io.paths import check_output, is_dataset
+from gondwana.io.paths import PATIENCE_S, check_output, is_dataset
+from gondwana.io.reservation import check_free
 
 # Two fields at two time levels.
 ARRAYS = 4
@@ -135,15 +136,29 @@ def check_files(settings: Settings) -> None:
     need = needs(settings)
     if settings.checkpoint:
         _check_dataset("checkpoint_output", settings.checkpoint_output, need.checkpoints, replace=True)
+        _check_free(settings)
     if settings.output:
         # The checkpoints usually share the disk; where they do not, this asks for a little too much.
         total = need.output + need.checkpoints
         _check_dataset("output", settings.output, total, replace=settings.overwrite or settings.restart)
     if settings.restart:
         try:
-            newest(settings.restart_input)
+            found = newest(settings.restart_input)
         except UsageError as error:
             raise UsageError(f"restart_input: {error}") from None
+        if settings.steps < found.step:
+            raise UsageError(
+                f"steps: is {settings.steps} and the checkpoint {found.path.name} is from step {found.step}; steps "
+                f"counts those before the restart too, so set steps to at least {found.step}"
+            )
+
+
+def _check_free(settings: Settings) -> None:
+    """Refuse a name of checkpoints under which another job is saving; a restart waits for what a kill has left."""
+    try:
+        check_free(settings.checkpoint_output, PATIENCE_S if settings.restart else 0.0)
+    except UsageError as error:
+        raise UsageError(f"checkpoint_output: {error}") from None
 
 
 def _divides(side: int, ranks: int) -> bool:

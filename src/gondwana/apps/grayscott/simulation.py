@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from typing import NamedTuple
 
 import gondwana as gw
@@ -135,17 +136,23 @@ class Simulation:
             s.checkpoint_output, fields, step=self.steps, settings=s.physics(), keep=s.checkpoint_keep, team=self.team
         )
 
-    def restore(self) -> None:
+    def restore(self) -> checkpoint.Checkpoint:
         """Continue from the checkpoint that the settings name, whatever ranks wrote it. Collective over team; blocks.
+
+        Returns:
+            The checkpoint; the caller tells which others were damaged.
 
         Raises:
             UsageError: there is none, or it belongs to other settings.
         """
-        fields = {"U": self.u, "V": self.v}
-        found = checkpoint.load(self.settings.restart_input, fields, settings=self.settings.physics(), team=self.team)
+        s, fields = self.settings, {"U": self.u, "V": self.v}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = checkpoint.load(s.restart_input, fields, settings=s.physics(), team=self.team)
         self.steps = found.step
         if found.step % 2 and self.settings.boundary == "alternating":
             self._swap_outside()
+        return found
 
     def _swap_outside(self) -> None:
         """After an odd number of steps the two buffers of U have changed places, and their ghosts with them."""

@@ -1,0 +1,262 @@
+"""Checksums of a dataset, in a file of its own: of the metadata after each step, and of the data that it has written.
+
+Each line of ``checksums.txt`` begins with the CRC-32 of its rest, a JSON object. One line follows a step at once: the
+sizes of the files, and the CRC-32 of each file of metadata up to there, so that ADIOS2 need not be trusted with
+metadata that have changed. A second line has the CRC-32 of the pieces of the data files that the step has written.
+They are computed by a thread while the next step is written, or while the data go to the disk: see ``Ledger``.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from gondwana.io import bp5
+
+NAME = "checksums.txt"
+
+_SEALED = (bp5.INDEX, bp5.METADATA, bp5.FORMATS)
+
+#: Data are summed in pieces of this size, which ranks can share when they verify.
+_PIECE = 64 << 20
+#: What is read at a time.
+_CHUNK = 1 << 20
+#: No file of checksums is larger.
+_LIMIT = 256 << 20
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """A part of a data file, in bytes, and its checksum."""
+
+    file: str
+    begin: int
+    end: int
+    crc: int
+
+
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line: the state of the metadata after a step, or the data of a step.
+
+    Attributes:
+        step: the index of the step in the dataset.
+        sizes: of all files of ADIOS2.
+        crcs: of the files of metadata, up to these sizes.
+        pieces: of the data files.
+    """
+
+    step: int
+    sizes: dict[str, int] = msgspec.field(default_factory=dict)
+    crcs: dict[str, int] = msgspec.field(default_factory=dict)
+    pieces: list[Piece] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The checksums of a dataset.
+
+    Attributes:
+        lines: those that are intact.
+        problem: why there are no more, if the file is damaged.
+    """
+
+    lines: tuple[Line, ...]
+    problem: str | None = None
+
+    @property
+    def last(self) -> Line | None:
+        """The last state of the metadata."""
+        return next((line for line in reversed(self.lines) if line.pieces is None), None)
+
+    def data(self) -> dict[int, list[Piece]]:
+        """Return the pieces of each step that has them."""
+        return {line.step: line.pieces for line in self.lines if line.pieces is not None}
+
+
+def read(path: Path) -> Record | None:
+    """Return the checksums of a dataset, or None: it has none, for example because another program wrote it. Local."""
+    try:
+        if bp5.size(path, NAME) > _LIMIT:
+            return Record((), f"{NAME} is too large")
+        text = (path / NAME).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if not os.path.lexists(path / NAME):
+            return None
+        return Record((), f"{NAME}: {error.strerror or error}")
+    lines: list[Line] = []
+    *complete, _ = text.split(b"\n")  # a line without an end is being written
+    for number, line in enumerate(complete, 1):
+        decoded = _decode(line)
+        if decoded is None:
+            return Record(tuple(lines), f"line {number} of {NAME} is damaged")
+        lines.append(decoded)
+    return Record(tuple(lines))
+
+
+def vouches(path: Path, steps: int) -> bool:
+    """Return whether checksums confirm all metadata of a dataset. Local.
+
+    Args:
+        path: the dataset.
+        steps: how many its index has.
+
+    Raises:
+        DatasetError: the metadata are damaged.
+    """
+    record = read(path)
+    last = record.last if record else None
+    if last is None:
+        return False
+    for name, expected in last.sizes.items():
+        actual = bp5.size(path, name)
+        if actual < expected:
+            raise bp5.damaged(path, f"{name} has {actual} of {expected} bytes")
+    for name, crc in last.crcs.items():
+        if _crc_of_metadata(path / name, last.sizes[name])[0] != crc:
+            raise bp5.damaged(path, f"{name} differs from its checksum")
+    return record is not None and record.problem is None and last.step + 1 == steps
+
+
+def differing(path: Path, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, str]]:
+    """Read pieces of data files again, and return those that are not what was written, with the reason. Local."""
+    for piece in pieces:
+        try:
+            bp5.size(path, piece.file)
+            crc, length = _crc_of_file(path / piece.file, piece.begin, piece.end)
+        except OSError as error:
+            yield piece, f"{piece.file}: {error.strerror or error}"
+            continue
+        if length < piece.end - piece.begin:
+            yield piece, f"{piece.file} has {piece.begin + length} of {piece.end} bytes"
+        elif crc != piece.crc:
+            yield piece, f"{piece.file} differs from its checksum in bytes {piece.begin} to {piece.end - 1}"
+
+
+class Ledger:
+    """The checksums of a dataset that is being written. Local.
+
+    Made before ADIOS2 opens the dataset, so that there are never checksums of steps that it has removed.
+
+    Args:
+        path: the dataset.
+        keep: how many existing steps stay.
+    """
+
+    def __init__(self, path: Path, keep: int) -> None:
+        self._path = path
+        self._step = keep
+        self._crcs: dict[str, tuple[int, int]] = {}
+        self._written: dict[str, int] = {}
+        self._worker = ThreadPoolExecutor(1, "gondwana-checksums")
+        self._under_way: Future[None] | None = None
+        before = read(path) if keep else None
+        if before is not None:
+            fresh = path / f".{NAME}"
+            fresh.write_bytes(b"".join(_encode(line) for line in before.lines if line.step < keep))
+            fresh.rename(path / NAME)
+
+    def begin(self) -> None:
+        """Note where new data begin, once ADIOS2 has opened the dataset."""
+        self._written = self._sizes()
+
+    def add_step(self) -> None:
+        """Record the metadata of the step just written, and start to compute the checksums of its data."""
+        self.wait()
+        before, self._written = self._written, self._sizes()
+        for name in _SEALED:
+            # Formats are few, and an append writes them anew; the others only grow.
+            crc, done = self._crcs.get(name, (0, 0)) if name != bp5.FORMATS else (0, 0)
+            self._crcs[name] = _crc_of_metadata(self._path / name, self._written[name], crc, done)
+        crcs = {name: crc for name, (crc, _) in self._crcs.items()}
+        self._append(Line(self._step, self._written, crcs))
+        ranges = [
+            (name, begin, min(begin + _PIECE, end))
+            for name, end in self._written.items()
+            if name not in _SEALED
+            for begin in range(before.get(name, 0), end, _PIECE)
+        ]
+        self._under_way = self._worker.submit(self._sum, self._step, ranges)
+        self._step += 1
+
+    def wait(self) -> None:
+        """Wait for the checksums of the data."""
+        if self._under_way is not None:
+            under_way, self._under_way = self._under_way, None
+            under_way.result()
+
+    def close(self) -> None:
+        """Wait for the checksums of the data, and end the thread."""
+        try:
+            self.wait()
+        finally:
+            self._worker.shutdown()
+
+    def _sizes(self) -> dict[str, int]:
+        names = sorted(entry.name for entry in self._path.iterdir() if entry.name.startswith(("md.", "mmd.", "data.")))
+        return {name: bp5.size(self._path, name) for name in names}
+
+    def _sum(self, step: int, ranges: list[tuple[str, int, int]]) -> None:
+        pieces = [Piece(name, begin, end, _crc_mapped(self._path / name, begin, end)) for name, begin, end in ranges]
+        self._append(Line(step, pieces=pieces))
+
+    def _append(self, line: Line) -> None:
+        with (self._path / NAME).open("ab", buffering=0) as file:
+            file.write(_encode(line))
+
+
+def _encode(line: Line) -> bytes:
+    text = msgspec.json.encode(line)
+    return b"%08x %b\n" % (zlib.crc32(text), text)
+
+
+def _decode(text: bytes) -> Line | None:
+    crc, _, rest = text.partition(b" ")
+    if crc != b"%08x" % zlib.crc32(rest):
+        return None
+    try:
+        return msgspec.json.decode(rest, type=Line)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _crc_of_metadata(file: Path, end: int, crc: int = 0, begin: int = 0) -> tuple[int, int]:
+    """Continue the checksum of a file of metadata from byte ``begin`` to ``end``; return it and the end.
+
+    The byte by which a writer says that it has the dataset open counts as 0.
+    """
+    with file.open("rb") as opened:
+        opened.seek(begin)
+        text = bytearray(opened.read(end - begin))
+    if file.name == bp5.INDEX and begin <= bp5.ACTIVE < end:
+        text[bp5.ACTIVE - begin] = 0
+    return zlib.crc32(text, crc), end
+
+
+def _crc_of_file(file: Path, begin: int, end: int) -> tuple[int, int]:
+    """Return the checksum of a range of a file, and how much of it there is."""
+    crc, place = 0, begin
+    with file.open("rb", buffering=0) as opened:
+        opened.seek(begin)
+        while place < end and (chunk := opened.read(min(_CHUNK, end - place))):
+            crc = zlib.crc32(chunk, crc)
+            place += len(chunk)
+    return crc, place - begin
+
+
+def _crc_mapped(file: Path, begin: int, end: int) -> int:
+    """Return the checksum of a range that has just been written, by one call that leaves Python to other threads."""
+    with (
+        file.open("rb") as opened,
+        mmap.mmap(opened.fileno(), end, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as view,
+        view[begin:end] as part,
+    ):
+        return zlib.crc32(part)
