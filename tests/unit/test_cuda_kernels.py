@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana.errors import KernelError
 from gondwana.gpu.device import device
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.testing.emulated_gpu.process import emulated_gpu
@@ -453,3 +454,17 @@ def test_kernels_run_on_the_device_of_their_arrays(monkeypatch: pytest.MonkeyPat
             mirror.check()
         assert {where.device for _, where in kernel._versions} == {None, 0, 1}
         assert device(1).driver is device(0).driver
+
+
+@gw.foreach
+def returning(p, a):
+    a[p] = 1.0
+    return a[p]
+
+
+def test_what_a_kernel_returns_is_not_lost_in_silence() -> None:
+    domain = gw.RectDomain(0, 8)
+    mirror = Mirror()
+    with pytest.raises(KernelError, match="returning returns a value of type float64"):
+        returning(domain, mirror.of(random(domain)))
+    mirror.close()

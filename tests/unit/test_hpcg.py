@@ -73,6 +73,8 @@ def test_the_file_is_read_if_no_size_is_given(tmp_path: Path, monkeypatch: pytes
         ("--nx 16 --ny 16 --nz 136", 1, "the local box 16x16x136 is too long"),
         ("--nx 16", 11, "the grid of 11 ranks 11x1x1 is too long"),
         ("--nx 16 --npx 2 --npy 2 --npz 2", 4, "has 8 ranks and the run has 4"),
+        ("--nx 16 --npx 2", 2, "the grid of ranks is 2 x ? x ?: give all of --npx --npy --npz"),
+        ("--nx 16 --npy 1 --npz 2", 2, "the grid of ranks is ? x 1 x 2: give all"),
         ("--nx 16 --pz 2 --zl 16 --zu 16", 2, "--pz 2"),
         ("--nx 16 --rt -1", 1, "rt is -1"),
         ("--nx 16 --speed", 1, "unrecognized arguments: --speed"),

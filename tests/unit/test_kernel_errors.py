@@ -141,6 +141,54 @@ def test_a_reduction_must_return_a_number() -> None:
             gw.reduce(names["f"])(BOX, A)
 
 
+def returns_a_number(p, a):
+    a[p] = 1.0
+    return 3
+
+
+def returns_at_some_points(p, a):
+    if p[0] > 1:
+        return a[p]
+    a[p] = 1.0
+    return None
+
+
+def returns_nothing(p, a):
+    if p[0] > 1:
+        return
+    a[p] = 1.0
+
+
+@pytest.mark.parametrize("function", [returns_a_number, returns_at_some_points])
+def test_what_a_kernel_returns_is_not_lost_in_silence(function: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(KernelError, match=rf"{function.__name__} returns a value of type .*int|float.*gw\.reduce"):
+        gw.foreach(function)(BOX, A)
+    monkeypatch.setenv("GONDWANA_INTERPRET", "1")
+    with pytest.raises(KernelError, match=rf"{function.__name__} returns a value of type (int|float), "):
+        gw.foreach(function)(BOX, A)
+
+
+def test_a_kernel_may_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    for interpreted in ("0", "1"):
+        monkeypatch.setenv("GONDWANA_INTERPRET", interpreted)
+        a = gw.Array.zeros(BOX)
+        gw.foreach(returns_nothing)(BOX, a)
+        assert a.numpy().sum() == 8.0
+
+
+def test_a_kernel_does_not_yield() -> None:
+    def generator(p, a):
+        yield a[p]
+
+    async def coroutine(p, a):
+        a[p] = 1.0
+
+    for decorate in (gw.foreach, gw.reduce):
+        for function in (generator, coroutine):
+            with pytest.raises(KernelError, match=f"{function.__name__} has a yield or is async"):
+                decorate(function)
+
+
 def test_a_failed_compilation_leaves_nothing_behind() -> None:
     kernel = gw.foreach(text_in_numbers)
     for _ in range(2):

@@ -735,3 +735,25 @@ def test_a_remembered_launch_follows_its_arguments() -> None:
         a = gw.Array.zeros(box)
         count_visits(domain, a)
         assert a.numpy().sum() == domain.size
+
+
+@gw.jit
+def quotients(a: Any, b: Any) -> Any:
+    return a // b, a % b
+
+
+@gw.foreach
+def divide(p, quotient, rest, ratio, a, b):
+    quotient[p], rest[p] = quotients(a[p], b[p])
+    ratio[p] = a[p] / b[p]
+
+
+def test_divisions_by_zero_are_those_of_numpy() -> None:
+    a, b = gw.Array(np.array([7, -7, 0])), gw.Array(np.zeros(3, int))
+    quotient, rest, ratio = gw.Array.full(a.domain, 9), gw.Array.full(a.domain, 9), gw.Array.zeros(a.domain)
+    divide(a.domain, quotient, rest, ratio, a, b)
+    with np.errstate(all="ignore"):
+        assert np.array_equal(quotient.numpy(), a.numpy() // b.numpy())
+        assert np.array_equal(rest.numpy(), a.numpy() % b.numpy())
+        assert np.array_equal(ratio.numpy(), a.numpy() / b.numpy(), equal_nan=True)
+    assert quotients(1, 0) == (0, 0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import gondwana as gw
-from gondwana.errors import UsageError
+from gondwana.errors import KernelError, UsageError
 from gondwana.runtime import progress
 
 
@@ -102,9 +102,14 @@ def test_a_compiled_wait_leaves_the_interpreter_to_others() -> None:
 @pytest.mark.parametrize("call", [
     lambda signal: signal.add(1),
     lambda signal: signal.add(-1),
-    lambda signal: signal.add(0, 0),
+    lambda signal: signal.add(0, -1),
+    lambda signal: signal.add(0, 2**31),
+    lambda signal: signal.add(0, 2**64),
     lambda signal: signal.add(0, 1, 1),
-    lambda signal: signal.wait(0),
+    lambda signal: signal.wait(-1),
+    lambda signal: signal.wait(2**31),
+    lambda signal: signal.wait(2**70),
+    lambda signal: signal.ready(2**64),
     lambda signal: signal.wait(1, -1),
     lambda signal: signal.ready(1, 1),
     lambda signal: make(0),
@@ -112,6 +117,45 @@ def test_a_compiled_wait_leaves_the_interpreter_to_others() -> None:
 def test_what_is_refused(call: Any) -> None:
     with pytest.raises(UsageError, match=r"legal are ranks 0 to 0|give 1 or more"):
         call(make())
+
+
+def test_nothing_to_wait_for() -> None:
+    signal = make()
+    signal.wait(0)
+    signal.add(0, 0)
+    assert signal.ready(0)
+    assert not signal.ready()
+    through_compiled_code(signal, 0, 0, 0, 0)
+    with progress.callback():
+        signal.wait(0, timeout=0)
+    signal.add(0, 2**31 - 1)
+    signal.wait(2**31 - 1)
+    assert not signal.ready()
+
+
+@gw.jit
+def by_methods(signal: Any) -> None:
+    signal.wait()
+
+
+@gw.jit
+def adding_by_methods(signal: Any) -> None:
+    signal.add(0, 1)
+
+
+def test_compiled_code_says_what_to_write() -> None:
+    with pytest.raises(KernelError, match=r"gw\.wait\(signal, n, channel\)"):
+        by_methods(make())
+    with pytest.raises(KernelError, match=r"gw\.signal\(signal, rank, n, channel\)"):
+        adding_by_methods(make())
+
+
+def test_compiled_code_refuses_numbers_of_arrivals() -> None:
+    signal = make()
+    for sent, taken in ((-1, 0), (2**31, 0), (0, -1), (0, 2**40)):
+        with pytest.raises(ValueError, match="between 0 and"):
+            through_compiled_code(signal, 0, sent, taken, 0)
+    assert not signal.ready()
 
 
 def test_compiled_code_refuses_ranks_and_channels_that_are_not_there() -> None:

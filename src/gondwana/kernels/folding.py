@@ -11,6 +11,17 @@ import numpy as np
 from numba.core import types
 
 from gondwana.errors import KernelError
+from gondwana.kernels.foreach_kernels import value_is_lost
+
+
+def check_no_value(name: str, value: Any) -> None:
+    """Refuse kernels that return something although nothing is folded. Local.
+
+    Raises:
+        KernelError: the kernel returns a value.
+    """
+    if not isinstance(value, types.NoneType):
+        raise value_is_lost(name, str(types.unliteral(value)))
 
 
 def check_value(name: str, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import types as pytypes
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from gondwana.compiler.function import bind, parameters
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet
-from gondwana.errors import UsageError
+from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import boxes
 from gondwana.kernels.arguments import (
     KernelArray,
@@ -33,6 +34,7 @@ from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
 
 _MEMO = 256
+_SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 class Kernel:
@@ -44,6 +46,11 @@ class Kernel:
         names = parameters(function)
         if not names:
             raise TypeError(f"the kernel {function.__qualname__} needs the point as its first parameter")
+        if function.__code__.co_flags & _SUSPENDED:
+            raise KernelError(
+                f"the kernel {function.__qualname__} has a yield or is async: it is called once for each point and "
+                "runs to its end; write values into arrays, or return one from a kernel of @gw.reduce"
+            )
         self.py_func = function
         self._name = function.__qualname__
         self.parameters = names[1:]
@@ -169,10 +176,20 @@ class Foreach(Kernel):
         arguments = self._arguments(args, kwargs)
         if self._interpreted:
             for p in domain:
-                self.py_func(p, *map(interpretable, arguments))
+                value = self.py_func(p, *map(interpretable, arguments))
+                if value is not None:
+                    raise value_is_lost(self._name, type(value).__name__)
             return
         loaded, table, data = self._prepare(domain, arguments)
         loaded.run(table, data, self._name, self._flags)
+
+
+def value_is_lost(name: str, kind: str) -> KernelError:
+    """Return the error of a kernel of `foreach` that returns something. Local."""
+    return KernelError(
+        f"{name} returns a value of type {kind}, which nobody gets: write it into an array, as in a[p] = ..., or make "
+        "the kernel a @gw.reduce, which combines the values of all points"
+    )
 
 
 @overload
@@ -187,7 +204,8 @@ def foreach(
     The function is compiled at the first call for arguments of these types, and the machine code is kept on disk.
     Launches run on the threads of the rank and return when done. Points write only their own elements, or the result is
     undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch.
-    Literals and Python floats take the precision of the arrays. With `GONDWANA_INTERPRET=1` kernels run in the
+    Literals and Python floats take the precision of the arrays. A division by zero raises nothing: of floats it gives
+    inf or NaN, of integers `//` and `%` give 0, as in NumPy. With `GONDWANA_INTERPRET=1` kernels run in the
     interpreter, slow but open to a debugger.
 
     Args:

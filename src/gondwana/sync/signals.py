@@ -28,6 +28,9 @@ _PATIENCE = 1000
 _FEW = 20
 """Polls between later calls of progress."""
 
+MOST = 2**31 - 1
+"""The largest number of arrivals of one call: the counters of 64 bits then never overflow."""
+
 
 class Signal:
     """Counters of arrivals, one for each rank and channel: any rank adds, the owner waits for them and consumes them.
@@ -73,13 +76,13 @@ class Signal:
 
         Args:
             rank: of the team, may be this one.
-            n: how many, 1 or more.
+            n: how many, 0 to 2**31 - 1.
             channel: of that rank.
 
         Raises:
-            UsageError: there is no such rank or channel, or `n` is not positive.
+            UsageError: there is no such rank or channel, or `n` is illegal.
         """
-        if not 0 <= rank < self.team.size or not 0 <= channel < self.channels or n < 1:
+        if not 0 <= rank < self.team.size or not 0 <= channel < self.channels or not 0 <= n <= MOST:
             raise UsageError(f"{self!r} has no rank {rank} with channel {channel} to add {n} to{self._legal()}")
         base = self._bases[rank]
         if base:
@@ -91,14 +94,14 @@ class Signal:
         """Wait for `n` arrivals at this rank, and consume them. Blocks; user-level progress.
 
         Args:
-            n: how many, 1 or more.
+            n: how many, 0 to 2**31 - 1; a wait for 0 returns immediately.
             channel: of this rank.
             timeout: seconds; None: no limit.
 
         Raises:
             TimeoutError: there are fewer after `timeout` seconds; none is consumed.
             ProgressError: called inside a callback when there are fewer.
-            UsageError: there is no such channel, or `n` is not positive.
+            UsageError: there is no such channel, or `n` is illegal.
         """
         line = self._line(n, channel)
         if _take.call(line, n):
@@ -122,7 +125,7 @@ class Signal:
         """Return whether `wait` would return immediately. Local; no progress.
 
         Raises:
-            UsageError: there is no such channel, or `n` is not positive.
+            UsageError: there is no such channel, or `n` is illegal.
         """
         return bool(_count.call(self._line(n, channel)) >= n)
 
@@ -132,7 +135,7 @@ class Signal:
 
     def _line(self, n: int, channel: int) -> int:
         """Return the address of a channel of this rank."""
-        if not 0 <= channel < self.channels or n < 1:
+        if not 0 <= channel < self.channels or not 0 <= n <= MOST:
             raise UsageError(f"{self!r} has no channel {channel} to wait on for {n}{self._legal()}")
         return self._own + channel * _CHANNEL
 
@@ -142,7 +145,7 @@ class Signal:
         window.accumulate(rank, channel * _CHANNEL + _FAR, np.array([n], np.int64), SUM).wait()
 
     def _legal(self) -> str:
-        return f": legal are ranks 0 to {self.team.size - 1}, channels 0 to {self.channels - 1} and counts from 1"
+        return f": legal are ranks 0 to {self.team.size - 1}, channels 0 to {self.channels - 1} and counts 0 to {MOST}"
 
     def _what(self, n: int, channel: int) -> str:
         return f"{n} arrivals on channel {channel} of {self!r}"

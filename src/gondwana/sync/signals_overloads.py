@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.extending import overload
+from numba.core.errors import TypingError
+from numba.extending import overload, overload_method
 
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
-from gondwana.compiler.types.handle_types import handle_word, is_handle
+from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.sync import signals
 from gondwana.sync.mpi_atomics import accumulate
 from gondwana.sync.signals_native import CHANNEL, FAR, add, consume, relax
 
+_FAMILY = family_type("signal")
 _TABLE, _CHANNELS, _COMMUNICATOR = 0, 1, 2
 _WORD = 8
 _POLLS_BETWEEN_PROBES = 16
@@ -28,11 +30,13 @@ _status, _sum = mpi_constant("STATUS"), mpi_constant("SUM")
 
 
 @inlined
-def _check(signal: Any, rank: int, channel: int) -> None:
+def _check(signal: Any, rank: int, n: int, channel: int) -> None:
     if rank < 0 or rank >= load_word(handle_word(signal, _TABLE)):
         raise IndexError("gw.signal: there is no such rank in the team of the signal")
     if channel < 0 or channel >= handle_word(signal, _CHANNELS):
         raise IndexError("gw.signal or gw.wait: the signal has no such channel")
+    if n < 0 or n > signals.MOST:
+        raise ValueError("gw.signal or gw.wait: the number of arrivals is not between 0 and 2**31 - 1")
 
 
 @inlined
@@ -70,7 +74,7 @@ def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
     add_far = _add_far if _spans_nodes(target) else _refuse_far
 
     def run(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> None:
-        _check(target, rank, channel)
+        _check(target, rank, n, channel)
         base = _base(target, rank)
         if base:
             _add(base + channel * CHANNEL, n)
@@ -88,7 +92,7 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
 
     def run(source: Any, n: Any = 1, channel: Any = 0) -> None:
         rank = load_word(handle_word(source, _TABLE) + 2 * _WORD)
-        _check(source, rank, channel)
+        _check(source, rank, n, channel)
         line = _base(source, rank) + channel * CHANNEL
         polls = 0
         while not consume(line, n):
@@ -98,6 +102,16 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
                 let_mpi_progress(source)
 
     return run
+
+
+@overload_method(_FAMILY, "wait", strict=False)
+def _refuse_wait(source: Any, n: Any = 1, channel: Any = 0, timeout: Any = None) -> Any:
+    raise TypingError("compiled code waits by gw.wait(signal, n, channel), not by signal.wait(...)")
+
+
+@overload_method(_FAMILY, "add", strict=False)
+def _refuse_add(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
+    raise TypingError("compiled code adds arrivals by gw.signal(signal, rank, n, channel), not by signal.add(...)")
 
 
 def _spans_nodes(kind: Any) -> bool:

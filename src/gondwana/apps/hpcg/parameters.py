@@ -120,6 +120,11 @@ def _checked(given: dict[str, int], json: str | None) -> Parameters:
     for height in heights:
         check_aspect("the local box", (sides[0], sides[1], height))
     grid = (given["npx"], given["npy"], given["npz"])
+    if any(grid) and not all(grid):
+        raise UsageError(
+            f"hpcg: the grid of ranks is {' x '.join(str(side or '?') for side in grid)}: give all of --npx --npy "
+            "--npz, whose product is the number of ranks, or none"
+        )
     return Parameters(sides, given["rt"], grid if all(grid) else None, zones, json, tuple(notes))
 
 

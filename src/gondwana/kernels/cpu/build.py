@@ -19,6 +19,7 @@ from gondwana.compiler.types.views import ViewType
 from gondwana.kernels.cpu.accumulate import Folding, fold, no_start, no_store
 from gondwana.kernels.cpu.launch import HEADER_WORDS
 from gondwana.kernels.cpu.sweeps import sweep
+from gondwana.kernels.folding import check_no_value
 from gondwana.kernels.variant import Variant
 
 
@@ -56,7 +57,9 @@ def _scopes(variant: Variant) -> int:
 
 
 def _folding(function: pytypes.FunctionType, kernel: Any, variant: Variant) -> Folding:
+    returned = next(iter(kernel.overloads.values())).signature.return_type
     if variant.operation is None:
+        check_no_value(function.__qualname__, returned)
 
         @inlined
         def step(total: Any, p: Any, args: Any) -> Any:
@@ -64,8 +67,7 @@ def _folding(function: pytypes.FunctionType, kernel: Any, variant: Variant) -> F
             return total
 
         return Folding(step, no_start, no_store, "")
-    signature = next(iter(kernel.overloads.values())).signature
-    return fold(function.__qualname__, variant.operation, kernel, signature.return_type)
+    return fold(function.__qualname__, variant.operation, kernel, returned)
 
 
 def _described(kind: Any) -> str:

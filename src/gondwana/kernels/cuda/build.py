@@ -25,6 +25,7 @@ from gondwana.kernels.cuda.parts import Accesses, lanes, point_maker, seen_as, w
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Offset, Shape
 from gondwana.kernels.cuda.sweeps import Body, Parts, sweep
 from gondwana.kernels.cuda.views import Access
+from gondwana.kernels.folding import check_no_value
 from gondwana.kernels.variant import Variant
 
 
@@ -39,6 +40,8 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     typing = Typing(working_precision(variant.specs), scopes, number)
     kinds = tuple(typing.type_of(spec) for spec in variant.specs)
     footprints, result = survey(function, variant.ndim, kinds, number, capability)
+    if variant.operation is None:
+        check_no_value(function.__qualname__, result)
     march = shapes.march(variant.ndim, variant.order)
     marching = march is not None and variant.dense and variant.disjoint and shape.held
     kernel = device_function(function)

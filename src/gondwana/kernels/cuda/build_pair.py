@@ -17,6 +17,7 @@ from gondwana.kernels.cuda.compiler import Capability, cuda, device_function
 from gondwana.kernels.cuda.intermediates import Tile, keeper, middles_in
 from gondwana.kernels.cuda.parts import Accesses, inner_lanes, lanes, point_maker, walker
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Shape
+from gondwana.kernels.folding import check_no_value
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
 
@@ -64,7 +65,8 @@ def _surveyed(
     parts = kinds[:count], kinds[count:]
     found: Footprints = {}
     for function, arguments in zip(functions, parts, strict=True):
-        seen, _ = survey(function, ndim, arguments, number, capability)
+        seen, result = survey(function, ndim, arguments, number, capability)
+        check_no_value(function.__qualname__, result)
         found |= seen
         recorder.kernels[number] = {}
     recorder.finish(number)
