@@ -165,6 +165,61 @@ def test_whole_numbers_are_asked_for() -> None:
         everything(domain, word, 1.5, 2.5)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_batches_are_those_of_numpy(dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    domain = gw.AtomicDomain(dtype, [name for name in legal(dtype) if name != "compare_exchange"], gw.world)
+    table = gw.Segment(gw.world, 800).pointer(0, dtype)
+    memory = table.local(90)
+    for name, ufunc in UPDATES.items():
+        if name not in legal(dtype):
+            continue
+        start = rng.integers(1, 100, 90).astype(dtype)
+        indices = rng.integers(0, 40, (20, 3)) * 2 + 5
+        values = rng.integers(1, 3, indices.shape).astype(dtype)
+        expected = start.copy()
+        ufunc.at(expected, indices + 2, values)
+        memory[:] = start
+        assert domain.batch(name, table + 2, indices, values).result() is None
+        assert np.array_equal(memory, expected)
+        memory[:] = start
+        once = rng.permutation(90)
+        old = domain.batch(f"fetch_{name}", table, once, 2).result()
+        assert old.dtype == dtype
+        assert np.array_equal(old, start[once])
+        assert np.array_equal(memory, ufunc(start, np.array(2, dtype)))
+    # A word that occurs several times: every addition finds another value.
+    memory[:] = 0
+    assert sorted(domain.batch("fetch_add", table, [7] * 50, 1).result().tolist()) == list(range(50))
+    limits = np.finfo(dtype) if dtype.startswith("float") else np.iinfo(dtype)
+    domain.batch("store", table, np.arange(3), np.array([limits.min, 0, limits.max], dtype)).wait()
+    assert domain.batch("load", table, [[2, 0]]).result().tolist() == [[limits.max, limits.min]]
+    assert domain.batch("exchange", table, [1], 5).result().tolist() == [0]
+    assert domain.batch("load", table, []).result().tolist() == []
+    assert domain.batch("add", table, [], []).result() is None
+
+
+def test_batches_are_checked_as_a_whole() -> None:
+    domain, word = domain_and_word("int32", ["add", "compare_exchange"])
+    domain.add(word, 4)
+    for given, what in (
+        (("sub", word, [0]), "was not made for sub"),
+        (("compare_exchange", word, [0]), "for each word"),
+        (("add", word, [0, 15]), "no aligned word"),
+        (("add", word, [0, -2]), "no aligned word"),
+        (("add", word, [0, 2**40]), "no aligned word"),
+        (("add", word, [0.0]), "the indices of a batch are float64"),
+        (("add", word, [0, 1], [1, 2**31]), "does not fit"),
+        (("add", word, [0], [1.5]), "values of float64 for words of int32"),
+        (("add", word.cast("int64"), [0]), "points to int64"),
+    ):
+        with pytest.raises(UsageError, match=what):
+            domain.batch(*given)
+    with pytest.raises(ValueError, match="broadcast"):
+        domain.batch("add", word, [0, 1], [1, 2, 3])
+    assert (word - 1).local(3).tolist() == [0, 4, 0]
+
+
 def test_forcing_mpi_needs_a_window() -> None:
     domain = gw.AtomicDomain("int64", ["load"], gw.world, path="mpi")
     assert domain.path == "mpi"

@@ -5,24 +5,25 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, get_args, overload
 
 from gondwana.domains import IndexSet
 from gondwana.errors import UsageError
 from gondwana.kernels import exact
 from gondwana.kernels.foreach_kernels import Kernel, interpretable
 from gondwana.teams import Team
+from gondwana.teams.ops import Operation, named
 
-Operation: TypeAlias = Literal["sum", "fsum", "prod", "min", "max"]
+Folding: TypeAlias = Literal["sum", "fsum", "prod", "min", "max"]
 Number: TypeAlias = float | int
 
-_OPERATIONS = ("sum", "fsum", "prod", "min", "max")
+_FOLDINGS: dict[str, Folding] = {name: name for name in get_args(Folding)}
 
 
 class Reduce(Kernel):
     """A kernel whose values are folded: see `reduce`."""
 
-    def __init__(self, function: Any, *, op: Operation = "sum", flush_subnormals: bool = False) -> None:
+    def __init__(self, function: Any, *, op: Folding = "sum", flush_subnormals: bool = False) -> None:
         super().__init__(function, operation=op, contract=False, flush_subnormals=flush_subnormals)
         self.op = op
 
@@ -84,7 +85,8 @@ def reduce(
     Args:
         function: `f(p, *arguments)` returns a real number or a bool; see `foreach` for the rest.
         op: "sum" adds in float64 (or int64) in an order that depends on threads and blocks; "fsum" adds float64 exactly
-            and rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere gives NaN).
+            and rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere gives NaN). Also
+            `gw.SUM`, `gw.MAX` and so on, or mpi4py's.
         flush_subnormals: as for `foreach`.
 
     Returns:
@@ -99,11 +101,13 @@ def reduce(
         >>> total(a.domain, a)
         1.0
     """
-    if op not in _OPERATIONS:
-        raise UsageError(f"@gw.reduce(op={op!r}): the operations are {', '.join(_OPERATIONS)}")
+    common = named(op)
+    folding = _FOLDINGS.get(str(op) if common is None else common.name.lower())
+    if folding is None:
+        raise UsageError(f"@gw.reduce(op={op!r}): the operations are {', '.join(_FOLDINGS)}; also gw.SUM and so on")
 
     def decorate(function: Callable[..., Any]) -> Reduce:
-        return Reduce(function, op=op, flush_subnormals=flush_subnormals)
+        return Reduce(function, op=folding, flush_subnormals=flush_subnormals)
 
     return decorate if function is None else decorate(function)
 

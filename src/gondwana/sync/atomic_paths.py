@@ -29,6 +29,7 @@ DTYPES = ("int32", "uint32", "int64", "uint64", "float32", "float64")
 
 Number = int | float
 _Array = npt.NDArray[Any]
+_Indices = npt.NDArray[np.int64]
 
 
 class Path(Protocol):
@@ -36,6 +37,18 @@ class Path(Protocol):
 
     def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
         """Start an operation; its result is the old value if `fetch`, else None. Local."""
+        ...
+
+    def batch(self, operation: str, target: GlobalPtr, indices: _Indices, operands: _Array, fetch: bool) -> Future[Any]:
+        """Start one operation on each of the words `target + indices[i]`; the result is an array of old values. Local.
+
+        Args:
+            operation: but not "compare_exchange".
+            target: the word from which indices count.
+            indices: of one axis, inside the segment.
+            operands: as many, of the dtype of the words.
+            fetch: whether the old values are the result.
+        """
         ...
 
 
@@ -47,18 +60,25 @@ class Processor:
     """
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
         self._native = Native("gondwana.sync.atomics_native", dtype.name, 4)
+        self._native_batch = Native("gondwana.sync.atomics_native", f"{dtype.name}_batch", 6)
         self._to_bits, self._from_bits = _coder(dtype)
 
     def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
         """Perform the operation; it is complete when this returns."""
-        base = target.segment.bases[target.rank]
-        if base == 0:
-            raise UsageError(f"{target!r} is not in host memory of this node: this domain works only there")
         to_bits = self._to_bits
-        number = _NUMBERS[operation]
-        old = self._native.call(number, base + target.offset, to_bits(operand), to_bits(expected))
+        old = self._native.call(_NUMBERS[operation], _address(target), to_bits(operand), to_bits(expected))
         return ready(self._from_bits(old)) if fetch else DONE
+
+    def batch(self, operation: str, target: GlobalPtr, indices: _Indices, operands: _Array, fetch: bool) -> Future[Any]:
+        """Perform the operations; they are complete when this returns."""
+        bits = np.dtype(f"i{self._dtype.itemsize}")
+        words = np.ascontiguousarray(operands.view(bits), np.int64)
+        old = np.empty(indices.size if fetch else 0, np.int64)
+        places = words.ctypes.data, old.ctypes.data if fetch else 0
+        self._native_batch.call(_NUMBERS[operation], _address(target), indices.size, indices.ctypes.data, *places)
+        return ready(old.astype(bits).view(self._dtype)) if fetch else DONE
 
 
 class Messages:
@@ -99,6 +119,20 @@ class Messages:
         old = np.empty_like(word)
         return _pending(window.fetch_and_op(target.rank, target.offset, word, old, op), old.view(self._dtype))
 
+    def batch(self, operation: str, target: GlobalPtr, indices: _Indices, operands: _Array, fetch: bool) -> Future[Any]:
+        """Start the operations one after the other, without waiting in between; one flush completes many."""
+        pairs = zip(indices.tolist(), operands.tolist(), strict=True)
+        started = [self.perform(operation, target + index, operand, 0, fetch) for index, operand in pairs]
+
+        def finish() -> None:
+            for future in started:
+                future.wait()
+
+        def olds() -> _Array:
+            return np.array([future.result() for future in started], self._dtype)
+
+        return Polled(lambda: all(future.done() for future in started), finish, olds if fetch else None)
+
     def _swap(self, window: Window, target: GlobalPtr, value: _Array, expected: _Array) -> Future[Any]:
         old = np.empty_like(value)
         words = [array.view(self._word) for array in (value, expected, old)]
@@ -115,6 +149,14 @@ class Messages:
             if seen.view(self._word) == found.view(self._word):
                 return ready(found[0].item()) if fetch else DONE
             found = seen
+
+
+def _address(target: GlobalPtr) -> int:
+    """Where a word is in this process."""
+    base = target.segment.bases[target.rank]
+    if base == 0:
+        raise UsageError(f"{target!r} is not in host memory of this node: this domain works only there")
+    return base + target.offset
 
 
 def _pending(epoch: Epoch, old: _Array | None = None) -> Future[Any]:
@@ -136,6 +178,9 @@ _MPI: dict[str, Op | str] = {
     "bit_or": BOR,
     "bit_xor": BXOR,
 }
+
+REDUCTIONS = {op: name for name, op in _MPI.items() if isinstance(op, Op) and name != "sub"}
+"""The operations of reductions that are operations on words, too."""
 
 _ARITHMETIC = {
     "add": np.add,

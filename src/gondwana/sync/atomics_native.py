@@ -9,6 +9,7 @@ from numba.core import types
 from gondwana.compiler import atomics
 from gondwana.compiler.atomics import bits_of, value_of
 from gondwana.compiler.inlining import inlined
+from gondwana.compiler.memory_order import load_word, store_release
 from gondwana.sync.atomic_paths import OPERATIONS
 
 LOAD, STORE, ADD, SUB, MUL, MIN, MAX, BIT_AND, BIT_OR, BIT_XOR, EXCHANGE, COMPARE_EXCHANGE = range(len(OPERATIONS))
@@ -60,9 +61,30 @@ def _refuse(operation: int, address: int, value: Any) -> Any:
     return value
 
 
+def _batcher(perform: Any, size: int) -> Any:
+    """Return the function that performs one operation on many words; operands, indices and old values are integers."""
+    one = inlined(perform)
+
+    def batch(operation: int, base: int, count: int, indices: int, operands: int, olds: int) -> int:
+        for place in range(0, 8 * count, 8):
+            old = one(operation, base + size * load_word(indices + place), load_word(operands + place), 0)
+            if olds != 0:
+                store_release(olds + place, old)
+        return 0
+
+    return batch
+
+
 int32 = _dispatcher(types.int32)
 uint32 = _dispatcher(types.uint32)
 int64 = _dispatcher(types.int64)
 uint64 = _dispatcher(types.uint64)
 float32 = _dispatcher(types.float32)
 float64 = _dispatcher(types.float64)
+
+int32_batch = _batcher(int32, 4)
+uint32_batch = _batcher(uint32, 4)
+int64_batch = _batcher(int64, 8)
+uint64_batch = _batcher(uint64, 8)
+float32_batch = _batcher(float32, 4)
+float64_batch = _batcher(float64, 8)

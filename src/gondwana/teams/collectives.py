@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,17 @@ import numpy as np
 from gondwana.runtime import progress
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, VectorBuffer, as_buffer, as_contribution, as_message, is_in_place
-from gondwana.teams.ops import IN_PLACE, SUM, InPlace, Op
+from gondwana.teams.ops import (
+    IN_PLACE,
+    SUM,
+    Combine,
+    InPlace,
+    Operation,
+    function_of,
+    is_defined_by_user,
+    operation_on,
+)
 from gondwana.teams.request import Request
-
-Combine = Op | Callable[[Any, Any], Any]
 
 
 class Collectives:
@@ -90,12 +97,13 @@ class Collectives:
 
         Args:
             obj: this rank's contribution.
-            op: an operation such as ``MAX``, or a function of two objects; it must be associative.
+            op: an operation (``gw.MAX``, ``"max"``, mpi4py's ``MPI.MAX``) or a function of two objects; associative.
             root: the rank that gets the result.
         """
         _refuse_array(obj, "reduce")
+        function = function_of(op, "reduce")
         self._arrive()
-        return self.comm.reduce(obj, op, root)
+        return self.comm.reduce(obj, function, root)
 
     def allreduce(self, obj: Any, op: Combine = SUM) -> Any:
         """Return all ranks' objects combined with ``op``, on every rank. Collective over team. Blocking.
@@ -106,20 +114,23 @@ class Collectives:
             True
         """
         _refuse_array(obj, "allreduce")
+        function = function_of(op, "allreduce")
         self._arrive()
-        return self.comm.allreduce(obj, op)
+        return self.comm.allreduce(obj, function)
 
     def scan(self, obj: Any, op: Combine = SUM) -> Any:
         """Return the objects of ranks 0 to this one combined with ``op``. Collective over team. Blocking."""
         _refuse_array(obj, "scan")
+        function = function_of(op, "scan")
         self._arrive()
-        return self.comm.scan(obj, op)
+        return self.comm.scan(obj, function)
 
     def exscan(self, obj: Any, op: Combine = SUM) -> Any:
         """Return the objects of the ranks before this one combined, None on rank 0. Collective over team. Blocking."""
         _refuse_array(obj, "exscan")
+        function = function_of(op, "exscan")
         self._arrive()
-        return self.comm.exscan(obj, op)
+        return self.comm.exscan(obj, function)
 
     # -- buffers, blocking ---------------------------------------------------------------------------------------
 
@@ -129,37 +140,37 @@ class Collectives:
         self._arrive()
         self.comm.Bcast(message, root)
 
-    def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Op = SUM, root: int = 0) -> None:
+    def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> None:
         """Combine all ``sendbuf`` element by element in ``recvbuf`` of ``root``. Collective over team. Blocking.
 
         Args:
             sendbuf: this rank's contribution; on ``root`` it may be ``IN_PLACE``.
             recvbuf: on ``root``, room for as many elements; ignored on the others.
-            op: the operation.
+            op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
             root: the rank that gets the result.
         """
-        send, recv = self._reduction(sendbuf, recvbuf if self.rank == root else None)
+        send, recv, operation = self._reduction("Reduce", op, sendbuf, recvbuf if self.rank == root else None)
         # Without large counts, MPI combines at most 2^31 - 1 elements in one operation.
         self._arrive()
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self.comm.Reduce(sent, received, mpi.native(self.comm, op), root)
+            self.comm.Reduce(sent, received, operation, root)
 
-    def Allreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Op = SUM) -> None:
+    def Allreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element in every ``recvbuf``. Collective over team. Blocking.
 
         Args:
             sendbuf: this rank's contribution, or ``IN_PLACE``: it lies in ``recvbuf``.
             recvbuf: room for as many elements.
-            op: the operation.
+            op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
         """
-        send, recv = self._reduction(sendbuf, recvbuf)
+        send, recv, operation = self._reduction("Allreduce", op, sendbuf, recvbuf)
         self._arrive()
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self.comm.Allreduce(sent, received, mpi.native(self.comm, op))
+            self.comm.Allreduce(sent, received, operation)
 
-    def Reduce_scatter_block(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Op = SUM) -> None:
+    def Reduce_scatter_block(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element, and leave part r of the result on rank r. Collective over team.
 
         Blocking.
@@ -167,7 +178,7 @@ class Collectives:
         Args:
             sendbuf: this rank's contribution, one equal part for every rank; or ``IN_PLACE``: it lies in ``recvbuf``.
             recvbuf: room for one part; with ``IN_PLACE`` the whole contribution, whose first part becomes the result.
-            op: the operation.
+            op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
 
         Example:
             >>> import gondwana as gw, numpy as np
@@ -177,17 +188,19 @@ class Collectives:
             True
         """
         in_place = is_in_place(sendbuf)
-        send, recv = self._reduction(sendbuf, recvbuf, self.size)
+        send, recv, operation = self._reduction("Reduce_scatter_block", op, sendbuf, recvbuf, self.size)
         whole = recv if in_place else send
         if whole.size % self.size:
             raise ValueError(f"a buffer of {whole.size} elements has no equal parts for {self.size} ranks")
         self._arrive()
         if whole.size <= mpi.largest_count(self.comm):
-            self.comm.Reduce_scatter_block(self._native(send), recv, mpi.native(self.comm, op))
+            self.comm.Reduce_scatter_block(self._native(send), recv, operation)
         else:
             self._reduce_parts(whole, recv, op, in_place=in_place)
 
-    def _reduce_parts(self, whole: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Op, *, in_place: bool) -> None:
+    def _reduce_parts(
+        self, whole: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Operation, *, in_place: bool
+    ) -> None:
         """Combine more elements than one operation of this MPI takes: one part after the other."""
         parts = np.split(whole.reshape(-1, order="A"), self.size)
         for root, part in enumerate(parts):
@@ -282,18 +295,18 @@ class Collectives:
         message = as_message(buf, "buf", writable=self.rank != root)
         return Request(self.comm.Ibcast(mpi.message(self.comm, message), root), buf, (message,))
 
-    def Ireduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Op = SUM, root: int = 0) -> Request:
+    def Ireduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> Request:
         """Start ``Reduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
-        send, recv = self._reduction(sendbuf, recvbuf if self.rank == root else None)
+        send, recv, operation = self._reduction("Ireduce", op, sendbuf, recvbuf if self.rank == root else None)
         self._refuse_large(send, recv)
-        handle = self.comm.Ireduce(self._native(send), recv, mpi.native(self.comm, op), root)
+        handle = self.comm.Ireduce(self._native(send), recv, operation, root)
         return Request(handle, recvbuf if self.rank == root else None, (send, recv))
 
-    def Iallreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Op = SUM) -> Request:
+    def Iallreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> Request:
         """Start ``Allreduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
-        send, recv = self._reduction(sendbuf, recvbuf)
+        send, recv, operation = self._reduction("Iallreduce", op, sendbuf, recvbuf)
         self._refuse_large(send, recv)
-        handle = self.comm.Iallreduce(self._native(send), recv, mpi.native(self.comm, op))
+        handle = self.comm.Iallreduce(self._native(send), recv, operation)
         return Request(handle, recvbuf, (send, recv))
 
     def Igather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> Request:
@@ -335,14 +348,20 @@ class Collectives:
         for obj in objs:
             _refuse_array(obj, operation)
 
-    def _reduction(self, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any]:
+    def _reduction(self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any, Any]:
+        """Both buffers, and the operation as the communicator takes it."""
         send = as_contribution(sendbuf, "sendbuf")
         recv = None if recvbuf is None else as_message(recvbuf, "recvbuf", writable=True)
         for given, message in ((sendbuf, send), (recvbuf, recv)):
             if isinstance(given, np.ndarray) and isinstance(message, np.ndarray) and message.dtype != given.dtype:
                 raise TypeError(f"MPI has no reductions of dtype {given.dtype}: convert the array first")
         _check_pair(recv, send, parts)
-        return send, recv
+        if is_defined_by_user(op):
+            return send, recv, op
+        elements = send if isinstance(send, np.ndarray) else recv
+        if elements is None:
+            raise ValueError("sendbuf is IN_PLACE, which only the root may give: the others send an array of their own")
+        return send, recv, mpi.native(self.comm, operation_on(elements.dtype, op, call))
 
     def _refuse_large(self, *buffers: Any) -> None:
         largest = mpi.largest_count(self.comm)

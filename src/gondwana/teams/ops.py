@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gondwana.errors import UsageError
 
 
 class Op(enum.Enum):
@@ -69,6 +74,96 @@ SUM, PROD, MAX, MIN = Op.SUM, Op.PROD, Op.MAX, Op.MIN
 LAND, LOR, LXOR = Op.LAND, Op.LOR, Op.LXOR
 BAND, BOR, BXOR = Op.BAND, Op.BOR, Op.BXOR
 MAXLOC, MINLOC = Op.MAXLOC, Op.MINLOC
+
+Operation: TypeAlias = Op | str | Any
+"""How a user names an operation: ``gw.MAX``, ``"max"``, or mpi4py's ``MPI.MAX``."""
+
+Combine: TypeAlias = Operation | Callable[[Any, Any], Any]
+"""The same, or any function of two objects."""
+
+KINDS = {
+    SUM: "iufc",
+    PROD: "iufc",
+    MAX: "iuf",
+    MIN: "iuf",
+    LAND: "biu",
+    LOR: "biu",
+    LXOR: "biu",
+    BAND: "iu",
+    BOR: "iu",
+    BXOR: "iu",
+}
+"""The operations on buffers, and the kinds of dtypes (as in `dtype.kind`) that MPI has each for."""
+
+_BY_NAME = {op.name.lower(): op for op in Op}
+
+
+def named(op: Operation) -> Op | None:
+    """Return the operation that is meant, None if it is none: the one vocabulary of all reductions. Local."""
+    if isinstance(op, Op):
+        return op
+    return _BY_NAME.get(op) if isinstance(op, str) else _of_mpi4py(op)
+
+
+def function_of(op: Combine, call: str) -> Callable[[Any, Any], Any]:
+    """Return the function that combines two Python objects. Local.
+
+    Args:
+        op: an operation or a function of two objects.
+        call: which operation of the team was given it, for messages.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    found = named(op)
+    if found is not None:
+        return found
+    if not callable(op):
+        raise UsageError(
+            f"{call} has no operation {op!r}: legal are {_names(Op)} (also as gw.SUM or mpi4py's MPI.SUM), and any "
+            "function of two objects"
+        )
+    function: Callable[[Any, Any], Any] = op
+    return function
+
+
+def operation_on(dtype: np.dtype[Any], op: Operation, call: str) -> Op:
+    """Return the operation that combines elements of a dtype. Local.
+
+    Args:
+        dtype: of the elements.
+        op: as a user names it.
+        call: which function was given it, for messages.
+
+    Raises:
+        UsageError: there is no such operation, or not on this dtype.
+    """
+    found = named(op)
+    if found not in KINDS:
+        raise UsageError(
+            f"{call} has no operation {op!r}: legal are {_names(KINDS)} (also as gw.SUM or mpi4py's MPI.SUM)"
+        )
+    if dtype.kind not in KINDS[found]:
+        legal = _names(other for other, kinds in KINDS.items() if dtype.kind in kinds)
+        raise UsageError(f"{call} cannot do {found.name.lower()!r} on {dtype}: legal are {legal or 'none'}")
+    return found
+
+
+def is_defined_by_user(op: object) -> bool:
+    """Return whether this is an operation that the user has made with mpi4py: ``MPI.Op.Create``. Local."""
+    module = sys.modules.get("mpi4py.MPI")
+    return module is not None and isinstance(op, module.Op) and not op.is_predefined
+
+
+def _of_mpi4py(op: object) -> Op | None:
+    module = sys.modules.get("mpi4py.MPI")
+    if module is None or not isinstance(op, module.Op):
+        return None
+    return next((member for member in Op if getattr(module, member.name) == op), None)
+
+
+def _names(ops: Iterable[Op]) -> str:
+    return ", ".join(op.name.lower() for op in ops)
 
 
 class InPlace(enum.Enum):

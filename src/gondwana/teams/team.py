@@ -243,6 +243,25 @@ class Team(Collectives, Messages):
                     raise UsageError(message)
                 raise RemoteError(f"rank {rank} of {self.name} failed: {kind}: {message}")
 
+    def expect_same(self, what: str, **given: object) -> None:
+        """Raise on all ranks unless all give the same values. Collective over team. Blocking.
+
+        Args:
+            what: is made of them, in the plural, for the message.
+            **given: values by name, of types that say all about themselves when they are printed.
+
+        Raises:
+            UsageError: two ranks differ; the message has the first name and the lowest rank.
+        """
+        everyone = self.allgather([repr(value) for value in given.values()])
+        for name, values in zip(given, zip(*everyone, strict=True), strict=True):
+            rank = next((rank for rank, value in enumerate(values) if value != values[0]), 0)
+            if rank:
+                raise UsageError(
+                    f"the ranks of {self.name} make different {what}: {name} is {values[0]} on rank 0 and "
+                    f"{values[rank]} on rank {rank}; give the same arguments on every rank"
+                )
+
     # -- internals -----------------------------------------------------------------------------------------------
 
     def _memory(self) -> tuple[Any, ...]:

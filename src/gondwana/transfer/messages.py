@@ -11,26 +11,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gondwana.compiler.types.handles import extend
-from gondwana.errors import UsageError
+from gondwana.compiler.types.arguments import register_describer
+from gondwana.compiler.types.handles import describe_handle, extend
 from gondwana.teams import IN_PLACE, Op, Team, mpi
+from gondwana.teams.ops import Operation, operation_on
 
 Buffer: TypeAlias = Any
 """An ndarray or an `Array` without gaps."""
-
-OPERATIONS = {
-    "sum": "iufc",
-    "prod": "iufc",
-    "max": "iuf",
-    "min": "iuf",
-    "land": "b",
-    "lor": "b",
-    "lxor": "b",
-    "band": "iu",
-    "bor": "iu",
-    "bxor": "iu",
-}
-"""The operations of `allreduce` and the kinds of dtypes (as in `dtype.kind`) that each works on."""
 
 
 def send(team: Team, buf: Buffer, dest: int, tag: int = 0) -> None:
@@ -97,7 +84,7 @@ def sendrecv(team: Team, sendbuf: Buffer, dest: int, recvbuf: Buffer, source: in
     arrival.wait()
 
 
-def allreduce(team: Team, value: Any, op: str = "sum") -> Any:
+def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
     """Combine what all ranks give. Collective over team. Blocking. Callable in compiled code.
 
     MPI's own reduction, which serves nobody meanwhile; `team.allreduce` and `team.Allreduce` do.
@@ -106,8 +93,9 @@ def allreduce(team: Team, value: Any, op: str = "sum") -> Any:
         team: the ranks.
         value: a number of the same dtype on all ranks (int is int64, float is float64), or an ndarray or Array without
             gaps, of one size and dtype on all ranks, which is combined in place, element by element.
-        op: "sum", "prod", "max", "min"; of integers also "band", "bor", "bxor"; of bools only "land", "lor",
-            "lxor". In compiled code a literal, or a string argument of the function that Python calls.
+        op: "sum", "prod", "max", "min"; of integers also "band", "bor", "bxor"; of integers and bools "land", "lor",
+            "lxor"; or `gw.MAX` and so on, or in Python mpi4py's `MPI.MAX`. Compiled code must know it: a literal, or an
+            argument that Python gives.
 
     Returns:
         The combined number, of the same dtype on all ranks; None for an array.
@@ -126,10 +114,8 @@ def allreduce(team: Team, value: Any, op: str = "sum") -> Any:
     """
     is_array = isinstance(value, np.ndarray) or hasattr(value, "numpy")
     buffer = _memory(value) if is_array else np.array(value).reshape(1)
-    problem = operation_problem(op, buffer.dtype)
-    if problem:
-        raise UsageError(problem)
-    in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, Op[op.upper()]))
+    meant = operation_on(buffer.dtype, op, "allreduce")
+    in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, meant))
     team.comm.Allreduce(in_place, buffer, operation)  # as compiled code calls it: the two may meet
     return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
 
@@ -146,19 +132,10 @@ def barrier(team: Team) -> None:
     team.barrier()
 
 
-def operation_problem(op: str, dtype: np.dtype[Any]) -> str:
-    """Return what is wrong with an operation of `allreduce` on elements of a dtype, "" if nothing. Local."""
-    if op not in OPERATIONS:
-        return f"allreduce has no operation {op!r}: legal are {', '.join(OPERATIONS)}"
-    if dtype.kind not in OPERATIONS[op]:
-        legal = [name for name, kinds in OPERATIONS.items() if dtype.kind in kinds]
-        return f"allreduce cannot do {op!r} on {dtype}: legal are {', '.join(legal) or 'none'}"
-    return ""
-
-
 def _memory(buf: Buffer) -> np.ndarray[Any, Any]:
     array: np.ndarray[Any, Any] = buf if isinstance(buf, np.ndarray) else buf.numpy()
     return array
 
 
+register_describer(Op, lambda op: describe_handle("operation", (op.name,), ()))
 extend("gondwana.transfer.messages_overloads")

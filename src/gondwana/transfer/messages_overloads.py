@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 from numba.core import types
 from numba.core.errors import TypingError
-from numba.extending import overload
+from numba.core.imputils import lower_constant
+from numba.extending import overload, typeof_impl
 from numba.np import numpy_support
 
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word, pause, sched_yield
 from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
 from gondwana.compiler.mpi.team_overloads import check_team, communicator, has_mpi
+from gondwana.compiler.types.arguments import HandleSpec
 from gondwana.compiler.types.buffers import (
     address_of,
     check_array,
@@ -26,8 +28,12 @@ from gondwana.compiler.types.buffers import (
     load_like,
     on_stack,
 )
+from gondwana.compiler.types.handle_types import build, family_type, is_handle
+from gondwana.errors import UsageError
+from gondwana.teams.ops import Op, operation_on
 from gondwana.transfer import messages
 
+_OPERATION = family_type("operation")
 LARGEST = 2**31 - 1
 PIECE = 2**30
 """Elements that one operation combines; MPI counts with 32 bits."""
@@ -42,6 +48,17 @@ _mpi_ibarrier = checked_call("Ibarrier")
 _mpi_test = checked_call("Test")
 _status = mpi_constant("STATUS")
 _in_place = mpi_constant("IN_PLACE")
+
+
+@typeof_impl.register(Op)
+def _typeof_operation(value: Op, context: Any) -> Any:
+    """Let compiled code name operations by globals such as `gw.MAX`."""
+    return _OPERATION(HandleSpec("operation", (value.name,), 0))
+
+
+@lower_constant(_OPERATION)
+def _operation_constant(context: Any, builder: Any, kind: Any, value: Op) -> Any:
+    return build(context, builder, kind, [])
 
 
 @inlined
@@ -127,7 +144,7 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
     name = _operation(op, value)
     if not has_mpi(team):
         return _keep_array if is_array(value) else _keep_number
-    operation = mpi_constant(name.upper())
+    operation = mpi_constant(name)
     if is_array(value):
         check_array(value, "value", writable=True)
 
@@ -152,18 +169,20 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
 def _operation(op: Any, value: Any) -> str:
     """The name of the operation, which must be known when the function is compiled and fit the dtype."""
     name = op if isinstance(op, str) else getattr(op, "value", getattr(op, "literal_value", None))
-    if not isinstance(name, str):
+    if is_handle(op, "operation"):
+        name = Op[op.parameters[0]]
+    if name is None:
         raise TypingError(
-            'the operation of allreduce is a name that is known when the function is compiled, such as "max"'
+            'the operation of allreduce is a name that is known when the function is compiled, such as "max", or gw.MAX'
         )
     kind = types.unliteral(getattr(value, "dtype", value))
     if not isinstance(kind, types.Number | types.Boolean):
         raise TypingError(f"allreduce combines numbers and arrays, not {value}")
     dtype = np.dtype(numpy_support.as_dtype(kind))
-    problem = messages.operation_problem(name, dtype)
-    if problem:
-        raise TypingError(problem)
-    return name
+    try:
+        return operation_on(dtype, name, "allreduce").name
+    except UsageError as error:
+        raise TypingError(str(error)) from None
 
 
 def _keep_number(team: Any, value: Any, op: Any = "sum") -> Any:

@@ -304,6 +304,34 @@ def check_compiled_updates():
         assert [domain.load(pointer).result() for pointer in words] == expected, dtype
 
 
+def check_batches_of_all_ranks():
+    places, rounds = 97, 3 if FEW or not ONE_NODE else 30
+    counts, largest = np.zeros((world.size, places), "i8"), np.zeros((world.size, places), "i8")
+    table = gw.Segment(world, places * 8).pointer(dtype="i8")
+    peaks = gw.Segment(world, places * 8).pointer(dtype="i8")
+    tickets = gw.Segment(world, 8).pointer(0, "i8")
+    domain = gw.AtomicDomain("i8", ["add", "max", "fetch_add", "load"], world)
+    drawn = []
+    for turn, source in itertools.product(range(rounds), range(world.size)):
+        rng = np.random.default_rng([turn, source])
+        indices, values = rng.integers(0, places, 40), rng.integers(1, 1000, 40)
+        target = (source + turn) % world.size
+        np.add.at(counts[target], indices, values)
+        np.maximum.at(largest[target], indices, values)
+        if source == world.rank:
+            updates = [domain.batch("add", table.on(target), indices, values)]
+            updates += [domain.batch("max", peaks.on(target), indices, values)]
+            drawn += domain.batch("fetch_add", tickets, np.zeros(5, int), 1).result().tolist()
+            for update in updates:
+                update.wait()
+    world.barrier()
+    for rank in range(world.size):
+        assert (domain.batch("load", table.on(rank), np.arange(places)).result() == counts[rank]).all()
+        assert (domain.batch("load", peaks.on(rank), np.arange(places)).result() == largest[rank]).all()
+    assert sorted(itertools.chain(*world.allgather(drawn))) == list(range(5 * rounds * world.size))
+    world.barrier()
+
+
 def check_exchanges_form_a_chain():
     domain = gw.AtomicDomain("i8", ["exchange", "load"], world)
     place = word()

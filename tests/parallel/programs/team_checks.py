@@ -11,6 +11,7 @@ import time
 import numpy as np
 from checks import raises, run_checks
 
+import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.teams import (
     BAND,
@@ -407,6 +408,58 @@ def check_refusals_before_communication():
     assert "ranks of this team" in raises(ValueError, world.recv, -7)
     assert "pickled" in raises(TypeError, pickle.dumps, world)
     assert "pickled" in raises(TypeError, copy.deepcopy, world)
+
+
+def check_operations_under_all_their_names():
+    r, n = world.rank, world.size
+    under = [MAX, "max"]
+    if not mpi.is_serial(world.comm):
+        under.append(mpi.module().MAX)
+    for op in under:
+        assert world.allreduce(r, op) == n - 1
+        assert world.reduce(r, op) == (None if r else n - 1)
+        assert world.scan(-r, op) == 0
+        assert world.exscan(r, op) == (r - 1 if r else None)
+        mine, out = np.array([r, -r]), np.zeros(2, int)
+        for call in (world.Allreduce, lambda *given: world.Iallreduce(*given).wait()):
+            out[:] = -1
+            call(mine, out, op)
+            assert out.tolist() == [n - 1, 0]
+        for call in (world.Reduce, lambda *given: world.Ireduce(*given).wait()):
+            out[:] = -1
+            call(mine, out, op)
+            assert out.tolist() == ([-1, -1] if r else [n - 1, 0])
+        part = np.zeros(1, int)
+        world.Reduce_scatter_block(np.arange(n) + r, part, op)
+        assert part[0] == r + n - 1
+        assert gw.allreduce(world, r, op) == n - 1
+        assert gw.AtomicDomain("i8", [op], world).ops == {"max"}
+        assert gw.reduce(op=op)(lambda p: p[0]).all(world, gw.RectDomain(r, r + 1)) == n - 1
+    world.Allreduce(IN_PLACE, flags := np.array([r == 0, r < n]), "lor")
+    assert flags.all()
+
+
+def add_floats(given, combined, kind):
+    np.frombuffer(combined)[:] += np.frombuffer(given)
+
+
+def check_what_is_no_operation():
+    mine, out = np.ones(world.size), np.zeros(world.size)
+    for op in ("maximum", 3, None):
+        for call in (world.allreduce, world.reduce, world.scan, world.exscan):
+            assert "has no operation" in raises(UsageError, call, 1, op)
+    for op in ("maximum", MAXLOC, max):
+        for call in (world.Allreduce, world.Reduce, world.Iallreduce, world.Ireduce, world.Reduce_scatter_block):
+            received = out[:1] if "scatter" in call.__name__ else out
+            assert "has no operation" in raises(UsageError, call, mine, received, op)
+    assert "legal are sum" in raises(UsageError, world.Allreduce, mine, out, BAND)
+    assert world.allreduce(1) == world.size  # nothing was sent before
+    if not mpi.is_serial(world.comm):
+        own = mpi.module().Op.Create(add_floats)
+        world.Allreduce(mine, out, own)
+        assert (out == world.size).all()
+        own.Free()
+        assert "has no operation" in raises(UsageError, world.Allreduce, mine, out, mpi.module().REPLACE)
 
 
 def check_any_buffer():
