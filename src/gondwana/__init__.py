@@ -12,6 +12,7 @@ from gondwana.arrays import empty as empty
 from gondwana.arrays import empty_like as empty_like
 from gondwana.arrays import exchange as exchange
 from gondwana.arrays import from_dlpack as from_dlpack
+from gondwana.arrays import from_function as from_function
 from gondwana.arrays import from_numpy as from_numpy
 from gondwana.arrays import full as full
 from gondwana.arrays import full_like as full_like

@@ -79,6 +79,20 @@ def test_python_forms() -> None:
     gw.barrier(gw.world)
 
 
+def test_what_is_written_comes_first() -> None:
+    pointer = gw.Segment(gw.world, 16).pointer(dtype=float)
+    for place in (1.0, np.ones(2), None):
+        with pytest.raises(TypeError, match=r"what is written, then the global pointer, as in gw\.put\(1\.0, p\)"):
+            gw.put(pointer, place)  # type: ignore[arg-type]
+    with pytest.raises(KernelError, match="ptr is float64: give a global pointer"):
+        swapped(pointer)
+
+
+@gw.jit
+def swapped(pointer):
+    gw.put(pointer, 1.0)
+
+
 def test_operations_that_do_not_exist_or_do_not_fit() -> None:
     with pytest.raises(UsageError, match=r"no operation 'average': legal are sum, prod"):
         gw.allreduce(gw.world, 1, "average")

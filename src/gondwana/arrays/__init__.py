@@ -3,6 +3,7 @@
 from gondwana.arrays.array import Array as Array
 from gondwana.arrays.create import empty as empty
 from gondwana.arrays.create import empty_like as empty_like
+from gondwana.arrays.create import from_function as from_function
 from gondwana.arrays.create import from_numpy as from_numpy
 from gondwana.arrays.create import full as full
 from gondwana.arrays.create import full_like as full_like

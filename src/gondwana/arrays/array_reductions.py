@@ -1,4 +1,4 @@
-"""Sums, extremes and the norm of all cells of a global array, the same bits however they are divided."""
+"""Sums, extremes and the norm of a global array; those of all cells are the same bits however they are divided."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gondwana.arrays.device_array import DeviceArray
 from gondwana.domains import Point
 from gondwana.errors import UsageError
 from gondwana.kernels import Reduce, reduce
+from gondwana.teams import IN_PLACE, Team
 
 if TYPE_CHECKING:
     from gondwana.arrays.global_array import GlobalArray
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 def _element(p: Point, a: Any) -> Any:
     return a[p]
 
+
+_SUMS = {"b": "i8", "i": "i8", "u": "u8", "f": "f8", "c": "c16"}
+"""In what sums along axes are added, by the kind of dtype of the cells."""
 
 _integer_sum = reduce(op="sum")(_element)
 _exact_sum = reduce(op="fsum")(_element)
@@ -74,16 +78,66 @@ def extreme(array: GlobalArray, which: str) -> int | float | bool:
     """Return the smallest or largest cell: see `GlobalArray.min`. Collective over its team; blocks.
 
     Raises:
-        UsageError: the array is complex, or has no cells.
+        UsageError: the array is complex.
     """
-    if array.dtype.kind == "c":
-        raise UsageError(f"{which}() of {array.dtype}: complex numbers have no order")
-    if array.domain.is_empty:
-        raise UsageError(f"{which}() of an array on {array.domain!r}, which has no cells")
+    _refuse_complex(array, which)
     found = _over(_extremes[which], array)
     if array.dtype.kind == "b":
         return bool(found)
     return found + 0.0 if array.dtype.kind == "f" else found  # of zeros of both signs one would win by its place
+
+
+def along(array: GlobalArray, which: str, axis: int | tuple[int, ...]) -> Any:
+    """Reduce along axes: see `GlobalArray.sum`. Collective over its team; blocks.
+
+    Args:
+        array: the cells.
+        which: "sum", "min" or "max".
+        axis: the axis or axes that vanish.
+
+    Raises:
+        UsageError: there is no such axis, or complex numbers are to be ordered.
+    """
+    try:
+        axes = np.lib.array_utils.normalize_axis_tuple(axis, array.ndim)
+    except (TypeError, ValueError):
+        raise UsageError(f"{which}(axis={axis!r}): give one of the axes 0 to {array.ndim - 1}, or several") from None
+    kept = [axis for axis in range(array.ndim) if axis not in axes]
+    ufunc, dtype, neutral = _folding(array, which)
+    whole = np.full([array.domain.shape[axis] for axis in kept], neutral, dtype)
+    block = _reachable(array).restrict(array.owned)
+    cells = (block if isinstance(block, Array) else block.copy()).numpy()
+    if cells.size:
+        box = array.owned.translate(tuple(-first for first in array.domain.lo))
+        whole[tuple(slice(box.lo[axis], box.hi[axis]) for axis in kept)] = ufunc.reduce(cells, axes, dtype)
+    _combine(array.team, whole, which)
+    return whole[()] if which == "sum" else whole.astype(array.dtype)[()]
+
+
+def _folding(array: GlobalArray, which: str) -> tuple[np.ufunc, np.dtype[Any], Any]:
+    """NumPy's function that folds, in which dtype, and what it starts from."""
+    if which == "sum":
+        return np.add, np.dtype(_SUMS[array.dtype.kind]), 0
+    _refuse_complex(array, which)
+    dtype = np.dtype(np.uint8) if array.dtype.kind == "b" else array.dtype  # MPI has no order of booleans
+    limits: Any = None if dtype.kind == "f" else np.iinfo(dtype)
+    if which == "min":
+        return np.minimum, dtype, np.inf if limits is None else limits.max
+    return np.maximum, dtype, -np.inf if limits is None else limits.min
+
+
+def _combine(team: Team, whole: np.ndarray[Any, Any], which: str) -> None:
+    """Combine what all ranks have, in place. Of a NaN and a number MPI's "min" and "max" give either."""
+    nans = np.isnan(whole, out=np.empty(whole.shape, bool)) if whole.dtype.kind == "f" and which != "sum" else None
+    team.Allreduce(IN_PLACE, whole, which)
+    if nans is not None:
+        team.Allreduce(IN_PLACE, nans, "lor")
+        whole[nans] = np.nan
+
+
+def _refuse_complex(array: GlobalArray, which: str) -> None:
+    if array.dtype.kind == "c":
+        raise UsageError(f"{which}() of {array.dtype}: complex numbers have no order")
 
 
 def norm(array: GlobalArray) -> float:

@@ -37,7 +37,7 @@ class Borrowed(Segment):
         self.address = address
         self.readonly = readonly
         self.key = next(_keys)
-        self.window = None
+        self._window = None
         self.elements = {}
         self.devices = {world.rank: OnDevice(self._own_kind.device, address, owner=owner)}
         self._published = {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,27 @@ from gondwana.errors import UsageError
 from gondwana.memory.kinds import MemoryKind, host
 from gondwana.teams import Team, world
 
+P = ParamSpec("P")
 
+
+def _with_advice(constructor: Callable[P, GlobalArray]) -> Callable[P, GlobalArray]:
+    """Answer an argument of an unknown name by the one that may be meant."""
+    names = list(inspect.signature(constructor).parameters)
+
+    @functools.wraps(constructor)
+    def call(*args: P.args, **kwargs: P.kwargs) -> GlobalArray:
+        for name in kwargs.keys() - names:
+            import difflib
+
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"legal are {', '.join(names)}"
+            raise TypeError(f"gw.{constructor.__name__} has no argument {name}: {hint}")
+        return constructor(*args, **kwargs)
+
+    return call
+
+
+@_with_advice
 def empty(
     domain: RectDomain | PointLike,
     dtype: npt.DTypeLike = float,
@@ -58,6 +80,7 @@ def empty(
     return GlobalArray(layout, _element(dtype), team, kind)
 
 
+@_with_advice
 def zeros(
     domain: RectDomain | PointLike,
     dtype: npt.DTypeLike = float,
@@ -77,6 +100,7 @@ def zeros(
     return empty(domain, dtype, ghost=ghost, periodic=periodic, grid=grid, order=order, kind=kind, team=team)
 
 
+@_with_advice
 def ones(
     domain: RectDomain | PointLike,
     dtype: npt.DTypeLike = float,
@@ -92,6 +116,7 @@ def ones(
     return full(domain, 1, dtype, ghost=ghost, periodic=periodic, grid=grid, order=order, kind=kind, team=team)
 
 
+@_with_advice
 def full(
     domain: RectDomain | PointLike,
     value: Any,
@@ -164,6 +189,7 @@ def full_like(other: GlobalArray, value: Any, dtype: npt.DTypeLike | None = None
     return array
 
 
+@_with_advice
 def from_numpy(
     data: npt.ArrayLike,
     domain: RectDomain | None = None,
@@ -205,6 +231,71 @@ def from_numpy(
     )
     array.block(array.team.rank).copy_from(source)
     return array
+
+
+@_with_advice
+def from_function(
+    function: Callable[..., Any],
+    domain: RectDomain | PointLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    ghost: int | Sequence[int] = 0,
+    periodic: bool | Sequence[bool] = False,
+    grid: Sequence[int] | None = None,
+    order: MemoryOrder = "C",
+    kind: MemoryKind = host,
+    team: Team = world,
+) -> GlobalArray:
+    """Return a global array whose cells are a function of their coordinates. Collective over team; blocks.
+
+    This is `numpy.fromfunction` in the coordinates of the domain: every rank calls `function` once, for its own cells.
+    Ghosts are zero until `exchange()`.
+
+    Args:
+        function: called with one array of float64 for each axis, the coordinate of each cell of the block along it;
+            all have the shape of the block (perhaps of no cells), and are read-only. Returns an array of that shape, or
+            what NumPy broadcasts to it.
+        domain: all cells: a dense RectDomain, or a shape (from the origin).
+        dtype: of the cells; default: that of what `function` returns.
+        ghost: ghost cells around each block, one width or one an axis.
+        periodic: whether the domain closes on itself, for all axes or one an axis.
+        grid: blocks along each axis.
+        order: "C" or "F".
+        kind: where this rank's block lies.
+        team: the ranks that share it.
+
+    Raises:
+        UsageError: what `function` returns has another shape, or does not fit `dtype`; or as for `empty`.
+
+    Example:
+        >>> import gondwana as gw, numpy as np
+        >>> T = gw.from_function(lambda x, y: x + 10 * y, gw.RectDomain((-1, 0), (2, 2)))
+        >>> T.to_numpy().tolist()
+        [[-1.0, 9.0], [0.0, 10.0], [1.0, 11.0]]
+    """
+    layout = Layout.divide(domain, team.size, ghost=ghost, periodic=periodic, grid=grid, order=order)
+    owned = layout.owned(team.rank)
+    values = np.asarray(function(*_coordinates(owned)))
+    element = _element(values.dtype if dtype is None else dtype)
+    if not np.can_cast(values.dtype, element, "same_kind"):
+        raise UsageError(f"from_function: the function returns {values.dtype}, which does not fit dtype={element}")
+    try:
+        cells = np.broadcast_to(values, owned.shape)
+    except ValueError:
+        raise UsageError(
+            f"from_function: the function returns an array of shape {values.shape} for coordinates of shape "
+            f"{owned.shape}: return one value for each cell"
+        ) from None
+    array = GlobalArray(layout, element, team, kind)
+    array.block(team.rank).copy_from(Array(cells.astype(element), owned))
+    return array
+
+
+def _coordinates(box: RectDomain) -> list[npt.NDArray[np.float64]]:
+    """For each axis the coordinates of all points of a box, without memory for each point."""
+    lines = [np.asarray(axis, np.float64) for axis in box.axes]
+    grid = np.meshgrid(*lines, indexing="ij", sparse=True)
+    return [np.broadcast_to(line, box.shape) for line in grid]
 
 
 def _element(dtype: npt.DTypeLike) -> np.dtype[Any]:

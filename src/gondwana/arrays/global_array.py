@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
 
 import numpy as np
 
-from gondwana.arrays import array_reductions
+from gondwana.arrays import array_reductions, numpy_functions
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.block_memory import BlockMemory
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.layout import Layout
+from gondwana.arrays.numpy_functions import refusal
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
 from gondwana.compiler.types.arguments import Described
@@ -28,14 +29,18 @@ if TYPE_CHECKING:
 
 _GATHER_TAG = 30_001
 
+Axes: TypeAlias = int | tuple[int, ...]
+Number: TypeAlias = int | float | complex
+
 
 class GlobalArray:
     """An array on a domain that is divided over a team: each rank holds one block and ghost cells around it.
 
     Made by `gw.zeros`, `gw.empty`, `gw.full`, `gw.from_numpy` and the like (collective over team). Everything is local
-    but `exchange`, `to_numpy`, `sum`, `min`, `max` and `norm`. Coordinates are global on every rank: `T.local[p]` and
-    `T.block(rank)[p]` mean the same cell p where both hold it. Blocks live in memory that the ranks of a node share, or
-    in that of devices; every rank can read and write the blocks of all others one-sidedly.
+    but `exchange`, `to_numpy`, `sum`, `min`, `max`, `mean` and `norm`, and the functions of NumPy that call them
+    (`np.sum(T)`, `np.linalg.norm(T)`); other functions of NumPy are refused. Coordinates are global on every rank:
+    `T.local[p]` and `T.block(rank)[p]` mean the same cell p where both hold it. Blocks live in memory that the ranks of
+    a node share, or in that of devices; every rank can read and write the blocks of all others one-sidedly.
 
     Kernels take a global array for its local part.
 
@@ -53,6 +58,15 @@ class GlobalArray:
         self.dtype = dtype
         self.team = team
         self.kind = kind
+        team.expect_same(
+            "global arrays",
+            domain=layout.domain,
+            dtype=dtype.name,
+            ghost=layout.ghost,
+            periodic=layout.periodic,
+            order=layout.order,
+            grid=layout.grid,
+        )
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
         self._blocks: dict[int, Array | RemoteArray] = {}
         self.exchanges: dict[tuple[int | bool, ...], Exchange] = {}
@@ -152,6 +166,8 @@ class GlobalArray:
         """
         if rank not in self._blocks:
             segment = self._segment
+            if segment.closed:
+                raise UsageError(f"{self!r} was closed: call close() after the last use, or keep views of its blocks")
             first = segment.pointer(rank, self.dtype)  # there is such a rank
             memory = _memory(self.layout, rank, self.dtype, segment.kind_of(rank))
             pointer = moved(first, memory.offset)
@@ -205,13 +221,24 @@ class GlobalArray:
                 whole[self.owned_of(rank)] = block
         return whole.numpy()
 
-    def sum(self) -> int | float | complex:
-        """Return the sum of all cells, without ghosts. Collective over team; blocks.
+    @overload
+    def sum(self, axis: None = None) -> Number: ...
+    @overload
+    def sum(self, axis: Axes) -> np.ndarray[Any, Any]: ...
+    def sum(self, axis: Axes | None = None) -> Number | np.ndarray[Any, Any]:
+        """Return the sum of all cells, without ghosts, or the sums along axes. Collective over team; blocks.
+
+        Args:
+            axis: along which to add, or a tuple of such, as in NumPy; None: all.
 
         Returns:
-            The exact sum, of floats rounded once to float64 (of complex numbers each part): the same bits on any number
-            of ranks, threads and devices. A Python int for integers and booleans, however large; NaN if a cell is NaN
-            or if there are infinities of both signs.
+            Without `axis` the exact sum, of floats rounded once to float64 (of complex numbers each part): the same
+            bits on any number of ranks, threads and devices. A Python int for integers and booleans, however large; NaN
+            if a cell is NaN or if there are infinities of both signs. With `axis` an ndarray on every rank, with the
+            axes that are left: of int64, float64 or complex128, where last bits depend on the division over ranks.
+
+        Raises:
+            UsageError: there is no such axis.
 
         Example:
             >>> import gondwana as gw
@@ -219,23 +246,52 @@ class GlobalArray:
             >>> T.sum(), T.min(), T.norm()
             (1.6, 0.1, 0.4)
         """
-        return array_reductions.total(self)
+        return array_reductions.total(self) if axis is None else array_reductions.along(self, "sum", axis)
 
-    def min(self) -> int | float | bool:
+    @overload
+    def min(self, axis: None = None) -> int | float | bool: ...
+    @overload
+    def min(self, axis: Axes) -> np.ndarray[Any, Any]: ...
+    def min(self, axis: Axes | None = None) -> int | float | bool | np.ndarray[Any, Any]:
         """Return the smallest of all cells, without ghosts; NaN if one is NaN. Collective over team; blocks.
 
-        Raises:
-            UsageError: the array is complex, or has no cells; raised by every rank before any communication.
-        """
-        return array_reductions.extreme(self, "min")
+        Args:
+            axis: as for `sum`: the smallest along axes, an ndarray of the dtype of the cells on every rank.
 
-    def max(self) -> int | float | bool:
+        Raises:
+            UsageError: the array is complex, or there is no such axis; raised by every rank before any communication.
+        """
+        return array_reductions.extreme(self, "min") if axis is None else array_reductions.along(self, "min", axis)
+
+    @overload
+    def max(self, axis: None = None) -> int | float | bool: ...
+    @overload
+    def max(self, axis: Axes) -> np.ndarray[Any, Any]: ...
+    def max(self, axis: Axes | None = None) -> int | float | bool | np.ndarray[Any, Any]:
         """Return the largest of all cells, without ghosts; NaN if one is NaN. Collective over team; blocks.
 
+        Args:
+            axis: as for `sum`: the largest along axes, an ndarray of the dtype of the cells on every rank.
+
         Raises:
-            UsageError: the array is complex, or has no cells; raised by every rank before any communication.
+            UsageError: the array is complex, or there is no such axis; raised by every rank before any communication.
         """
-        return array_reductions.extreme(self, "max")
+        return array_reductions.extreme(self, "max") if axis is None else array_reductions.along(self, "max", axis)
+
+    @overload
+    def mean(self, axis: None = None) -> float | complex: ...
+    @overload
+    def mean(self, axis: Axes) -> np.ndarray[Any, Any]: ...
+    def mean(self, axis: Axes | None = None) -> float | complex | np.ndarray[Any, Any]:
+        """Return the mean of all cells, without ghosts: `sum` divided by their number. Collective over team; blocks.
+
+        Args:
+            axis: as for `sum`.
+        """
+        if axis is None:
+            return self.sum() / self.domain.size
+        sums = self.sum(axis)
+        return sums / (self.domain.size / sums.size)
 
     def norm(self) -> float:
         """Return the Euclidean norm of all cells, without ghosts. Collective over team; blocks.
@@ -251,6 +307,21 @@ class GlobalArray:
         self._blocks.clear()
         self.__dict__.pop("local", None)
         self._segment.close()
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        raise refusal(f"T[{index!r}]")
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise refusal(f"T[{index!r}] = ...")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise refusal("a conversion to an ndarray, such as np.asarray(T),")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> NoReturn:
+        raise refusal(f"numpy.{ufunc.__name__}")
+
+    def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return numpy_functions.call(function, args, kwargs)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a GlobalArray cannot be pickled: send to_numpy(), or the Array of one block")

@@ -95,11 +95,11 @@ class Segment:
         nbytes: bytes of this rank.
         kind: of this rank's memory.
         key: number of the segment, the same on all ranks and unique in the job.
-        window: the MPI window between nodes, None on one node.
         address: of the first byte of this rank's part, in this process or on its device.
         elements: results of `typed` so far, by rank and dtype.
         readonly: whether writing is forbidden, as in some memory borrowed from other libraries.
         devices: results of `on_device` so far, by rank.
+        closed: whether this rank has closed it.
 
     Example:
         >>> import gondwana as gw
@@ -110,6 +110,7 @@ class Segment:
     """
 
     readonly = False
+    closed = False
 
     def __init__(self, team: Team, nbytes: int, kind: MemoryKind = host, *, window: bool = True) -> None:
         if nbytes < 0:
@@ -135,8 +136,14 @@ class Segment:
         entries = team.node.allgather(own)
         self._published = {entry.rank: entry for entry in entries if isinstance(entry, _Published)}
         self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
-        self.window = Window(team, self._maps[team.rank]) if window and team.node_count > 1 else None
+        self._window = Window(team, self._maps[team.rank]) if window and team.node_count > 1 else None
         _open[self.key] = self
+
+    @property
+    def window(self) -> Window | None:
+        """The MPI window between nodes, None on one node."""
+        self.check_open()
+        return self._window
 
     def _allocate(self) -> _Published | _OnDevice:
         """Allocate the memory of this rank; return how peers of the node access it."""
@@ -204,8 +211,18 @@ class Segment:
                 f"only the ranks {sorted(self._published)} do; copy to and from the others"
             )
         if rank not in self._maps:
+            self.check_open()
             self._maps[rank] = self._open(self._published[rank])
         return self._maps[rank]
+
+    def check_open(self) -> None:
+        """Raise if this rank has closed the segment. Local.
+
+        Raises:
+            UsageError: it has.
+        """
+        if self.closed:
+            raise UsageError(f"{self!r} was closed: call close() after the last use, or make another segment")
 
     def typed(self, rank: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         """Return the memory of a rank as an array of all whole elements of a dtype. Local; errors as for `view`."""
@@ -235,8 +252,7 @@ class Segment:
     def _own_memory(self) -> OnDevice | None:
         if not isinstance(self.kind, DeviceKind):
             return None
-        if self._release is None or not self._release.alive:
-            raise UsageError(f"{self!r} was closed, and its device memory may be reused: close it after the last use")
+        self.check_open()
         return self.kind.here(self.address)
 
     def attached(self, rank: int) -> Attached | None:
@@ -265,8 +281,7 @@ class Segment:
 
     def _open(self, entry: _Published) -> npt.NDArray[np.uint8]:
         file = entry.file
-        if file is None:  # private memory that this rank has closed
-            raise LaunchError(f"rank {self.team.rank} cannot map the memory of rank {entry.rank}: it was closed")
+        assert file is not None  # only a rank that is alone on its node has none, and it has mapped its own memory
         try:
             descriptor = file.open()
         except OSError as error:
@@ -290,14 +305,15 @@ class Segment:
 
         Device memory that peers have attached stays valid for them until they close the segment, too.
         """
+        self.closed = True
         self._maps.clear()
         self.devices.clear()
         self._on_devices.clear()
         self.elements.clear()
         for name in ("bases", "table", "table_address"):
             self.__dict__.pop(name, None)
-        if self.window is not None:
-            self.window.release()
+        if self._window is not None:
+            self._window.release()
         if self._release is not None:
             self._release()
 

@@ -156,6 +156,7 @@ def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[N
 
     Raises:
         UsageError: the dtype is another, or the elements would not lie in the segment.
+        TypeError: `ptr` is no pointer.
 
     Example:
         >>> import gondwana as gw
@@ -164,6 +165,8 @@ def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[N
         >>> gw.get(pointer).result()
         2.5
     """
+    if ptr.__class__ is not GlobalPtr:
+        raise TypeError(f"put({value!r}, {ptr!r}): give what is written, then the global pointer, as in gw.put(1.0, p)")
     dtype = ptr.dtype
     if stream is None and (value.__class__, dtype) in _fitting and state.plain:
         elements = ptr.segment.elements.get((ptr.rank, dtype))

@@ -311,6 +311,146 @@ def check_sums_and_extremes_of_special_numbers():
     assert all(math.copysign(1, number) == 1 for number in (zeros.min(), zeros.max(), zeros.sum()))
 
 
+def check_reductions_along_axes():
+    rng = np.random.default_rng(901)
+    for number, dtype in enumerate(("float64", "float32", "int16", "uint64", "bool", "complex64")):
+        whole = rng.integers(0, 2 if dtype == "bool" else 90, (5, 4, 3)).astype(dtype)
+        choices = grids(world.size, 3)
+        T = gw.full((5, 4, 3), 1, dtype, ghost=1, grid=choices[-number % len(choices)])  # ghosts do not count
+        set_cells(T, whole)
+        for axis in (0, -1, (0, 2), (2, 1, 0)):
+            assert same(T.sum(axis), whole.sum(axis)), (dtype, T.grid, axis)
+            if dtype == "complex64":
+                assert "no order" in raises(UsageError, T.min, axis)
+                continue
+            for found, wanted in ((T.min(axis), whole.min(axis)), (T.max(axis), whole.max(axis))):
+                assert same(found, wanted), (dtype, T.grid, axis)
+                assert found.dtype == whole.dtype
+        np.testing.assert_allclose(T.mean(1), whole.mean(1, complex if dtype == "complex64" else float))
+    T = gw.zeros((4, 3))
+    if gw.Point(2, 1) in T.owned:
+        T.local[2, 1] = math.nan
+    for found in (T.sum(0), T.min(0), T.max(0), T.mean(0)):
+        assert np.isnan(found).tolist() == [False, True, False]
+    for axis in (2, -3, (0, 0), "x"):
+        assert "axes 0 to 1" in raises(UsageError, T.sum, axis)
+
+
+def same(found: np.ndarray, wanted: np.ndarray) -> bool:
+    return np.shape(found) == np.shape(wanted) and bool((found == wanted).all())
+
+
+def check_functions_of_numpy():
+    whole = np.arange(20.0).reshape(5, 4) - 7
+    T = gw.from_numpy(whole, ghost=1)
+    assert (np.sum(T), np.min(T), np.max(T), np.mean(T)) == (whole.sum(), -7.0, 12.0, whole.mean())
+    assert (np.amin(T), np.amax(T), T.mean()) == (-7.0, 12.0, whole.mean())
+    assert np.linalg.norm(T) == T.norm() == math.sqrt((whole**2).sum())
+    assert same(np.sum(T, axis=1), whole.sum(1))
+    assert same(np.max(T, axis=(0,)), whole.max(0))
+    assert np.sum(T, axis=None) == whole.sum()
+    assert gw.full(3, 2 + 1j).mean() == 2 + 1j
+    assert gw.full(4, True).mean() == 1.0
+    for refused, what in (
+        (np.asarray, "np.asarray"),
+        (np.array, "np.asarray"),
+        (list, "T[0]"),
+        (np.abs, "numpy.abs"),
+        (np.sort, "numpy.sort"),
+        (np.median, "numpy.median"),
+        (lambda T: np.ones(4) + T, "numpy.add"),
+        (lambda T: T[0, 0], "T[(0, 0)]"),
+        (lambda T: T.__setitem__((0, 0), 1.0), "T[(0, 0)] = ..."),
+        (lambda T: np.sum(T, dtype="f4"), "numpy.sum with dtype="),
+        (lambda T: np.max(T, keepdims=True), "numpy.max with keepdims="),
+        (lambda T: np.linalg.norm(T, 1), "numpy.linalg.norm with ord="),
+        (lambda T: np.linalg.norm(T, axis=0), "numpy.linalg.norm with axis="),
+        (lambda T: np.copyto(np.zeros((5, 4)), T), "numpy.copyto"),
+    ):
+        message = raises(TypeError, refused, T)
+        assert what in message, message
+        assert "T.local" in message
+        assert "T.to_numpy()" in message
+
+
+def check_functions_of_coordinates():
+    box = gw.RectDomain((-3, 2), (6, 9))
+    x, y = np.meshgrid(np.arange(-3.0, 6), np.arange(2.0, 9), indexing="ij")
+    for grid in grids(world.size, 2):
+        T = gw.from_function(lambda x, y: np.sin(x) * y, box, ghost=1, periodic=True, grid=grid, order="F")
+        assert T.dtype == np.float64
+        assert (T.grid, T.ghost, T.periodic, T.order) == (grid, (1, 1), (True, True), "F")
+        assert same(T.to_numpy(), np.sin(x) * y)
+    shapes = []
+    gw.from_function(lambda x, y: shapes.append((x.shape, y.shape)) or x, box)
+    owned = gw.Layout.divide(box, world.size).owned(world.rank)
+    assert shapes == [(owned.shape, owned.shape)]
+    assert same(gw.from_function(lambda i, j: i > j, box).to_numpy(), x > y)
+    assert same(gw.from_function(lambda x, y: x + 1j * y, box, "complex64").to_numpy(), (x + 1j * y).astype("c8"))
+    assert same(gw.from_function(lambda x: 7, 5).to_numpy(), np.full(5, 7))
+    assert same(gw.from_function(lambda x: x, 5, "float32").to_numpy(), np.arange(5, dtype="f4"))
+    assert "complex128, which does not fit dtype=float64" in raises(
+        UsageError, gw.from_function, lambda x: 1j * x, 5, float
+    )
+    assert "one value for each cell" in raises(UsageError, gw.from_function, lambda x: np.ones(77), 5)
+    assert "read-only" in raises(ValueError, gw.from_function, lambda x: np.add(x, 1, out=x), 5 * world.size)
+
+
+def check_ranks_that_disagree():
+    if world.size == 1:
+        return
+    odd = world.rank == world.size - 1
+    for name, value, other in (
+        ("order", "C", "F"),
+        ("periodic", True, False),
+        ("ghost", 1, 2),
+        ("dtype", "f4", "f8"),
+        ("grid", (world.size, 1), (1, world.size)),
+    ):
+        message = raises(UsageError, gw.zeros, (8, 6), **{name: value if odd else other})
+        assert f"different global arrays: {name} is" in message, message
+        assert f"on rank {world.size - 1}" in message
+    assert "domain is" in raises(UsageError, gw.zeros, (8 + odd, 6))
+
+
+def check_use_after_closing():
+    T = gw.zeros((8, 6), ghost=1, periodic=True)
+    kept = T.local
+    peers = gw.zeros((8, 6))
+    segment = gw.Segment(world, 64)
+    pointer = segment.pointer(dtype="f8")
+    world.barrier()
+    start = time.monotonic()
+    for close in (T.close, peers.close, segment.close):
+        close()
+        close()
+    other = (world.rank + 1) % world.size
+    uses = [lambda: T.local, lambda: T.fill(1.0), lambda: peers.block(other)]
+    for use in (*uses, T.exchange, T.to_numpy, T.sum, T.norm):
+        message = raises(UsageError, use)
+        assert "was closed" in message, message
+        assert "GlobalArray" in message
+    for use in (
+        lambda: gw.put(1.0, pointer),
+        lambda: gw.put(1.0, pointer.on(other)),
+        lambda: gw.get(pointer.on(other)),
+        lambda: gw.copy(np.zeros(3), pointer.on(other)),
+        lambda: pointer.local(),
+        lambda: segment.view(other if other in segment.peers else world.rank),
+        lambda: stored(pointer),
+    ):
+        message = raises(UsageError, use)
+        assert "Segment(64 bytes of host, world) was closed" in message, message
+    assert time.monotonic() - start < 20  # a failing rank would be waited for at each use, 2.5 s
+    kept.fill(3.0)
+    assert (kept.numpy() == 3.0).all()
+
+
+@gw.jit
+def stored(pointer):
+    gw.put(1.0, pointer)
+
+
 def check_teams():
     half = world.split(world.rank % 2)
     T = gw.zeros((8, 6), ghost=1, periodic=True, team=half)
@@ -352,6 +492,10 @@ def check_misuse():
         ({"dtype": ">f8"}, ">f8"),
     ]:
         assert said in raises(UsageError, gw.zeros, (8, 6), **options), options
+    for make in (gw.zeros, gw.ones, gw.empty):
+        assert "no argument ghosts: did you mean ghost?" in raises(TypeError, make, (8, 6), ghosts=1)
+    assert "did you mean periodic?" in raises(TypeError, gw.full, (8, 6), 1.0, periodical=True)
+    assert "legal are data, domain, ghost" in raises(TypeError, gw.from_numpy, np.zeros(3), colour=1)
     assert "dense" in raises(UsageError, gw.zeros, gw.RectDomain(0, 9, 2))
     assert "at least one cell" in raises(UsageError, gw.zeros, gw.RectDomain(0, 0))
     assert "dense" in raises(UsageError, gw.from_numpy, np.zeros(3), gw.RectDomain(0, 6, 2))
