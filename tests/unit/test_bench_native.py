@@ -104,16 +104,40 @@ def test_a_source_that_does_not_compile_leaves_nothing(cache: Path) -> None:
     assert list(cache.iterdir()) == []
 
 
-def test_no_compiler_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CC", "no-such-compiler -x")
-    with pytest.raises(UsageError, match=r"'no-such-compiler' is not in PATH; install one .* or set CC"):
-        build.library("stencil.c")
+def test_a_library_that_others_can_change_is_compiled_again(cache: Path) -> None:
+    path = build.compiled(SOURCE, "answer", ("-DANSWER=42",))
+    path.chmod(0o777)
+    path.write_bytes(b"not ours")
+    assert build.compiled(SOURCE, "answer", ("-DANSWER=42",)) == path
+    assert path.stat().st_mode & 0o077 == 0
+    assert ctypes.CDLL(str(path)).answer() == 42
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("no-such-compiler -x", r"'no-such-compiler' is not in PATH; install one .* or set CC"),
+        ("false", r"^false --version ended with status 1: set CC to a C compiler$"),
+        ("true", r"^true could not compile stencil-.*: it ended with status 0 and made no library; set CC"),
+        ("'cc", r"^CC=\"'cc\" is not the words of a command: No closing quotation$"),
+    ],
+)
+def test_a_program_that_is_no_compiler_is_said(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, given: str, message: str
+) -> None:
+    monkeypatch.setenv("CC", given)
+    build.compiler_version.cache_clear()
+    try:
+        with pytest.raises(UsageError, match=message):
+            build.library("stencil.c")
+    finally:
+        build.compiler_version.cache_clear()
 
 
 def test_an_unwritable_cache_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GONDWANA_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(UsageError, match="set GONDWANA_CACHE_DIR"):
+    with pytest.raises(UsageError, match=r"compiled libraries: .*file.*; set GONDWANA_CACHE_DIR"):
         build.cache_folder()
 
 

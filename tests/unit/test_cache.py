@@ -297,6 +297,22 @@ def test_a_damaged_entry_is_compiled_again(program: Program) -> None:
     assert program.run()["compiled"] == 0
 
 
+def test_entries_of_other_names_and_of_others_are_compiled_again(program: Program) -> None:
+    """Valid machine code under another name, behind a link, or in a file that others can write is not run."""
+    program.edit("program.py", "done =", "make(0.25)(a.domain, a)\ndone =")
+    program.run()
+    one, two = program.objects
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    assert program.run()["compiled"] == 2
+    one.rename(program.folder / "moved")
+    one.symlink_to(program.folder / "moved")
+    two.chmod(0o660)
+    assert program.run()["compiled"] == 2
+    assert program.run()["compiled"] == 0
+
+
 @pytest.mark.parametrize("kind", ["missing", "file", "unwritable"])
 def test_a_folder_that_cannot_be_used_means_no_cache(program: Program, kind: str) -> None:
     if kind == "missing":
@@ -326,9 +342,9 @@ def test_entries_survive_the_way_to_disk() -> None:
     code = ObjectCode(
         b"\x7fELF\n\n\x00binary", "name", True, False, ["x"], {"footprints": {"0": {"lo": [-1]}}, "result": ""}
     )
-    assert ObjectCode.from_bytes(code.to_bytes()) == code
-    for data in (b"", b"x", cache.MAGIC, cache.MAGIC + b"{}\n", code.to_bytes()[:-1]):
-        assert ObjectCode.from_bytes(data) is None
+    assert ObjectCode.from_bytes(code.to_bytes("name"), "name") == code
+    for data in (b"", b"x", cache.MAGIC, cache.MAGIC + b"{}\n", code.to_bytes("name")[:-1], code.to_bytes("other")):
+        assert ObjectCode.from_bytes(data, "name") is None
 
 
 def test_importing_gondwana_starts_nothing() -> None:

@@ -12,14 +12,16 @@ import os
 import shlex
 import shutil
 import subprocess
-import uuid
+import tempfile
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from gondwana.bench.processes import run
 from gondwana.errors import UsageError
 from gondwana.results import loaded_mpi, processor
 from gondwana.runtime import cache_folder as user_cache
+from gondwana.runtime.files import aside
 from gondwana.teams.team import Team
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fPIC", "-shared")
@@ -68,14 +70,18 @@ def compiled(source: bytes, stem: str, flags: tuple[str, ...]) -> Path:
     """Return the shared library made from a C source, compiling it if it is not in the cache. Local."""
     key = hashlib.sha256("\0".join([*command(), *FLAGS, *flags, compiler_version(), processor()]).encode() + source)
     path = cache_folder() / f"{stem}-{key.hexdigest()[:16]}.so"
-    if not path.exists():
+    if not user_cache.exists(path):
         _compile(source, path, flags)
     return path
 
 
 def command() -> list[str]:
     """Return the words that start the C compiler: $CC, or cc. Local."""
-    words = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    given = os.environ.get("CC", "")
+    try:
+        words = shlex.split(given) or ["cc"]
+    except ValueError as error:
+        raise UsageError(f"CC={given!r} is not the words of a command: {error}") from None
     if shutil.which(words[0]) is None:
         raise UsageError(
             f"no C compiler: {words[0]!r} is not in PATH; install one (for example the package gcc), or set CC"
@@ -85,16 +91,27 @@ def command() -> list[str]:
 
 @functools.cache
 def compiler_version() -> str:
-    """Return the first line of the compiler's version text. Local."""
-    return subprocess.run([*command(), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    """Return the first line of the compiler's version text. Local.
+
+    Raises:
+        UsageError: the compiler cannot be started, or says nothing.
+    """
+    asked = [*command(), "--version"]
+    done = run(asked)
+    if done.returncode or not done.stdout:
+        raise UsageError(f"{shlex.join(asked)} ended with status {done.returncode}: set CC to a C compiler")
+    return done.stdout.splitlines()[0]
 
 
 def cache_folder() -> Path:
     """Return the folder of compiled libraries, creating it (see `runtime.cache_folder`). Local."""
-    folder = user_cache.cache_folder("native")
-    if folder is None:
-        raise UsageError("no folder for compiled libraries can be written; set GONDWANA_CACHE_DIR to one that can")
-    return folder
+    try:
+        return user_cache.private_folder("native")
+    except OSError as error:
+        raise UsageError(
+            f"no folder for compiled libraries: {user_cache.describe(error)}; set GONDWANA_CACHE_DIR to one that only "
+            "you can change"
+        ) from None
 
 
 def mpi_flags() -> tuple[str, ...]:
@@ -127,16 +144,13 @@ def _header_folders(loaded: Path) -> list[Path]:
 
 def _compile(source: bytes, path: Path, flags: tuple[str, ...]) -> None:
     """Compile under another name, then rename, so that no process loads an incomplete library."""
-    draft = path.with_name(f"{path.stem}-{uuid.uuid4().hex}")
-    code, product = draft.with_suffix(".c"), draft.with_suffix(".so")
-    try:
-        code.write_bytes(source)
-        words = [*command(), *FLAGS, str(code), "-o", str(product), *flags]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        if done.returncode:
+    with aside(path) as product, tempfile.NamedTemporaryFile(suffix=".c") as code:
+        code.write(source)
+        code.flush()
+        words = [*command(), *FLAGS, code.name, "-o", str(product), *flags]
+        # What others could write would not be loaded.
+        done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, umask=0o077)
+        if done.returncode or not product.exists():
             errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines() or [""]
-            raise UsageError(f"{command()[0]} could not compile {path.stem}: {errors[0]}; set CC to another compiler")
-        product.replace(path)
-    finally:
-        code.unlink(missing_ok=True)
-        product.unlink(missing_ok=True)
+            reason = errors[0] or f"it ended with status {done.returncode} and made no library"
+            raise UsageError(f"{command()[0]} could not compile {path.stem}: {reason}; set CC to another compiler")

@@ -1,7 +1,8 @@
 """Machine code on disk: compiled once a node, found by every later process.
 
 A process that misses takes the lock of that entry, looks again, and only then compiles; the others wait for it and
-load. Whatever goes wrong with the folder means "no cache", never a failure.
+load. Whatever goes wrong with the folder means "no cache", never a failure. A file under a name that is not its own is
+none of ours: the digest in it covers the name, too.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gondwana.runtime.cache_folder import cache_folder, keep, locked
+from gondwana.runtime.cache_folder import cache_folder, keep, locked, read
 
-MAGIC = b"gondwana object 4\n"
+MAGIC = b"gondwana object 5\n"
 
 
 @dataclass(frozen=True)
@@ -38,18 +39,18 @@ class ObjectCode:
     externs: list[str]
     about: dict[str, object]
 
-    def to_bytes(self) -> bytes:
-        """The content of a cache file: a digest of what follows, a line of JSON, the object."""
+    def to_bytes(self, key: str) -> bytes:
+        """The content of the cache file named `key`: a digest of that and what follows, a line of JSON, the object."""
         head = asdict(self)
         head.pop("code")
         content = json.dumps(head).encode() + b"\n" + self.code
-        return MAGIC + hashlib.sha256(content).digest() + content
+        return MAGIC + _digest(key, content) + content
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> ObjectCode | None:
-        """Read a cache file; None if it is not one, or damaged."""
+    def from_bytes(cls, data: bytes, key: str) -> ObjectCode | None:
+        """Read the cache file named `key`; None if it is not one, or damaged."""
         digest, content = data[len(MAGIC) : len(MAGIC) + 32], data[len(MAGIC) + 32 :]
-        if not data.startswith(MAGIC) or hashlib.sha256(content).digest() != digest:
+        if not data.startswith(MAGIC) or _digest(key, content) != digest:
             return None
         head, _, code = content.partition(b"\n")
         return cls(code=code, **json.loads(head))
@@ -70,20 +71,22 @@ def get(key: str, build: Callable[[], ObjectCode]) -> tuple[ObjectCode, bool]:
     if path is None:
         return build(), True
     file = path / f"{key}.o"
-    found = _read(file)
+    found = _read(file, key)
     if found is not None:
         return found, False
     with locked(file):
-        found = _read(file)
+        found = _read(file, key)
         if found is not None:
             return found, False
         built = build()
-        keep(file, built.to_bytes())
+        keep(file, built.to_bytes(key))
         return built, True
 
 
-def _read(file: Path) -> ObjectCode | None:
-    try:
-        return ObjectCode.from_bytes(file.read_bytes())
-    except OSError:
-        return None
+def _read(file: Path, key: str) -> ObjectCode | None:
+    data = read(file)
+    return None if data is None else ObjectCode.from_bytes(data, key)
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\n" + content).digest()

@@ -49,6 +49,12 @@ def launched_by() -> str | None:
     return None if launch is None else launch.launcher
 
 
+def is_first() -> bool:
+    """Return whether the launcher counts this process as the first of the job. Local."""
+    launch = detect()
+    return launch is None or launch.rank == 0
+
+
 def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
     """Return how the launcher describes this process, or None if no launcher started it. Local."""
     for name, rank, size in _VARIABLES:

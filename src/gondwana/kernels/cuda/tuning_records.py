@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gondwana.runtime.cache_folder import cache_folder, keep, locked
+from gondwana.runtime.cache_folder import cache_folder, keep, locked, read
 
 _known: dict[str, dict[str, Any]] = {}
 
@@ -48,7 +48,7 @@ def _from_disk(file: Path, trial: Callable[[], dict[str, Any]]) -> dict[str, Any
 def _read(file: Path) -> dict[str, Any] | None:
     """A record, None if there is none, or it is damaged."""
     try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError):
+        found = json.loads(read(file) or b"null")
+    except ValueError:
         return None
     return found if isinstance(found, dict) else None
