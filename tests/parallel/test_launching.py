@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gondwana.cli import launch
-from gondwana.errors import LaunchError
+from gondwana.errors import LaunchError, UsageError
 from support import jobs
 
 pytestmark = pytest.mark.parallel
@@ -49,7 +49,7 @@ def test_dry_run_prints_the_command(script: Path) -> None:
     assert outcome.status == 0
     for part in ("GONDWANA_THREADS=3", "NUMBA_NUM_THREADS=3", "GONDWANA_TIME_LIMIT=9", " -n 2 ", "--bind-to none"):
         assert part in outcome.stdout
-    assert outcome.stdout.endswith(f"-m gondwana.cli.rank {script} 'a b'\n")
+    assert outcome.stdout.endswith(f" -P -m gondwana.cli.rank {script} 'a b'\n")
 
 
 def test_threads_divide_the_cores() -> None:
@@ -66,6 +66,17 @@ def test_threads_divide_the_cores() -> None:
         (["run", "gray-scot"], ["did you mean gray-scott?", "no application and no file 'gray-scot'"]),
         (["run", "nothing.py"], ["nothing.py", "applications are"]),
         (["run", "--time-limit", "-3", __file__], ["--time-limit -3", "positive number"]),
+        (
+            ["run", "-n", "1000", __file__],
+            ["1000 ranks of 1 thread: more than 8 threads", "--oversubscribe"],
+        ),
+        (["run", "-t", "1000", __file__], ["1 rank of 1000 threads: more than 8 threads for each of", "(-t)"]),
+        (["run", "-n", "9" * 9, "--oversubscribe", __file__], ["this host allows", "give fewer"]),
+        (["run", "-n", "9" * 20, __file__], ["legal is a whole number from 1"]),
+        (["bench", "exchange", "-n", "1000"], ["1000 ranks of 1 thread"]),
+        (["run", ""], ["no file ''"]),
+        (["run", "x" * 5000], ["no file 'xxx", "xxx...'", "applications are"]),
+        (["run", str(Path(__file__).parent)], ["tests/parallel is a folder: give the path of a program"]),
     ],
 )
 def test_errors_of_use_are_one_line_and_status_2(arguments: list[str], parts: list[str]) -> None:
@@ -82,6 +93,15 @@ def test_illegal_options_are_status_2() -> None:
     for arguments in (["run", "-n", "0", __file__], ["run", "--device", "moon", __file__], ["run"], ["nonsense"]):
         if arguments != ["run"]:
             assert gondwana(*arguments).status == 2
+
+
+def test_many_threads_start_if_they_are_meant(script: Path) -> None:
+    threads = 8 * launch.cores() + 1
+    outcome = gondwana("run", "-t", str(threads), "--oversubscribe", str(script))
+    assert (outcome.status, outcome.stdout) == (0, "0 1 []\n"), str(outcome)
+    assert launch.command(1, ["x.py"], threads=threads - 1).argv[1:] == ("x.py",)
+    with pytest.raises(UsageError, match="more than 8 threads"):
+        launch.native(threads, ["true"], {})
 
 
 def test_no_launch_inside_a_launched_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gondwana as gw
+from gondwana.memory import segment
+from gondwana.runtime import control_groups
 
 SEGMENT = gw.Segment(gw.world, 1000)
 
@@ -52,6 +54,20 @@ def test_illegal_places_are_refused() -> None:
         gw.Segment(gw.world, -1)
     with pytest.raises(gw.errors.UsageError, match="shares no memory"):
         SEGMENT.view(3)
+
+
+@pytest.mark.parametrize("nbytes", [2**45, 2**70])
+def test_more_than_the_memory_of_the_host_is_refused(nbytes: int) -> None:
+    with pytest.raises(gw.errors.LaunchError, match=rf"segment of {nbytes / 2**30:,.1f} GiB for one rank of .*, which"):
+        gw.Segment(gw.world, nbytes)
+
+
+def test_the_parts_of_a_host_count_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_groups, "memory", lambda: 3 * 2**30)
+    assert segment._too_large([2**30, 0, 2**31]) is None
+    error = segment._too_large([2**30, 1, 2**31])
+    assert "a segment of 3.0 GiB for the 3 ranks of " in str(error)
+    assert "which has 3.0 GiB of memory for this job" in str(error)
 
 
 @gw.jit

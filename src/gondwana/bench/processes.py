@@ -19,7 +19,7 @@ def our_command(ranks: int, *words: str) -> list[str]:
         ranks: how many.
         words: the program and its options.
     """
-    return [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", *words]
+    return [sys.executable, "-P", "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", *words]
 
 
 def run(

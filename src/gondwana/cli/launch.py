@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gondwana.errors import LaunchError
+from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import whole_number
 from gondwana.runtime import cores as world_cores
 from gondwana.runtime import launcher, terminal
@@ -26,6 +26,9 @@ FAMILIES = {
     "Intel MPI": (("mpiexec.hydra", "mpiexec", "mpirun"), ("Intel(R) MPI",)),
     "MVAPICH": (("mpiexec.hydra", "mpiexec", "mpirun"), ("HYDRA",)),
 }
+
+THREADS_PER_CORE = 8
+"""More than this are a mistake rather than a test of many ranks: the machine would hardly answer any more."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Command:
 
 def cores() -> int:
     """Return how many cores this process may use. Local."""
-    return len(world_cores.own())
+    return world_cores.count()
 
 
 def default_threads(ranks: int) -> int:
@@ -83,6 +86,7 @@ def command(
     time_limit: float | None = None,
     python: str = sys.executable,
     variables: Mapping[str, str] | None = None,
+    oversubscribe: bool = False,
 ) -> Command:
     """Return the command that runs ``program`` on ``ranks`` ranks. Local: starts no job.
 
@@ -93,8 +97,10 @@ def command(
         time_limit: seconds until the watchdog reports and ends the job.
         python: the interpreter of the ranks; its mpi4py decides which launcher is used.
         variables: more environment variables for the ranks.
+        oversubscribe: whether to start more than `THREADS_PER_CORE` threads a core.
 
     Raises:
+        UsageError: there are more than that, or more than this host allows.
         LaunchError: this process is a rank of a job already, or there is no launcher that fits mpi4py.
 
     Example:
@@ -103,6 +109,7 @@ def command(
         ('python', 'heat.py')
     """
     threads = threads or default_threads(ranks)
+    _check_number(ranks, threads, oversubscribe)
     settings = dict.fromkeys(("GONDWANA_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
     if time_limit is not None:
         settings["GONDWANA_TIME_LIMIT"] = f"{time_limit:g}"
@@ -122,12 +129,30 @@ def native(ranks: int, program: Sequence[str], variables: Mapping[str, str]) -> 
         variables: environment variables for the ranks.
 
     Raises:
+        UsageError: as `command`.
         LaunchError: as `command`.
     """
+    _check_number(ranks, 1, oversubscribe=False)
     settings = {"OMP_NUM_THREADS": "1", **variables}
     if ranks == 1:
         return Command(tuple(program), settings)
     return _with_launcher(ranks, 1, sys.executable, tuple(program), settings)
+
+
+def _check_number(ranks: int, threads: int, oversubscribe: bool) -> None:
+    """Refuse what the cores of this host cannot run. Slurm knows the cores of all its hosts, and does that itself."""
+    if in_slurm():
+        return
+    total = ranks * threads
+    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    given = f"{ranks} rank{'s' * (ranks > 1)} of {threads} thread{'s' * (threads > 1)}"
+    if total > THREADS_PER_CORE * cores() and not oversubscribe:
+        raise UsageError(
+            f"{given}: more than {THREADS_PER_CORE} threads for each of {cores()} cores; give fewer ranks (-n) or "
+            "threads (-t), or --oversubscribe if you mean it"
+        )
+    if total > most:
+        raise UsageError(f"{given}: this host allows {most} processes and threads in all; give fewer")
 
 
 def as_root() -> dict[str, str]:
@@ -228,5 +253,5 @@ def _refuse_nesting() -> None:
     if launch is not None:
         raise LaunchError(
             f"this process was itself started by {launch.launcher}: start the job with `gondwana run` alone, or call "
-            "`python -m gondwana.cli.rank PROGRAM ...` below your own launcher"
+            "`python -P -m gondwana.cli.rank PROGRAM ...` below your own launcher"
         )

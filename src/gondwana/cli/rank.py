@@ -1,4 +1,4 @@
-"""The program of one rank of ``gondwana run``: ``python -m gondwana.cli.rank APP|SCRIPT [ARGS]``."""
+"""The program of one rank of ``gondwana run``: ``python -P -m gondwana.cli.rank APP|SCRIPT [ARGS]``."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from gondwana.runtime import exits, launcher, watchdog
 def main(target: str, arguments: list[str]) -> int:
     """Run an application or a program, and return the exit status. Collective over all ranks."""
     exits.install()
-    watchdog.arm(watchdog.time_limit(), first=is_first())
+    watchdog.arm(watchdog.time_limit(), first=launcher.is_first())
     start = time.time()
     try:
         return run_app(target, arguments) if target in registry else run_script(target, arguments)
     finally:
-        if os.environ.get("GONDWANA_TIMING") and is_first():
+        if os.environ.get("GONDWANA_TIMING") and launcher.is_first():
             waited = start - float(os.environ["GONDWANA_TIMING"])
             print(f"gondwana: start {waited:.2f} s, program {time.time() - start:.2f} s", file=sys.stderr)
             print(f"gondwana: {compilation()}", file=sys.stderr)
@@ -34,7 +34,7 @@ def run_app(name: str, arguments: list[str]) -> int:
     sys.argv = [f"gondwana run {name}", *arguments]  # stored in datasets as their origin
     exits.report_in_one_line()
     app = importlib.import_module(registry[name])
-    if is_first():
+    if launcher.is_first():
         launch = launcher.detect()
         app.check(arguments, 1 if launch is None else launch.size)
     status: int = app.main(arguments)
@@ -44,17 +44,17 @@ def run_app(name: str, arguments: list[str]) -> int:
 
 
 def run_script(path: str, arguments: list[str]) -> int:
-    """Run a Python program as ``python path arguments`` would. Collective over all ranks."""
+    """Run a Python program as ``python path arguments`` would. Collective over all ranks.
+
+    It finds modules in its own folder first, and not in the current one.
+    """
     sys.argv = [path, *arguments]
-    sys.path[0] = str(Path(path).resolve().parent)
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the current folder
+    if not os.path.isdir(path):  # `runpy` enters a folder itself
+        sys.path.insert(0, str(Path(path).resolve().parent))
     runpy.run_path(path, run_name="__main__")
     return 0
-
-
-def is_first() -> bool:
-    """Return whether the launcher counts this process as the first of the job. Local."""
-    launch = launcher.detect()
-    return launch is None or launch.rank == 0
 
 
 def users_part(trace: TracebackType | None) -> TracebackType | None:

@@ -8,7 +8,6 @@ import importlib
 import os
 import sys
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -45,6 +44,9 @@ def run(
         float | None,
         typer.Option(metavar="SECONDS", help="When over: say where every rank stands, and end the job."),
     ] = None,
+    oversubscribe: Annotated[
+        bool, typer.Option("--oversubscribe", help="Start more than 8 threads a core (ranks x threads).")
+    ] = False,
     timing: Annotated[bool, typer.Option("--timing", help="Print how long the start and the program took.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command, and start nothing.")] = False,
 ) -> None:
@@ -60,10 +62,11 @@ def run(
     variables = {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
     command = launch.command(
         ranks,
-        ["-m", "gondwana.cli.rank", target, *arguments],
+        ["-P", "-m", "gondwana.cli.rank", target, *arguments],
         threads=threads,
         time_limit=time_limit,
         variables=variables,
+        oversubscribe=oversubscribe,
     )
     if dry_run:
         print(command)
@@ -79,7 +82,7 @@ def device_option(target: str, device: Device | None) -> list[str]:
     Raises:
         UsageError: the program does not take one.
     """
-    if device is None or not (target in registry or Path(target).exists()):
+    if device is None or not (target in registry or os.path.exists(target)):
         return []  # `check` reports that there is no such program
     if target not in registry:
         raise UsageError(
@@ -97,14 +100,19 @@ def check_target(target: str, arguments: list[str], ranks: int) -> None:
     """Check an application's settings, or that the program exists. Local: before any rank starts.
 
     Raises:
-        UsageError: there is no such application or file, or the application refuses its settings.
+        UsageError: there is no such application or program, or the application refuses its settings.
     """
+    shown = target if len(target) <= 100 else f"{target[:100]}..."
     if target in registry:
         importlib.import_module(registry[target]).check(arguments, ranks)
-    elif not Path(target).exists():
+    elif not os.path.exists(target):  # unlike that of a Path, whatever the name
         close = difflib.get_close_matches(target, registry, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         raise UsageError(
-            f"there is no application and no file {target!r}: {hint}applications are {', '.join(sorted(registry))}; "
+            f"there is no application and no file {shown!r}: {hint}applications are {', '.join(sorted(registry))}; "
             "a program is given by its path"
         )
+    elif os.path.isdir(target) and not os.path.exists(os.path.join(target, "__main__.py")):
+        raise UsageError(f"{shown} is a folder: give the path of a program, such as one in it")
+    elif not os.access(target, os.R_OK):
+        raise UsageError(f"{shown} cannot be read: give yourself permission, or the path of another program")

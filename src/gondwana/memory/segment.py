@@ -12,7 +12,9 @@ import itertools
 import math
 import mmap
 import os
+import socket
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -24,7 +26,7 @@ from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.interface import CudaError
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.runtime import exits
+from gondwana.runtime import control_groups, exits
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 from gondwana.teams import Team
 from gondwana.teams.windows import Window
@@ -88,7 +90,8 @@ class Segment:
 
     Raises:
         UsageError: `nbytes` is negative, or a rank has no such device.
-        LaunchError: there is not enough memory (raised by every rank).
+        LaunchError: there is not enough memory, or the parts of a host together are larger than its memory (raised
+            by every rank).
 
     Attributes:
         team: the ranks that created it.
@@ -128,12 +131,13 @@ class Segment:
             own = self._allocate()
         except UsageError as error:
             problem = error
-        except (OSError, MemoryError, CudaError) as error:
+        except (OSError, OverflowError, MemoryError, CudaError) as error:
             problem = LaunchError(f"no memory of {nbytes} bytes of kind {kind.name}: {error}")
-        team.agree(problem)
+        on_host = 0 if isinstance(kind, DeviceKind) else nbytes
+        entries, sizes = zip(*team.node.allgather((own, on_host)), strict=True)
+        team.agree(_too_large(sizes) or problem)
         self._parts = team.allgather(_Part(next(_numbers) | team.world_ranks[team.rank] << 32, kind, nbytes))
         self.key = self._parts[0].proposal
-        entries = team.node.allgather(own)
         self._published = {entry.rank: entry for entry in entries if isinstance(entry, _Published)}
         self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
         self._window = Window(team, self._maps[team.rank]) if window and team.node_count > 1 else None
@@ -337,6 +341,18 @@ def find(key: int) -> Segment:
             "a global pointer has arrived whose segment is not open on this rank: the rank is not in the team of the "
             "segment, or has closed it; send pointers to ranks of the team only, while the segment is open"
         ) from None
+
+
+def _too_large(sizes: Sequence[int]) -> LaunchError | None:
+    """Return what is wrong with the sizes of the parts on one host: Linux promises shared memory that is not there."""
+    total, available = sum(sizes), control_groups.memory()
+    if total <= available:
+        return None
+    parts = "one rank" if len(sizes) == 1 else f"the {len(sizes)} ranks"
+    return LaunchError(
+        f"a segment of {total / 2**30:,.1f} GiB for {parts} of {socket.gethostname()}, which has "
+        f"{available / 2**30:,.1f} GiB of memory for this job: use smaller arrays, or more hosts"
+    )
 
 
 def _map(descriptor: int, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:

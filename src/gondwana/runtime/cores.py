@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from gondwana.inputs import whole_number
+from gondwana.runtime import control_groups
 
 _LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "SLURM_TASKS_PER_NODE")
 
@@ -25,13 +27,29 @@ def own() -> frozenset[int]:
     return frozenset(os.sched_getaffinity(0))
 
 
+def count(cores: Collection[int] | None = None) -> int:
+    """Return how many cores are worth using: those that a process may use, or fewer if its time is limited. Local.
+
+    Args:
+        cores: those that the process may use; None: those of this one.
+    """
+    available = len(own() if cores is None else cores)
+    limit = _time_limit()
+    return available if limit is None else min(available, limit)
+
+
+@functools.cache
+def _time_limit() -> int | None:
+    return control_groups.processors()
+
+
 def share(of_ranks: Collection[frozenset[int]]) -> None:
     """Record the cores of all ranks of this host. Local.
 
     Launchers may bind each rank to cores of its own; the host then offers the union of them.
     """
     _host.ranks = len(of_ranks)
-    _host.cores = len(frozenset().union(*of_ranks))
+    _host.cores = count(frozenset().union(*of_ranks))
 
 
 def ranks() -> int:
@@ -41,7 +59,7 @@ def ranks() -> int:
 
 def crowded(threads: int = 1) -> bool:
     """Return whether the threads of all ranks outnumber the cores, so that waiting should yield at once. Local."""
-    return ranks() > 1 and threads * ranks() > (_host.cores or len(own()))
+    return ranks() > 1 and threads * ranks() > (_host.cores or count())
 
 
 def _from_launcher() -> int:

@@ -46,6 +46,7 @@ class _State:
     application: bool = False
     leaving: bool = False
     left: bool = False
+    copied: bool = False
     announce: Callable[[], None] = lambda: None
     last_actions: list[Callable[[], object]] = field(default_factory=list)
 
@@ -79,7 +80,9 @@ def connected(comm: Communicator) -> None:
     install()
     if comm.size > 1:
         _state.comm = comm.Dup()
+    if comm.size > 1 or "mpi4py.MPI" in sys.modules:
         atexit.register(_leave)
+        os.register_at_fork(after_in_child=_become_copy)
 
 
 def when_all_leave(action: Callable[[], object]) -> None:
@@ -157,6 +160,7 @@ def _exit(status: Any = None) -> NoReturn:
 def _on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Replace ``sys.excepthook``: print the error, and with several ranks end the job."""
     rank = _rank()
+    set_status(status_of(error))
     if isinstance(error, LaunchError) and rank > 0:
         # Every process finds the same, and rank 0 reports it; some launchers end rank 0 as soon as another one exits.
         time.sleep(PATIENCE)
@@ -216,10 +220,21 @@ def _prefixed(text: str) -> str:
     return "".join(prefix + line + "\n" for line in text.splitlines())
 
 
+def _become_copy() -> None:
+    """Note in a process that `os.fork` has made that it is no rank: what it does concerns no other rank."""
+    _state.comm = None
+    _state.copied = True
+
+
 def _leave() -> None:
     """Wait at exit until all ranks have finished, and serve them; with a non-zero status, wait `PATIENCE` seconds."""
-    _state.leaving = True
     status = _state.status if _ended_by_exception(_state.main_frame) else 0
+    if _state.copied:
+        _flush()
+        os._exit(status)  # what follows at exit belongs to the rank: MPI would wait for the others
+    if _state.comm is None:
+        return
+    _state.leaving = True
     arrived = _state.comm.Ibarrier()
     end = time.monotonic() + PATIENCE if status else math.inf
     while not _state.left:

@@ -115,6 +115,7 @@ def _job(file: Path, setting: Setting, config: pytest.Config) -> str | None:
             python=setting.python,
             time_limit=max(1.0, setting.timeout - jobs.REPORT_TIME),
             variables=setting.environment,
+            oversubscribe=True,
         )
         outcome = jobs.run_command(
             command.argv, timeout=setting.timeout, variables=command.variables, cwd=config.invocation_params.dir

@@ -93,6 +93,7 @@ def run_ranks(
         python=str(python),
         time_limit=max(1.0, timeout - REPORT_TIME),
         variables=variables,
+        oversubscribe=True,
     )
     return run_command(command.argv, timeout=timeout, variables=command.variables, cwd=cwd)
 

@@ -55,7 +55,7 @@ def measure(size: int = SIDE, cases: Sequence[tuple[str, bool]] = CASES) -> Iter
 
 
 def _run(size: int, dtype: str, noise: bool, folder: str) -> Row:
-    command = [sys.executable, "-m", __name__, str(size), dtype, str(int(noise))]
+    command = [sys.executable, "-P", "-m", __name__, str(size), dtype, str(int(noise))]
     environment = {**os.environ, "GONDWANA_CACHE_DIR": folder}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     if done.returncode:

@@ -69,7 +69,7 @@ def our_job(case: Case, variant: str, file: Path, variables: Mapping[str, str]) 
     return Job(
         our_command(case.ranks, f"npb-{case.benchmark}", *options),
         {**os.environ, **variables},
-        lambda command: list(command[1:3]) == ["-m", "gondwana.cli.rank"],
+        lambda command: list(command[1:4]) == ["-P", "-m", "gondwana.cli.rank"],
     )
 
 

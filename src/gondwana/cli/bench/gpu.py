@@ -180,7 +180,7 @@ class _Run:
 
 def _bench(name: str, words: list[str], limit: float) -> int:
     """Run another benchmark and return its status."""
-    command = [sys.executable, "-m", "gondwana.cli.main", "bench", name, *words]
+    command = [sys.executable, "-P", "-m", "gondwana.cli.main", "bench", name, *words]
     sys.stdout.flush()
     try:
         return subprocess.run(command, timeout=min(limit, 3600.0)).returncode

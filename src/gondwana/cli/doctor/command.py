@@ -20,6 +20,7 @@ from gondwana.cli.doctor.findings import Finding, Verdict
 from gondwana.cli.doctor.gpus import gpus
 from gondwana.errors import LaunchError
 from gondwana.results import check_writable, write_json
+from gondwana.runtime import cache_folder
 
 TRIAL = """
 import json, os, socket, time
@@ -104,7 +105,7 @@ def versions() -> Iterator[Finding]:
         return
     # In a process of its own: an adios2 with MPI may start MPI when imported.
     probe = "import adios2.bindings as b; print(bool(getattr(b, 'is_built_with_mpi', False)))"
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-P", "-c", probe], capture_output=True, text=True, timeout=60)
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1]
         yield Finding("adios2", Verdict.FAIL, f"{version} cannot be imported: {reason}", "reinstall adios2")
@@ -124,7 +125,7 @@ def mpi() -> Iterator[Finding]:
     version = importlib.metadata.version("mpi4py")
     yield Finding("MPI", Verdict.OK, f"{library.vendor} {library.version} ({library.path}), mpi4py {version}")
     try:
-        command = launch.command(2, ["-c", TRIAL], threads=1, time_limit=60)
+        command = launch.command(2, ["-P", "-c", TRIAL], threads=1, time_limit=60)
     except LaunchError as error:
         yield Finding("launcher", Verdict.FAIL, str(error), "install the launcher of this MPI, or put it in PATH")
         return
@@ -197,14 +198,12 @@ def machine() -> Iterator[Finding]:
 
 def cache() -> Iterator[Finding]:
     """Report whether compiled code can be cached. Local."""
-    from gondwana.compiler.cache import folder
-
-    path = folder()
-    if path is None:
-        remedy = "set GONDWANA_CACHE_DIR to a folder on a local disk that you can write to"
-        yield Finding("cache", Verdict.WARN, "no folder can be written: every start compiles anew", remedy)
-    else:
-        yield Finding("cache", Verdict.OK, str(path))
+    try:
+        yield Finding("cache", Verdict.OK, str(cache_folder.private_folder("objects")))
+    except OSError as error:
+        reason = f"every start compiles anew: {cache_folder.describe(error)}"
+        remedy = "set GONDWANA_CACHE_DIR to a folder on a local disk that only you can change"
+        yield Finding("cache", Verdict.WARN, reason, remedy)
 
 
 def compiler() -> Iterator[Finding]:

@@ -71,7 +71,7 @@ def attach(gpu: Device) -> str:
         handle = gpu.driver.export(address)
     except CudaError as error:
         return str(error)
-    argv = [sys.executable, "-m", "gondwana.cli.doctor.gpu_trial", handle.hex()]
+    argv = [sys.executable, "-P", "-m", "gondwana.cli.doctor.gpu_trial", handle.hex()]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
     except subprocess.TimeoutExpired:

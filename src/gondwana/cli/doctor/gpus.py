@@ -62,7 +62,7 @@ def _devices(one: Driver) -> Iterator[Finding]:
 
 def _memory() -> Iterator[Finding]:
     """Report the trial of device memory by a process and its child."""
-    found = _try([sys.executable, "-m", "gondwana.cli.doctor.gpu_trial"], "GPU ")
+    found = _try([sys.executable, "-P", "-m", "gondwana.cli.doctor.gpu_trial"], "GPU ")
     if isinstance(found, str):
         yield Finding(
             "memory of GPUs", Verdict.FAIL, found, "run `python -m gondwana.cli.doctor.gpu_trial` to see all of it"
@@ -90,7 +90,7 @@ def _mpi() -> Iterator[Finding]:
     """Report whether MPI accepts device memory."""
     subject = "MPI and GPU memory"
     try:
-        command = launch.command(2, ["-m", "gondwana.cli.doctor.aware_trial"], threads=1, time_limit=60)
+        command = launch.command(2, ["-P", "-m", "gondwana.cli.doctor.aware_trial"], threads=1, time_limit=60)
     except LaunchError:
         yield Finding(subject, Verdict.OK, "not tried: more than one rank needs MPI and its launcher")
         return

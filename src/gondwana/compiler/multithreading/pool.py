@@ -68,7 +68,7 @@ def threads() -> int:
         return _wanted
     named = os.environ.get("GONDWANA_THREADS")
     if named is None:
-        return max(1, len(cores.own()) // cores.ranks())
+        return max(1, cores.count() // cores.ranks())
     count = whole_number(named)
     if count is None or count < 1:
         raise UsageError(f"GONDWANA_THREADS is {named!r}: give a whole number of threads, 1 or more")

@@ -193,7 +193,7 @@ def _memory(size: int, slots: int) -> tuple[np.ndarray[Any, np.dtype[np.int64]],
     words = (THREADS + (size + slots) * LINE) // WORD
     room = np.zeros(words + LINE // WORD, np.int64)
     memory = room[-room.ctypes.data % LINE // WORD :][:words]
-    crowded = cores.crowded(size) or size > len(cores.own())
+    crowded = cores.crowded(size) or size > cores.count()
     memory[SPINS // WORD] = 0 if crowded else _SPINS
     memory[SLOTS // WORD] = slots
     return memory, memory.ctypes.data
