@@ -24,6 +24,9 @@ input, gave a wrong result, failed without one line that says why."""
 
 GONDWANA = (sys.executable, "-m", "gondwana.cli.main")
 
+ONLY = "TORTURE_ONLY"
+"""Names the variable with the number of the one try to make."""
+
 _MARK = "TORTURE_TRY"
 _FATAL = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGKILL)
 
@@ -39,7 +42,7 @@ class Trials:
     """
 
     def __init__(self, part: str, minutes: float, seed: int, only: int | None = None) -> None:
-        named = os.environ.get("TORTURE_ONLY")
+        named = os.environ.get(ONLY)
         self.part = part.rpartition(".")[2]
         self.seed = seed
         self.counts: Counter[str] = Counter()

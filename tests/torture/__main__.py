@@ -10,7 +10,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from support.trials import FAILURES
+from support.trials import FAILURES, ONLY
 
 TURN = 2.0
 """Minutes of one turn of a part, at most."""
@@ -23,7 +23,7 @@ def names() -> list[str]:
 
 def run(parts: list[str], minutes: float, seed: int) -> dict[str, Counter[str]]:
     """Run the parts in turns, each turn with a seed of its own, and return their counts."""
-    rounds = max(1, round(minutes / (TURN * len(parts))))
+    rounds = 1 if ONLY in os.environ else max(1, round(minutes / (TURN * len(parts))))
     turn = minutes / (rounds * len(parts))
     counts: dict[str, Counter[str]] = {name: Counter() for name in parts}
     for number in range(rounds):
@@ -61,7 +61,7 @@ def main() -> int:
     if unknown or (options.only is not None and len(options.parts) != 1):
         parser.error(f"no such part: {', '.join(unknown)}" if unknown else "--only: name one part")
     if options.only is not None:
-        os.environ["TORTURE_ONLY"] = str(options.only)
+        os.environ[ONLY] = str(options.only)
     counts = run(options.parts or names(), options.minutes, options.seed)
     print(table(counts))
     return 1 if any(found[outcome] for found in counts.values() for outcome in ("broken", *FAILURES)) else 0

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from gondwana.io import bp5
+from gondwana.runtime.files import aside
 
 NAME = "checksums.txt"
 
@@ -159,9 +160,8 @@ class Ledger:
         self._under_way: Future[None] | None = None
         before = read(path) if keep else None
         if before is not None:
-            fresh = path / f".{NAME}"
-            fresh.write_bytes(b"".join(_encode(line) for line in before.lines if line.step < keep))
-            fresh.rename(path / NAME)
+            with aside(path / NAME) as fresh:
+                fresh.write_bytes(b"".join(_encode(line) for line in before.lines if line.step < keep))
 
     def begin(self) -> None:
         """Note where new data begin, once ADIOS2 has opened the dataset."""
