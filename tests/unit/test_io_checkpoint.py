@@ -150,13 +150,14 @@ def test_signals_and_time_ask_to_stop():
     with StopRequest() as stop:
         assert stop.agreed() is None
         os.kill(os.getpid(), signal.SIGTERM)
-        assert stop.agreed() == "signal SIGTERM"
+        assert (stop.agreed(), stop.status) == ("signal SIGTERM", 143)
     assert signal.getsignal(signal.SIGTERM) == before
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGINT)
-        assert stop.agreed() == "signal SIGINT"
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
+        assert (stop.agreed(), stop.status) == ("signal SIGINT", 130)
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGUSR2)
+        assert (stop.agreed(), stop.status) == ("signal SIGUSR2", 0)
     stop = StopRequest(after_seconds=0.01)
     deadline = time.monotonic() + 5
     while (reason := stop.agreed()) is None:

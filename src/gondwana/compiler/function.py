@@ -16,6 +16,7 @@ from gondwana.compiler.errors import raise_from_block
 from gondwana.compiler.fingerprint import fingerprint, toolchain
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, working_precision
 from gondwana.errors import KernelError
+from gondwana.runtime import second_interrupt
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -145,6 +146,7 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache
     """Machine code from the cache, or built now, by one thread at a time; counted in `linker.compilation`."""
     import time
 
+    second_interrupt.install()
     start = time.perf_counter()
     name = hashlib.sha256("\0".join((toolchain(), *key)).encode()).hexdigest()
     with linker.preparing:

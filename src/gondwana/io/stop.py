@@ -8,6 +8,7 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
+from gondwana.runtime import second_interrupt
 from gondwana.teams import MAX, Team, world
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
@@ -19,8 +20,8 @@ class StopRequest:
     """A request to stop, on which the ranks agree at the end of a step. Local to create.
 
     As a context manager it handles SIGTERM, SIGINT and SIGUSR2, and restores their handlers at the end. The first
-    signal requests an orderly end (write a checkpoint, then stop); a second SIGINT interrupts immediately. Signals are
-    handled in the main thread only; the time limit works in any.
+    signal requests an orderly end (write a checkpoint, then stop); a second SIGINT ends the process at once. Signals
+    are handled in the main thread only; the time limit works in any.
 
     Args:
         after_seconds: request a stop after this time [s]; None: no limit.
@@ -50,18 +51,27 @@ class StopRequest:
             return None
         return "the time limit" if code == _TIME_IS_UP else f"signal {signal.Signals(code).name}"
 
+    @property
+    def status(self) -> int:
+        """The exit status for a program that has stopped: 130 after SIGINT, 143 after SIGTERM, else 0.
+
+        Of several ranks it is 0: their launcher knows the signal, and would take another status for a failure.
+        """
+        stopped = self._team.size == 1 and self._signal in (signal.SIGINT, signal.SIGTERM)
+        return 128 + self._signal if stopped else 0
+
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 self._previous[number] = signal.signal(number, self._note)
+            second_interrupt.answer_one(signal.SIGINT)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous.clear()
+        second_interrupt.install()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self._signal and number == signal.SIGINT:
-            raise KeyboardInterrupt
         self._signal = number

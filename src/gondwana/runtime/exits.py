@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.inputs import message_of
-from gondwana.runtime import interruptions, launcher, progress, standard_error
+from gondwana.runtime import interruptions, launcher, progress, second_interrupt, standard_error
 
 Communicator: TypeAlias = Any
 """The communicator of all ranks of a job, with the methods of mpi4py's communicators."""
@@ -65,6 +65,7 @@ def install() -> None:
     threading.excepthook = _on_thread_exception
     sys.exit = _exit
     interruptions.install(_end_for_main)
+    second_interrupt.install()
 
 
 def report_in_one_line() -> None:

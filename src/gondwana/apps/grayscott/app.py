@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
         argv: what follows `gray-scott` on the command line.
 
     Returns:
-        The exit status: 0 if the result is verified or there is nothing to verify, else 1.
+        The exit status: 1 if the result is wrong, that of a signal if one has stopped the run, else 0.
     """
     options = _parser().parse_args(argv)
     team = gw.world
@@ -88,7 +88,7 @@ def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
             for reason in found.skipped:
                 print(f"note: {reason}: continuing from {found.path.name}")
             print(f"continuing after step {simulation.steps}")
-    pace, stopped = loop.run(simulation)
+    pace, stopped, status = loop.run(simulation)
     summary = simulation.summary()
     if not all(map(math.isfinite, summary)):
         raise GondwanaError(f"the fields are not finite after step {simulation.steps}: choose a smaller dt")
@@ -100,7 +100,7 @@ def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
         _print_result(result, verdict, stopped)
         if result_file is not None:
             write_json(result_file, result)
-    return 1 if verdict.verified is False else 0
+    return 1 if verdict.verified is False else status
 
 
 def _load(options: argparse.Namespace) -> Settings:

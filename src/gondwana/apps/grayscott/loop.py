@@ -10,11 +10,11 @@ from gondwana.io.stop import StopRequest
 from gondwana.io.writer import StepWriter
 
 
-def run(simulation: Simulation) -> tuple[Pace, str | None]:
+def run(simulation: Simulation) -> tuple[Pace, str | None, int]:
     """Do the steps, with output and checkpoints. Collective over the team.
 
     Returns:
-        The time that the steps took, and why the run stopped early, if it did.
+        The time that the steps took; why the run stopped early, if it did; and the exit status for that.
     """
     s, team = simulation.settings, simulation.team
     pace, reason = Pace(simulation), None
@@ -45,7 +45,7 @@ def run(simulation: Simulation) -> tuple[Pace, str | None]:
         if writer:
             writer.abandon()
         raise
-    return pace, reason
+    return pace, reason, stop.status
 
 
 def _steps_to_next(simulation: Simulation) -> int:
