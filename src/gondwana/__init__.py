@@ -1,5 +1,9 @@
 """Gondwana: one global address space over many memories."""
 
+# The first of all imports, since the others take their time: from here on, a rank ends with its launcher.
+from gondwana.runtime import lifeline as _lifeline  # noqa: F401
+
+# isort: split
 from gondwana import simd as simd
 from gondwana.arrays import Array as Array
 from gondwana.arrays import ArrayReference as ArrayReference

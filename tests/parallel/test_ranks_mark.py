@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.bench.processes import descendants
 from gondwana.cli import launch
+from gondwana.runtime.supervisor import descendants
 from support import jobs
 
 pytestmark = pytest.mark.parallel

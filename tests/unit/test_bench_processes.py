@@ -9,8 +9,9 @@ import threading
 
 import pytest
 
-from gondwana.bench.processes import descendants, last_line, run
+from gondwana.bench.processes import last_line, run
 from gondwana.errors import UsageError
+from gondwana.runtime.supervisor import descendants
 
 FAMILY = """
 import subprocess, sys

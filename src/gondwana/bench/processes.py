@@ -1,4 +1,4 @@
-"""Processes that benchmarks start, and the processes of a job as Linux lists them."""
+"""Processes that benchmarks start."""
 
 from __future__ import annotations
 
@@ -58,20 +58,3 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
     """Return the last line that a command printed, of stderr if there is one. Local."""
     lines = (done.stderr or done.stdout).strip().splitlines()
     return lines[-1] if lines else "it printed nothing"
-
-
-def descendants(pid: int) -> list[int]:
-    """Return the children of a process, their children, and so on. Local.
-
-    Process groups do not show this, since launchers give their ranks groups of their own.
-
-    Args:
-        pid: the process; if there is none, it has no children.
-    """
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # a thread may end before it is read
-                for child in (task / "children").read_text().split():
-                    found += [int(child), *descendants(int(child))]
-    return found

@@ -7,16 +7,18 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import whole_number
 from gondwana.runtime import cores as world_cores
-from gondwana.runtime import launcher, terminal
+from gondwana.runtime import launcher, supervisor, terminal
 from gondwana.teams import mpi_probe
 
 FAMILIES = {
@@ -47,10 +49,13 @@ class Command:
     Args:
         argv: the command and its arguments.
         variables: the environment variables to set, beside those that are there.
+        end_signal: what makes this launcher end a job without a delay; None: it gets all signals itself, instead of
+            `gondwana.runtime.supervisor`.
     """
 
     argv: tuple[str, ...]
     variables: dict[str, str] = field(default_factory=dict)
+    end_signal: signal.Signals | None = None
 
     def environment(self) -> dict[str, str]:
         """Return the whole environment for the job. Local."""
@@ -59,6 +64,17 @@ class Command:
     def __str__(self) -> str:
         settings = [f"{name}={shlex.quote(value)}" for name, value in self.variables.items()]
         return " ".join([*settings, shlex.join(self.argv)])
+
+
+def become(command: Command) -> NoReturn:
+    """Replace this process by a job, or by its supervisor. Local."""
+    argv = command.argv
+    if command.end_signal is not None:
+        # Isolated and without site: it is there as long as the job, and needs little of Python.
+        argv = (sys.executable, "-I", "-S", supervisor.__file__, f"{command.end_signal:d}", *argv)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(argv[0], argv, command.environment())
 
 
 def cores() -> int:
@@ -219,8 +235,10 @@ def _with_launcher(
     crowded = ranks * threads > cores()
     if library.vendor == "Open MPI":
         return _open_mpi(launch, ranks, crowded or threads > 1, crowded, program, settings)
-    # Hydra would start its proxy over ssh or a scheduler even on one host.
-    return Command((launch, "-n", str(ranks), *program), {"HYDRA_LAUNCHER": "fork", **settings})
+    # Hydra would start its proxy over ssh or a scheduler even on one host. At SIGTERM it would wait for ranks that
+    # handle that; if it is killed, its proxies kill theirs.
+    variables = {"HYDRA_LAUNCHER": "fork", **settings}
+    return Command((launch, "-n", str(ranks), *program), variables, signal.SIGKILL)
 
 
 def _open_mpi(
@@ -236,7 +254,7 @@ def _open_mpi(
     mpi_settings = as_root()
     if crowded:
         mpi_settings["OMPI_MCA_mpi_yield_when_idle"] = "1"
-    return Command((*argv, *program), {**mpi_settings, **settings})
+    return Command((*argv, *program), {**mpi_settings, **settings}, signal.SIGTERM)
 
 
 def _slurm(ranks: int, threads: int, library: Library, program: tuple[str, ...], settings: dict[str, str]) -> Command:

@@ -6,7 +6,6 @@ import difflib
 import enum
 import importlib
 import os
-import sys
 import time
 from typing import Annotated
 
@@ -52,8 +51,8 @@ def run(
 ) -> None:
     """Run an application or a Python program on N ranks, with the launcher of the installed MPI.
 
-    This process becomes the launcher (or, for one rank, the program), so that signals and the exit status are those of
-    the job.
+    This process becomes the supervisor of the job (or, for one rank, the program), so that signals and the exit status
+    are those of the job.
     """
     arguments = [*device_option(target, device), *(arguments or [])]
     check_target(target, arguments, ranks)
@@ -71,9 +70,7 @@ def run(
     if dry_run:
         print(command)
         return
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(command.argv[0], command.argv, command.environment())
+    launch.become(command)
 
 
 def device_option(target: str, device: Device | None) -> list[str]:

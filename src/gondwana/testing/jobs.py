@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from gondwana.bench.processes import descendants
 from gondwana.cli import launch
+from gondwana.runtime.supervisor import descendants
 
 Program: TypeAlias = Path | str | Callable[..., Any]
 """The path of a script, its source, or a function without parameters."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from gondwana.bench.processes import descendants, starting
+from gondwana.bench.processes import starting
+from gondwana.runtime.supervisor import descendants
 
 LONGEST_PAUSE = 0.1
 """Seconds between two measurements of the memory of a long job, which must not be disturbed."""

@@ -74,8 +74,7 @@ def on_ranks(ranks: int, module: str, *, file: Path | None, **options: object) -
     """
     options |= {"file": None if file is None else str(file), "command": sys.argv}
     command = launch.command(ranks, ["-P", "-m", f"gondwana.bench.{module}", json.dumps(options)], threads=1)
-    sys.stdout.flush()
-    os.execve(command.argv[0], command.argv, command.environment())
+    launch.become(command)
 
 
 def official(

@@ -1,0 +1,55 @@
+"""A rank ends with the process that has started it, whatever the rank is doing then.
+
+The kernel does it, since the rank cannot: it may not have begun, run compiled code that holds the interpreter, or wait
+inside MPI for a process that is gone. Launchers end their ranks as well, as long as they live. Importing this module
+arms it, which has to come before everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from pathlib import Path
+
+from gondwana.runtime import launcher
+from gondwana.runtime.supervisor import end_with_parent
+
+PARENTS = ("prterun", "prted", "mpirun", "mpiexec", "orterun", "orted", "mpiexec.hydra", "hydra_pmi_proxy")
+"""Names of processes of Open MPI and of Hydra (MPICH and others) that start ranks and live as long as these."""
+
+_OUTPUTS = (1, 2)
+
+
+def arm() -> None:
+    """Have the kernel kill this process when its launcher's process on this host ends. Local, idempotent.
+
+    Without a launcher nothing is done, nor if another process stands between, such as a shell.
+    """
+    if launcher.detect() is None:
+        return
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Hydra passes on what its supervisor has blocked
+    parent = os.getppid()
+    started_by_launcher = _name(parent) in PARENTS
+    if started_by_launcher:
+        end_with_parent(signal.SIGKILL)
+    # The launcher may have ended before: it was the only one to read what this process prints.
+    if (started_by_launcher and os.getppid() != parent) or all(map(_nobody_reads, _OUTPUTS)):
+        os._exit(1)
+
+
+def _name(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/comm").read_text().rstrip("\n")
+    except OSError:
+        return ""
+
+
+def _nobody_reads(descriptor: int) -> bool:
+    """Return whether a descriptor is a pipe or a terminal whose other end is closed."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
+arm()

@@ -1,0 +1,208 @@
+"""The process that starts MPI's launcher for ``gondwana run``, passes signals on, and ends with the status of the job.
+
+Launchers of MPI kill the ranks half a second after SIGINT or SIGTERM, which loses the checkpoint that a program writes
+then. So the ranks that handle SIGTERM get the first signal from here and have time to stop. The launcher gets a signal
+that makes it end the job when they need too long, at the second signal, and when this process is killed.
+
+Executed by its path and without the package, so that it is small: it stays as long as the job. Arguments: the number of
+the signal that ends the launcher and its job, and the command of the launcher.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+
+PATIENCE = 60.0
+"""Seconds that ranks have to stop after the last time that they were seen writing."""
+
+LONGEST = 600.0
+"""Seconds that they have to stop even if they write all the time."""
+
+MUCH = 1 << 20
+"""Bytes between two looks that count as writing; what a rank prints does not."""
+
+ECHO = 0.5
+"""Seconds after a signal in which one more is no second one: timeout(1), for one, sends each of its signals twice."""
+
+KILL_AFTER = 5.0
+"""Seconds that the launcher has to end the job, before all of it is killed."""
+
+_LOOK = 0.25
+_RANKS = (b"PMIX_RANK=", b"PMI_RANK=")
+_PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None)
+
+
+class Supervisor:
+    """A job and what is asked of it. Local; starts the launcher.
+
+    Args:
+        command: the launcher with its arguments.
+        end_signal: what makes it end the job.
+        patience: seconds, see `PATIENCE`.
+    """
+
+    def __init__(self, command: Sequence[str], end_signal: int, patience: float = PATIENCE) -> None:
+        self._end_signal = end_signal
+        self._patience = patience
+        self._asked, self._asked_at = 0, 0.0
+        self._ended = False
+        self._written = 0
+        self._deadline = self._latest = float("inf")
+        # A shell that starts a job in the background ignores SIGINT, and so does the job.
+        stops = {number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN}
+        self._signals = stops | {signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
+        self._job = _start(command, mask, end_signal)
+
+    def run(self) -> int:
+        """Pass signals on until the job has ended, and return the exit status. Local; blocks."""
+        while True:
+            number = self._next_signal()
+            if number in (signal.SIGINT, signal.SIGTERM):
+                self._stop(number)
+            elif number in (signal.SIGUSR1, signal.SIGUSR2):
+                os.kill(self._job, number)
+            done, status = os.waitpid(self._job, os.WNOHANG)
+            if done:
+                return self._status(os.waitstatus_to_exitcode(status))
+            self._watch_deadline()
+
+    def _next_signal(self) -> int:
+        if self._deadline == float("inf"):
+            return signal.sigwaitinfo(self._signals).si_signo
+        found = signal.sigtimedwait(self._signals, _LOOK)
+        return 0 if found is None else found.si_signo
+
+    def _stop(self, number: int) -> None:
+        """Ask the ranks to stop; at the second time, or if none of them handles that, end the job."""
+        now = time.monotonic()
+        if self._asked:
+            if now > self._asked_at + ECHO:
+                self._end()
+            return
+        self._asked, self._asked_at = number, now
+        ranks = [pid for pid in descendants(self._job) if _is_rank(pid) and _handles(pid, signal.SIGTERM)]
+        if not ranks:
+            self._end()
+            return
+        for pid in ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        self._deadline, self._latest = now + self._patience, now + max(LONGEST, self._patience)
+        self._written = _written(descendants(self._job))
+        _report(
+            f"{signal.Signals(number).name}: the program has {self._patience:g} s to stop, more while it writes; "
+            "a second signal ends it at once"
+        )
+
+    def _watch_deadline(self) -> None:
+        """Grant time while the ranks write, and end the job when the time is over."""
+        now = time.monotonic()
+        if not self._asked or self._deadline == float("inf"):
+            return
+        written = _written(descendants(self._job))
+        if not self._ended and abs(written - self._written) >= MUCH:
+            self._written, self._deadline = written, min(now + self._patience, self._latest)
+        if now > self._deadline:
+            if not self._ended:
+                _report("the program has not stopped in time: ending it")
+            self._end()
+
+    def _end(self) -> None:
+        """Have the launcher end the job, and if it was asked to before, kill everything."""
+        if self._ended:
+            for pid in descendants(self._job):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        os.kill(self._job, signal.SIGKILL if self._ended else self._end_signal)
+        self._ended, self._deadline = True, time.monotonic() + KILL_AFTER
+
+    def _status(self, status: int) -> int:
+        """Return the status of the job: that of the launcher, but of a signal if one has stopped the job."""
+        if self._asked and (self._ended or status == 0):
+            return 128 + self._asked
+        if status < 0:
+            _report(f"MPI's launcher was ended by {signal.Signals(-status).name}, and its ranks with it")
+            return 128 - status
+        return status
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the children of a process, their children, and so on. Local.
+
+    Process groups do not show this, since launchers give their ranks groups of their own.
+
+    Args:
+        pid: the process; if there is none, it has no children.
+    """
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            for child in map(int, _read(f"/proc/{pid}/task/{task}/children").split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def end_with_parent(number: int) -> None:
+    """Have the kernel send this process a signal when the thread that has started it ends. Local."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_signal: int) -> int:
+    """Start the launcher so that it ends with this process, and that Ctrl-C reaches it only through this process."""
+    parent = os.getpid()
+    job = os.fork()
+    if job:
+        return job
+    try:
+        end_with_parent(end_signal)
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, {*mask, signal.SIGINT})
+        os.execvp(command[0], list(command))
+    except OSError as error:
+        _report(f"error: {command[0]}: {error.strerror}")
+    os._exit(127)
+
+
+def _is_rank(pid: int) -> bool:
+    return any(word.startswith(_RANKS) for word in _read(f"/proc/{pid}/environ").split(b"\0"))
+
+
+def _handles(pid: int, number: int) -> bool:
+    """Return whether a process has a handler for a signal."""
+    for line in _read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"SigCgt:"):
+            return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
+def _written(pids: Sequence[int]) -> int:
+    """Return the bytes that processes have written so far: handed over in system calls, and brought to disks."""
+    lines = [line.split() for pid in pids for line in _read(f"/proc/{pid}/io").splitlines()]
+    return sum(int(count) for name, count in lines if name in (b"wchar:", b"write_bytes:"))
+
+
+def _read(path: str) -> bytes:
+    """Return the contents of a file, b"" if there is none or it is not for us."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read()
+    return b""
+
+
+def _report(text: str) -> None:
+    with contextlib.suppress(OSError):
+        os.write(2, f"gondwana: {text}\n".encode())
+
+
+if __name__ == "__main__":
+    sys.exit(Supervisor(sys.argv[2:], int(sys.argv[1])).run())

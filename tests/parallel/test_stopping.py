@@ -1,0 +1,67 @@
+"""SIGTERM and SIGINT to a job of several ranks: the checkpoint is written, or a second signal ends all at once."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from gondwana.runtime.supervisor import ECHO, descendants
+from support import jobs
+
+pytestmark = pytest.mark.parallel
+
+PROGRAM = Path(__file__).parent / "programs" / "slow_to_stop.py"
+SOON = 20.0
+"""Seconds in which a job has ended that ends at once, on a loaded machine."""
+
+
+@contextmanager
+def job(ranks: int, *arguments: str, python: str = sys.executable) -> Iterator[Popen[str]]:
+    """A job whose ranks are in their loop."""
+    # A shell that runs tests in the background has SIGINT ignored, and what it starts inherits that.
+    words = ["env", "--default-signal=INT", python, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1"]
+    with jobs.start_command([*words, str(PROGRAM), *arguments]) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "all ranks are here\n"
+            yield process
+        finally:
+            jobs.kill_group(process)
+
+
+def check_that_it_stops(number: signal.Signals, status: int, folder: Path, python: str = sys.executable) -> None:
+    with job(2, str(folder / "ckpt.bp"), python=python) as process:
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=100)
+    assert process.returncode == status, stdout + stderr
+    assert f"stopped after step 7: signal {number.name}" in stdout, stdout + stderr
+    assert [path.name for path in folder.iterdir()] == ["ckpt.00000007.bp"], stdout + stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_leaves_time_for_the_checkpoint(number: signal.Signals, status: int, tmp_path: Path) -> None:
+    check_that_it_stops(number, status, tmp_path)
+
+
+def test_a_signal_leaves_time_for_the_checkpoint_with_mpich(mpich_python: Path, tmp_path: Path) -> None:
+    check_that_it_stops(signal.SIGINT, 130, tmp_path, str(mpich_python))
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_second_ctrl_c_ends_ranks_in_compiled_code(ranks: int, tmp_path: Path) -> None:
+    with job(ranks, str(tmp_path / "ckpt.bp"), "never") as process:
+        family = descendants(process.pid)
+        process.send_signal(signal.SIGINT)
+        time.sleep(2 * ECHO)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=SOON)
+    assert process.returncode == (-signal.SIGINT if ranks == 1 else 130), stdout + stderr
+    assert jobs.left_behind(family) == []

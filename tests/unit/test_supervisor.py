@@ -1,0 +1,169 @@
+"""The supervisor of a job, with small scripts as launcher and rank: what it passes on, grants and returns."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+import pytest
+
+from gondwana.runtime import supervisor
+from support import jobs
+
+# It starts a rank and ends like it; at SIGTERM it kills the rank, as launchers of MPI do.
+LAUNCHER = """
+import os, signal, subprocess, sys
+rank = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, "PMIX_RANK": "0"},
+                        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, []))
+def end(number, frame):
+    print("launcher: SIGTERM", flush=True)
+    rank.kill()
+signal.signal(signal.SIGTERM, end)
+for number in (signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, lambda number, frame: print("launcher:", signal.Signals(number).name, flush=True))
+print("launcher: blocks SIGINT" if signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []) else "", flush=True)
+sys.exit(abs(rank.wait()))
+"""
+
+STOPS = """
+import signal, time
+asked = []
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda number, frame: asked.append(signal.Signals(number).name))
+print("rank: here", flush=True)
+while not asked:
+    time.sleep(0.01)
+{work}
+print("rank: stopped by", *asked, flush=True)
+"""
+SLOW = STOPS.format(work="time.sleep(2)")
+ENDLESS = STOPS.format(work="time.sleep(1000)")
+WRITES = STOPS.format(
+    work="""
+with open("output", "wb") as file:
+    for _ in range(25):
+        file.write(bytes(1 << 20))
+        file.flush()
+        time.sleep(0.2)
+"""
+)
+WAITS = "print('rank: here', flush=True); import time; time.sleep(1000)"
+
+
+@contextmanager
+def supervised(folder: Path, rank: str, patience: float = 60.0) -> Iterator[Popen[str]]:
+    """A supervisor whose rank has begun."""
+    # By its path, as it is executed: the package would take a second to import.
+    supervise = f"import runpy; supervisor = runpy.run_path({supervisor.__file__!r})['Supervisor']"
+    program = f"{supervise}; import sys; sys.exit(supervisor(sys.argv[1:], {signal.SIGTERM:d}, {patience}).run())"
+    (folder / "launcher.py").write_text(LAUNCHER)
+    # A shell that runs tests in the background has SIGINT ignored.
+    words = ["env", "--default-signal=INT", sys.executable, "-c", program]
+    with jobs.start_command([*words, sys.executable, "launcher.py", rank], cwd=folder) as process:
+        try:
+            assert process.stdout is not None
+            assert {process.stdout.readline(), process.stdout.readline()} == {
+                "launcher: blocks SIGINT\n",
+                "rank: here\n",
+            }
+            yield process
+        finally:
+            jobs.kill_group(process)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_rank_that_handles_sigterm_has_time_to_stop(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    with supervised(tmp_path, SLOW) as process:
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == status
+    assert stdout == f"rank: stopped by {number.name}\n"
+    assert stderr == (
+        f"gondwana: {number.name}: the program has 60 s to stop, more while it writes; "
+        "a second signal ends it at once\n"
+    )
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_other_ranks_are_left_to_the_launcher_at_once(tmp_path: Path, number: signal.Signals, status: int) -> None:
+    with supervised(tmp_path, WAITS) as process:
+        process.send_signal(number)
+        stdout, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stdout, stderr) == (status, "launcher: SIGTERM\n", "")
+
+
+def test_a_second_signal_ends_the_job_at_once_and_an_echo_of_the_first_does_not(tmp_path: Path) -> None:
+    with supervised(tmp_path, ENDLESS) as process:
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGTERM)
+        time.sleep(2 * supervisor.ECHO)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        stdout, _ = process.communicate(timeout=30)
+    assert (process.returncode, stdout) == (143, "launcher: SIGTERM\n")
+
+
+def test_the_time_to_stop_is_bounded(tmp_path: Path) -> None:
+    with supervised(tmp_path, ENDLESS, patience=1.0) as process:
+        process.send_signal(signal.SIGTERM)
+        stdout, stderr = process.communicate(timeout=30)
+    assert (process.returncode, stdout) == (143, "launcher: SIGTERM\n")
+    assert stderr.splitlines()[1:] == ["gondwana: the program has not stopped in time: ending it"]
+
+
+def test_a_rank_that_writes_has_more_time(tmp_path: Path) -> None:
+    with supervised(tmp_path, WRITES, patience=3.0) as process:
+        begun = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        stdout, _ = process.communicate(timeout=60)
+    assert time.monotonic() - begun > 3.0
+    assert (process.returncode, stdout) == (143, "rank: stopped by SIGTERM\n")
+    assert (tmp_path / "output").stat().st_size == 25 << 20
+
+
+def test_a_failure_while_stopping_is_the_status(tmp_path: Path) -> None:
+    with supervised(tmp_path, STOPS.format(work="raise SystemExit(7)")) as process:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 7
+
+
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+def test_other_signals_are_for_the_launcher(tmp_path: Path, number: signal.Signals) -> None:
+    with supervised(tmp_path, WAITS) as process:
+        process.send_signal(number)
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"launcher: {number.name}\n"
+        assert process.poll() is None
+
+
+def test_a_launcher_outlives_no_supervisor(tmp_path: Path) -> None:
+    with supervised(tmp_path, WAITS) as process:
+        family = supervisor.descendants(process.pid)
+        assert len(family) == 2
+        process.kill()
+        assert jobs.left_behind(family, patience=30) == []
+
+
+def test_a_killed_launcher_is_reported(tmp_path: Path) -> None:
+    with supervised(tmp_path, WAITS) as process:
+        os.kill(supervisor.descendants(process.pid)[0], signal.SIGKILL)
+        assert process.wait(timeout=30) == 137
+        assert process.stderr is not None
+        assert "launcher was ended by SIGKILL" in process.stderr.readline()
+
+
+def test_a_launcher_that_is_not_there_is_reported(tmp_path: Path) -> None:
+    outcome = jobs.run_command([sys.executable, "-I", "-S", supervisor.__file__, "15", "/no/launcher"], cwd=tmp_path)
+    assert (outcome.status, outcome.stderr) == (127, "gondwana: error: /no/launcher: No such file or directory\n")
+
+
+def test_the_status_is_that_of_the_launcher(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", "import sys; sys.exit(7)"]
+    assert jobs.run_command([sys.executable, "-I", "-S", supervisor.__file__, "15", *program], cwd=tmp_path).status == 7
