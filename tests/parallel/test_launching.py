@@ -44,6 +44,23 @@ def test_the_program_sees_itself_as_main_beside_its_modules(tmp_path: Path) -> N
     assert gondwana("run", str(program)).stdout == f"5 {program}\n"
 
 
+def test_a_module_is_run_as_python_does(tmp_path: Path) -> None:
+    (tmp_path / "beside.py").write_text("value = 5\n")
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "__main__.py").write_text(
+        "import beside, sys, gondwana as gw\n"
+        "print(f'{beside.value} {gw.world.size} {__name__} {sys.argv[1:]}\\n', end='')\n"
+    )
+    outcome = gondwana("run", "-n", "2", "-m", "inside", "-m", "x", cwd=tmp_path)
+    assert outcome.stdout == "5 2 __main__ ['-m', 'x']\n" * 2, str(outcome)
+
+
+def test_an_installed_command_is_a_program() -> None:
+    outcome = gondwana("run", "pytest", "--version")
+    assert outcome.status == 0
+    assert outcome.stdout + outcome.stderr == f"pytest {pytest.__version__}\n"
+
+
 def test_dry_run_prints_the_command(script: Path) -> None:
     outcome = gondwana("run", "-n", "2", "-t", "3", "--time-limit", "9", "--dry-run", str(script), "a b")
     assert outcome.status == 0
@@ -64,6 +81,8 @@ def test_threads_divide_the_cores() -> None:
     ("arguments", "parts"),
     [
         (["run", "gray-scot"], ["did you mean gray-scott?", "no application and no file 'gray-scot'"]),
+        (["run", "-m", "no_such.module"], ["-m no_such.module", "no such module"]),
+        (["run", "--device", "cuda", "-m", "pytest"], ["--device cuda", "leave the option out"]),
         (["run", "nothing.py"], ["nothing.py", "applications are"]),
         (["run", "--time-limit", "-3", __file__], ["--time-limit -3", "positive number"]),
         (

@@ -280,6 +280,67 @@ def test_inside_of_a_job_no_other_is_started(folder: Path) -> None:
     assert len((folder / "imports").read_text()) == 2
 
 
+LAUNCHED = """
+    def test_passes(world):
+        assert world.size == 2
+
+    def test_one_fails(world):
+        print("just before")
+        assert world.rank != 1, "the odd one"
+
+    def test_all_fail(world):
+        assert world.size == 4
+
+    @pytest.fixture
+    def fragile(world):
+        yield
+        assert world.rank != 1, "torn down"
+
+    def test_torn_down(fragile):
+        pass
+
+    @pytest.mark.ranks(2, 3)
+    def test_marked(world, tmp_path):
+        assert len(set(world.allgather(str(tmp_path)))) == 1
+
+    def test_waited_for_in_vain(world):
+        assert world.rank == 0, "rank 0 waits"
+        world.barrier()
+
+    def test_never_run():
+        pass
+"""
+
+
+def test_all_ranks_of_a_job_run_pytest_and_rank_0_reports(folder: Path) -> None:
+    write(folder, LAUNCHED)
+    command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2", "-t", "1", "--time-limit", "80"]
+    outcome = jobs.run_command([*command, "pytest", "-vv", *PYTEST[3:]], cwd=folder, timeout=100)
+    assert outcome.status == 1, str(outcome)
+    found = re.findall(r"^test_users\.py::(\S+) ([A-Z]+)", outcome.stdout, re.M)
+    assert found == [
+        ("test_passes", "PASSED"), ("test_one_fails", "FAILED"), ("test_all_fail", "FAILED"),
+        ("test_torn_down", "PASSED"), ("test_torn_down", "ERROR"),
+        ("test_marked[2ranks]", "PASSED"), ("test_marked[3ranks]", "SKIPPED"),
+    ], str(outcome)  # fmt: skip
+    # The last test ended the job, with the message of the rank that failed and the place of the one that waited.
+    assert re.search(r"\[rank 1 on \S+\] E +AssertionError: rank 0 waits", outcome.stderr), str(outcome)
+    assert "rank 0 in test_waited_for_in_vain" in outcome.stderr
+
+
+def test_a_launched_session_shows_the_failures_of_all_ranks(folder: Path) -> None:
+    write(folder, LAUNCHED)
+    command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2", "-t", "1", "--time-limit", "80"]
+    options = ["-rA", "-k", "passes or one_fails or torn_down"]
+    outcome = jobs.run_command([*command, "-m", "pytest", *options, *PYTEST[3:]], cwd=folder, timeout=100)
+    assert outcome.status == 1, str(outcome)
+    for text in ("On rank 1 of 2: AssertionError: the odd one", "On rank 1 of 2: AssertionError: torn down"):
+        assert text in outcome.stdout, str(outcome)
+    assert "just before" in outcome.stdout
+    assert outcome.stdout.count("2 passed") == 1
+    assert len(outcomes(outcome)) == 3
+
+
 @pytest.mark.parametrize(
     ("mark", "message"),
     [

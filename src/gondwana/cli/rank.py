@@ -1,4 +1,4 @@
-"""The program of one rank of ``gondwana run``: ``python -P -m gondwana.cli.rank APP|SCRIPT [ARGS]``."""
+"""The program of one rank of ``gondwana run``: ``python -P -m gondwana.cli.rank [-m] PROGRAM [ARGS]``."""
 
 from __future__ import annotations
 
@@ -7,26 +7,51 @@ import os
 import runpy
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 from gondwana.apps import registry
+from gondwana.cli.programs import installed
 from gondwana.compiler import compilation
 from gondwana.runtime import exits, launcher, watchdog
+from gondwana.teams import mpi
+
+PYTEST_OPTIONS = '-W "ignore:Module already imported:pytest.PytestAssertRewriteWarning"'
+"""For pytest, which warns of plugins whose package runs already; with `filterwarnings = error` it would end."""
 
 
-def main(target: str, arguments: list[str]) -> int:
-    """Run an application or a program, and return the exit status. Collective over all ranks."""
+def main(target: str, arguments: list[str], *, module: bool = False) -> int:
+    """Run an application or a program, and return the exit status. Collective over all ranks.
+
+    Args:
+        target: a module if ``module`` is true; else an application, the path of a script, or a command.
+        arguments: for the program.
+        module: whether the target is a module.
+    """
     exits.install()
     watchdog.arm(watchdog.time_limit(), first=launcher.is_first())
+    if launcher.detect() is not None:
+        mpi.configure()  # before the program, which may start MPI itself
+    if Path(target).name in ("pytest", "py.test"):
+        os.environ["PYTEST_ADDOPTS"] = f"{os.environ.get('PYTEST_ADDOPTS', '')} {PYTEST_OPTIONS}"
     start = time.time()
     try:
-        return run_app(target, arguments) if target in registry else run_script(target, arguments)
+        return runner(target, module)(target, arguments)
     finally:
         if os.environ.get("GONDWANA_TIMING") and launcher.is_first():
             waited = start - float(os.environ["GONDWANA_TIMING"])
             print(f"gondwana: start {waited:.2f} s, program {time.time() - start:.2f} s", file=sys.stderr)
             print(f"gondwana: {compilation()}", file=sys.stderr)
+
+
+def runner(target: str, module: bool) -> Callable[[str, list[str]], int]:
+    """Return the function that runs such a target. Local."""
+    if module:
+        return run_module
+    if target in registry:
+        return run_app
+    return run_command if not os.path.exists(target) and installed(target) is not None else run_script
 
 
 def run_app(name: str, arguments: list[str]) -> int:
@@ -57,6 +82,25 @@ def run_script(path: str, arguments: list[str]) -> int:
     return 0
 
 
+def run_module(name: str, arguments: list[str]) -> int:
+    """Run a module as ``python -m name arguments`` would. Collective over all ranks."""
+    sys.argv = [name, *arguments]
+    if sys.flags.safe_path:
+        sys.path.insert(0, os.getcwd())
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    return 0
+
+
+def run_command(name: str, arguments: list[str]) -> int:
+    """Run a command of this environment, such as pytest, and return its exit status. Collective over all ranks."""
+    sys.argv = [name, *arguments]
+    if not sys.flags.safe_path:
+        del sys.path[0]  # the current folder
+    entry = installed(name)
+    assert entry is not None
+    return exits.status_of(SystemExit(entry.load()()))
+
+
 def users_part(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without the frames between Python's start and the user's program. Local."""
     ours = (__file__, runpy.__file__)
@@ -70,7 +114,9 @@ def users_part(trace: TracebackType | None) -> TracebackType | None:
 
 if __name__ == "__main__":
     try:
-        sys.exit(main(sys.argv[1], sys.argv[2:]))
+        _module = sys.argv[1] == "-m"
+        _target, *_arguments = sys.argv[1 + _module :]
+        sys.exit(main(_target, _arguments, module=_module))
     except SystemExit as leaving:
         exits.set_status(exits.status_of(leaving))
         raise

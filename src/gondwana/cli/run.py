@@ -14,6 +14,7 @@ import typer
 from gondwana.apps import registry
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
+from gondwana.cli.programs import has_module, installed
 from gondwana.errors import UsageError
 
 
@@ -25,7 +26,12 @@ class Device(enum.StrEnum):
 
 
 def run(
-    target: Annotated[str, typer.Argument(metavar="APP|SCRIPT", help="An application, or the path of a program.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM", help="An application, the path of a program, or a command such as pytest; see -m."
+        ),
+    ],
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the program untouched.")
     ] = None,
@@ -39,6 +45,7 @@ def run(
     device: Annotated[
         Device | None, typer.Option(help="Where the kernels of an application run [default: its settings say it].")
     ] = None,
+    module: Annotated[bool, typer.Option("-m", help="PROGRAM is a module, as for python -m.")] = False,
     time_limit: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="When over: say where every rank stands, and end the job."),
@@ -54,14 +61,17 @@ def run(
     This process becomes the supervisor of the job (or, for one rank, the program), so that signals and the exit status
     are those of the job.
     """
-    arguments = [*device_option(target, device), *(arguments or [])]
-    check_target(target, arguments, ranks)
+    arguments = [*device_option(target, device, module), *(arguments or [])]
+    if module:
+        check_module(target)
+    else:
+        check_target(target, arguments, ranks)
     if time_limit is not None and not 0 < time_limit < 1e7:
         raise UsageError(f"--time-limit {time_limit:g}: legal is a positive number of seconds")
     variables = {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
     command = launch.command(
         ranks,
-        ["-P", "-m", "gondwana.cli.rank", target, *arguments],
+        ["-P", "-m", "gondwana.cli.rank", *(["-m"] if module else []), target, *arguments],
         threads=threads,
         time_limit=time_limit,
         variables=variables,
@@ -73,15 +83,15 @@ def run(
     launch.become(command)
 
 
-def device_option(target: str, device: Device | None) -> list[str]:
+def device_option(target: str, device: Device | None, module: bool) -> list[str]:
     """Return the device as an argument for the program. Local.
 
     Raises:
         UsageError: the program does not take one.
     """
-    if device is None or not (target in registry or os.path.exists(target)):
+    if device is None or not (module or target in registry or os.path.exists(target)):
         return []  # `check` reports that there is no such program
-    if target not in registry:
+    if module or target not in registry:
         raise UsageError(
             f"--device {device}: a program decides itself where its arrays lie, as in gw.zeros(..., kind=gw.cuda()); "
             "leave the option out"
@@ -93,22 +103,33 @@ def device_option(target: str, device: Device | None) -> list[str]:
     return ["--device", device.value]
 
 
+def check_module(name: str) -> None:
+    """Check that there is a module. Local: imports nothing.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    if not has_module(name):
+        raise UsageError(f"-m {name}: there is no such module, neither in the current folder nor in this environment")
+
+
 def check_target(target: str, arguments: list[str], ranks: int) -> None:
     """Check an application's settings, or that the program exists. Local: before any rank starts.
 
     Raises:
-        UsageError: there is no such application or program, or the application refuses its settings.
+        UsageError: there is no such application, file or command, or the application refuses its settings.
     """
     shown = target if len(target) <= 100 else f"{target[:100]}..."
     if target in registry:
         importlib.import_module(registry[target]).check(arguments, ranks)
     elif not os.path.exists(target):  # unlike that of a Path, whatever the name
-        close = difflib.get_close_matches(target, registry, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise UsageError(
-            f"there is no application and no file {shown!r}: {hint}applications are {', '.join(sorted(registry))}; "
-            "a program is given by its path"
-        )
+        if installed(target) is None:
+            close = difflib.get_close_matches(target, registry, n=1)
+            hint = f"did you mean {close[0]}? " if close else ""
+            raise UsageError(
+                f"there is no application and no file {shown!r}: {hint}applications are {', '.join(sorted(registry))}; "
+                "a program is given by its path, a module by -m"
+            )
     elif os.path.isdir(target) and not os.path.exists(os.path.join(target, "__main__.py")):
         raise UsageError(f"{shown} is a folder: give the path of a program, such as one in it")
     elif not os.access(target, os.R_OK):

@@ -146,7 +146,7 @@ def _merge(tests: list[str], ranks: list[Record], ending: str | None) -> dict[st
     for test in tests:
         on_ranks = [record.get(test) for record in ranks]
         if all(on_ranks):
-            results[test] = _of_all([result for result in on_ranks if result])
+            results[test] = of_all([result for result in on_ranks if result])
         elif any(test in record for record in ranks):
             results[test] = _interrupted(on_ranks, ending)
             return results
@@ -155,15 +155,15 @@ def _merge(tests: list[str], ranks: list[Record], ending: str | None) -> dict[st
     if not results:
         # Whatever kept the ranks from their first test would keep those of another job from it.
         problems = [result for record in ranks if (result := record.get("")) is not None]
-        failure = _of_all(problems) if problems else Result("failed", ending or "no rank has run the test")
+        failure = of_all(problems) if problems else Result("failed", ending or "no rank has run the test")
         return dict.fromkeys(tests, failure)
     if ending is not None and not any(result.outcome == "failed" for result in results.values()):
         results[tests[-1]] = Result("failed", f"All tests of the job had passed when it failed.\n{ending}")
     return results
 
 
-def _of_all(ranks: list[Result]) -> Result:
-    """What a test came to on all ranks together: the worst, with one text for each reason."""
+def of_all(ranks: list[Result]) -> Result:
+    """Return what a test came to on all ranks together: the worst, with one text for each reason. Local."""
     outcome = min((result.outcome for result in ranks), key=ORDER.index)
     words: dict[str, list[int]] = {}
     for rank, result in enumerate(ranks):
@@ -188,7 +188,7 @@ def _titled(ranks: list[int], size: int, text: str) -> str:
 def _interrupted(ranks: list[Result | None], ending: str | None) -> Result:
     """What a test came to in which the job has ended."""
     late = [rank for rank, result in enumerate(ranks) if result is None]
-    failed = _of_all([result or Result("skipped") for result in ranks])
+    failed = of_all([result or Result("skipped") for result in ranks])
     parts = [failed.text] if failed.outcome == "failed" else []
     parts.append(_titled(late, len(ranks), f"the test had not ended when the job did\n{ending or ''}"))
     return Result("failed", "\n".join(parts), failed.sections)

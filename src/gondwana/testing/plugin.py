@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gondwana.runtime import launcher, standard_error
+from gondwana.runtime import exits, launcher, standard_error
 from gondwana.testing.marks import HELP, Setting, settings_of
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if job is not None and SIZE not in config.stash:
         config.stash[SIZE] = job.size or 0
         config.pluginmanager.register(_SharedFolders(), "gondwana-shared-folders")
+        if exits.installed():  # by `gondwana run`
+            from gondwana.testing.launched import Launched
+
+            config.pluginmanager.register(Launched(config, job.rank), "gondwana-launched")
 
 
 @pytest.hookimpl(tryfirst=True)

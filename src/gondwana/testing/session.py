@@ -8,25 +8,18 @@ next test could meet what this one has left unfinished.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
-import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
 import pytest
 
 from gondwana.runtime import exits, launcher, watchdog
-from gondwana.runtime.progress import progress
+from gondwana.testing.agreement import Agreement
 from gondwana.testing.groups import ORDER
 from gondwana.testing.plugin import SIZE
-
-PATIENCE = 10.0
-"""Seconds that a rank whose test has failed gives the others to end that test, too."""
 
 BROKEN = ("failed", "xfailed")
 """Outcomes after which ranks may stand at different places."""
@@ -73,7 +66,7 @@ class Recorder:
         self._options: dict[str, Any] = specification["options"]
         self._folder = Path(specification["folder"])
         self._file: TextIO = (self._folder / f"rank{rank}.jsonl").open("w", encoding="utf-8")
-        self._comm: Any = None
+        self._agreement: Agreement
         self._problems: list[str] = []
         self._reports: list[pytest.TestReport] = []
 
@@ -112,12 +105,9 @@ class Recorder:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """Connect the ranks, and start no test unless all of them have found all tests."""
         self._session = session
-        from gondwana.teams import world  # now, as tests may be imported before MPI starts
-
-        own = world.comm  # starts the watchdog, for one rank as well
-        if own.size != self._size:
-            self._problems.append(f"MPI has joined {own.size} ranks of the {self._size} that were started")
-        self._comm = own.Dup() if own.size > 1 else None
+        self._agreement = Agreement()
+        if self._agreement.size != self._size:
+            self._problems.append(f"MPI has joined {self._agreement.size} ranks of the {self._size} that were started")
         if self._problems:
             self._record("", outcome="failed", text="\n".join(self._problems))
         return True if self._agree_on_failure(bool(self._problems)) else None
@@ -164,35 +154,10 @@ class Recorder:
 
     def _agree_on_failure(self, failed: bool) -> bool:
         """Return whether any rank has failed, and stop the session then. Collective over all ranks; serves others."""
-        count = np.array([failed], np.intc)
-        if self._comm is not None:
-            own = count.copy()
-            self._wait(self._comm.Iallreduce(own, count), failed)
-        if count[0]:
+        if self._agreement.failures("" if failed else None):  # its text is in the file already
             self.stopped = True
             self._session.shouldstop = "a test has failed"
-        return bool(count[0])
-
-    def _wait(self, request: Any, failed: bool) -> None:
-        """Wait while making progress; a rank that has failed does not wait for others that may wait for it."""
-        end = time.monotonic() + PATIENCE if failed else math.inf
-        pause = 1e-4
-        while not request.Test():
-            if progress():
-                pause = 1e-4
-                continue
-            if time.monotonic() > end:
-                _report_and_abort()
-            time.sleep(pause)
-            pause = min(2 * pause, 0.01)
-
-
-def _report_and_abort() -> None:
-    """Print where all ranks stand, and end the job."""
-    if signal.getsignal(signal.SIGUSR1) not in (signal.SIG_DFL, signal.SIG_IGN, None):
-        os.kill(os.getpid(), signal.SIGUSR1)  # asks the watchdog
-        time.sleep(2 * watchdog.ANSWER_TIME)
-    exits.abort(1)
+        return self.stopped
 
 
 def _outcome(report: pytest.TestReport) -> str:
