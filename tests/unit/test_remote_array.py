@@ -162,6 +162,6 @@ def test_sums_of_memory_that_no_kernel_reaches() -> None:
 def test_extremes_need_cells() -> None:
     nothing = gw.GlobalArray(gw.Layout(gw.RectDomain(0, 0), (1,), (0,), (False,), "C"), np.dtype(float), gw.world)
     assert (nothing.sum(), nothing.norm()) == (0.0, 0.0)
-    for method in (nothing.min, nothing.max):
+    for method in (nothing.min, nothing.max, nothing.mean):
         with pytest.raises(UsageError, match="no cells"):
             method()

@@ -78,9 +78,9 @@ def extreme(array: GlobalArray, which: str) -> int | float | bool:
     """Return the smallest or largest cell: see `GlobalArray.min`. Collective over its team; blocks.
 
     Raises:
-        UsageError: the array is complex.
+        UsageError: the array is complex, or has no cells.
     """
-    _refuse_complex(array, which)
+    _check_order(array, which)
     found = _over(_extremes[which], array)
     if array.dtype.kind == "b":
         return bool(found)
@@ -118,7 +118,7 @@ def _folding(array: GlobalArray, which: str) -> tuple[np.ufunc, np.dtype[Any], A
     """NumPy's function that folds, in which dtype, and what it starts from."""
     if which == "sum":
         return np.add, np.dtype(_SUMS[array.dtype.kind]), 0
-    _refuse_complex(array, which)
+    _check_order(array, which)
     dtype = np.dtype(np.uint8) if array.dtype.kind == "b" else array.dtype  # MPI has no order of booleans
     limits: Any = None if dtype.kind == "f" else np.iinfo(dtype)
     if which == "min":
@@ -135,9 +135,26 @@ def _combine(team: Team, whole: np.ndarray[Any, Any], which: str) -> None:
         whole[nans] = np.nan
 
 
-def _refuse_complex(array: GlobalArray, which: str) -> None:
+def _check_order(array: GlobalArray, which: str) -> None:
     if array.dtype.kind == "c":
         raise UsageError(f"{which}() of {array.dtype}: complex numbers have no order")
+    _check_cells(array, which)
+
+
+def _check_cells(array: GlobalArray, which: str) -> None:
+    if array.domain.is_empty:
+        raise UsageError(f"{which}() of an array on {array.domain!r}, which has no cells")
+
+
+def mean(array: GlobalArray, axis: int | tuple[int, ...] | None) -> Any:
+    """Return the mean of all cells, or the means along axes: see `GlobalArray.mean`. Collective; blocks.
+
+    Raises:
+        UsageError: there is no such axis, or there are no cells.
+    """
+    _check_cells(array, "mean")
+    sums = total(array) if axis is None else along(array, "sum", axis)
+    return sums / (array.domain.size // np.size(sums))
 
 
 def norm(array: GlobalArray) -> float:

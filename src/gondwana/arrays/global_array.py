@@ -259,7 +259,8 @@ class GlobalArray:
             axis: as for `sum`: the smallest along axes, an ndarray of the dtype of the cells on every rank.
 
         Raises:
-            UsageError: the array is complex, or there is no such axis; raised by every rank before any communication.
+            UsageError: the array is complex or has no cells, or there is no such axis; raised by every rank before any
+                communication.
         """
         return array_reductions.extreme(self, "min") if axis is None else array_reductions.along(self, "min", axis)
 
@@ -274,7 +275,8 @@ class GlobalArray:
             axis: as for `sum`: the largest along axes, an ndarray of the dtype of the cells on every rank.
 
         Raises:
-            UsageError: the array is complex, or there is no such axis; raised by every rank before any communication.
+            UsageError: the array is complex or has no cells, or there is no such axis; raised by every rank before any
+                communication.
         """
         return array_reductions.extreme(self, "max") if axis is None else array_reductions.along(self, "max", axis)
 
@@ -287,11 +289,12 @@ class GlobalArray:
 
         Args:
             axis: as for `sum`.
+
+        Raises:
+            UsageError: the array has no cells, or there is no such axis; raised by every rank before any communication.
         """
-        if axis is None:
-            return self.sum() / self.domain.size
-        sums = self.sum(axis)
-        return sums / (self.domain.size / sums.size)
+        mean: float | complex | np.ndarray[Any, Any] = array_reductions.mean(self, axis)
+        return mean
 
     def norm(self) -> float:
         """Return the Euclidean norm of all cells, without ghosts. Collective over team; blocks.

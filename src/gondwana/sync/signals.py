@@ -48,7 +48,7 @@ class Signal:
         channels: independent counters of each rank.
 
     Raises:
-        UsageError: `channels` is not positive.
+        UsageError: `channels` is not positive, or differs between ranks.
 
     Example:
         >>> import gondwana as gw
@@ -63,6 +63,12 @@ class Signal:
         self.team = team
         self.channels = channels
         self.segment = Segment(team, channels * _CHANNEL)
+        everywhere = [self.segment.nbytes_of(rank) // _CHANNEL for rank in range(team.size)]
+        if min(everywhere) < max(everywhere):
+            raise UsageError(
+                f"the ranks of {team.name} make a Signal with {min(everywhere)} and with {max(everywhere)} channels: "
+                "give the same number on every rank"
+            )
         self.segment.typed(team.rank, np.dtype(np.int64))[_SPINS // 8 :: _CHANNEL // 8] = (
             0 if cores.crowded() else _PATIENCE
         )

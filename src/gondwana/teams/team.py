@@ -198,7 +198,7 @@ class Team(Collectives, Messages):
         if self._owned:
             self.comm.Free()
             self._owned = False
-            self.comm = None
+            self.comm = _FreedComm(self.name)
         if self._forget is not None:
             self._forget()
 
@@ -290,7 +290,7 @@ class Team(Collectives, Messages):
     def __repr__(self) -> str:
         if "comm" not in self.__dict__:
             return f"<Team {self.name!r}, not connected yet>"
-        if self.comm is None:
+        if isinstance(self.comm, _FreedComm):
             return f"<Team {self.name!r}, freed>"
         return f"<Team {self.name!r}: rank {self.rank} of {self.size}>"
 
@@ -299,3 +299,13 @@ class Team(Collectives, Messages):
             f"a team ({self.name!r}) cannot be pickled or copied: it has a meaning only inside its process. "
             "Send ranks or colors, and call split there"
         )
+
+
+class _FreedComm:
+    """Stands where a team that was freed had its communicator: every use of the team raises."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> NoReturn:
+        raise UsageError(f"the team {self._name!r} was freed: call free() after the last use, or split again")

@@ -83,6 +83,12 @@ def check_signals_from_all_to_all():
     assert not any(signal.ready(1, channel) for channel in range(3))
 
 
+def check_signals_of_different_sizes():
+    if world.size > 1:
+        message = raises(UsageError, gw.Signal, world, 3 if world.rank else 2)
+        assert "with 2 and with 3 channels" in message
+
+
 def check_timeouts_of_signals():
     signal = gw.Signal(world)
     start = time.monotonic()

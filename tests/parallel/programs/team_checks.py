@@ -331,6 +331,8 @@ def check_split():
     assert (nested is None) == (half.rank > 0)
     half.free()
     assert "freed" in repr(half)
+    for use in (half.barrier, lambda: half.allreduce(1), lambda: half.split(0), lambda: half.send(1, 0)):
+        assert "was freed" in raises(UsageError, use)
     again = world.split(r % 2, key=-r)
     assert again is not half
     assert again.allgather(r) == members

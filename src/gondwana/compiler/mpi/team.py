@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gondwana.compiler.types.arguments import Described, register_describer
 from gondwana.compiler.types.handles import describe_handle, extend
-from gondwana.errors import UsageError
 from gondwana.teams import Team, addresses, mpi
 
 extend("gondwana.compiler.mpi.team_overloads")
@@ -12,8 +11,6 @@ extend("gondwana.compiler.mpi.team_overloads")
 
 def _describe(team: Team) -> Described:
     """Spec and words for compiled code: handle of the communicator or 0, rank, size."""
-    if team.comm is None:
-        raise UsageError(f"{team!r} cannot be an argument of compiled code: it was freed")
     serial = mpi.is_serial(team.comm)
     handle = 0 if serial else addresses.handle(team.comm)
     return describe_handle("team", ("serial" if serial else "mpi",), (handle, team.rank, team.size))
