@@ -18,8 +18,8 @@ from gondwana.errors import UsageError
 from gondwana.io import bp5, checksums
 from gondwana.io.adios import LOCK, TYPE_OF_NAME, BPReader, integers
 from gondwana.io.layout import AXES, Block
+from gondwana.io.other_process import OtherProcessReader
 from gondwana.io.paths import DatasetError, StrPath, has_steps, is_dataset
-from gondwana.io.probe import probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Dataset:
                 self._reader.close()
                 self._reader = None
 
-    def _opened(self) -> BPReader:
+    def _opened(self) -> BPReader | OtherProcessReader:
         if self._reader is None:
             raise DatasetError(f"{self.path} is closed, or has no steps yet: call refresh()")
         return self._reader
@@ -233,16 +233,17 @@ class Dataset:
         return f"<Dataset {str(self.path)!r}: {len(self.steps)} steps of {', '.join(self.variables) or 'nothing yet'}>"
 
 
-def _reader(path: Path) -> BPReader | None:
-    """Open a dataset whose metadata can be trusted; None: it has no complete step yet, and ADIOS2 cannot open it."""
+def _reader(path: Path) -> BPReader | OtherProcessReader | None:
+    """Open a dataset, in another process if nothing vouches for its metadata.
+
+    None: it has no complete step yet, and ADIOS2 cannot open it.
+    """
     steps = bp5.check(path).steps if has_steps(path) else 0
     vouched = checksums.vouches(path, steps)
     if steps == 0:
         return None
-    if not vouched:
-        probe(path)
     with LOCK:
-        return BPReader(path)
+        return BPReader(path) if vouched else OtherProcessReader(path)
 
 
 def did_you_mean(name: str, legal: Iterable[str]) -> str:
