@@ -43,6 +43,9 @@ def test_an_exception_on_one_rank_ends_the_job_with_its_traceback_once(through: 
     assert count(outcome.stderr, "Traceback") == 1
     assert f"[rank 2 on {os.uname().nodename}] ValueError: the odd one" in outcome.stderr
     assert "runpy" not in outcome.stderr
+    if through == "rank entry":  # without the launcher's notices that the job was ended
+        assert all(line.startswith("[rank 2 on ") for line in outcome.stderr.splitlines()), str(outcome)
+        assert outcome.stderr.endswith("ValueError: the odd one\n")
 
 
 @pytest.mark.parametrize(

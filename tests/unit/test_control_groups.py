@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,19 +24,28 @@ class Groups:
 
     def member_of(self, *lines: str) -> None:
         self.memberships.write_text("".join(f"{line}\n" for line in lines))
+        forget()
 
     def set(self, path: str, text: str) -> None:
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n")
+        forget()
+
+
+def forget() -> None:
+    control_groups.memory.cache_clear()
+    control_groups.processors.cache_clear()
 
 
 @pytest.fixture
-def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Groups:
+def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Groups]:
     made = Groups(tmp_path)
     monkeypatch.setattr(control_groups, "MOUNTED", made.root)
     monkeypatch.setattr(control_groups, "MEMBERSHIP", made.memberships)
-    return made
+    forget()
+    yield made
+    forget()
 
 
 def test_without_groups_the_machine_is_the_limit(groups: Groups) -> None:
@@ -79,9 +89,5 @@ def test_in_a_container_the_groups_above_may_not_be_visible(groups: Groups) -> N
 def test_a_limit_of_time_is_one_of_cores(groups: Groups) -> None:
     groups.member_of("0::/")
     groups.set("cpu.max", "50000 100000")
-    cores._time_limit.cache_clear()
-    try:
-        assert cores.count() == 1
-        assert cores.count(frozenset(range(64))) == 1
-    finally:
-        cores._time_limit.cache_clear()
+    assert cores.count() == 1
+    assert cores.count(frozenset(range(64))) == 1

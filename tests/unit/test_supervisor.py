@@ -8,10 +8,13 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from subprocess import Popen
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gondwana.runtime import supervisor
 from support import jobs
@@ -157,6 +160,49 @@ def test_a_killed_launcher_is_reported(tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 137
         assert process.stderr is not None
         assert "launcher was ended by SIGKILL" in process.stderr.readline()
+
+
+RULE = b"-" * 74 + b"\n"
+ABORT = RULE + b"MPI_ABORT was invoked on rank 1 in communicator X\n  Errorcode: 1\n\nNOTE: it ends.\n" + RULE
+EXITED = RULE + b'prterun has exited due to process rank 1 with PID 0 on node vm calling\n"abort".\n' + RULE
+STATUS = RULE + b"prterun detected that one or more processes exited with non-zero status,\nthus\n" + RULE
+SIGNAL = RULE + b"prterun noticed that process rank 1 with PID 7 on node vm exited on\nsignal 9.\n" + RULE
+REPORT = b"[rank 1 on vm] ValueError: no\n"
+TABLE = b"a table\n" + RULE + b"MPI_ABORT is not in the first line\n" + RULE + b"-----\n\0 a \r b\xff"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "printed"),
+    [
+        ((REPORT, ABORT, EXITED, b"\0"), (REPORT,)),
+        ((ABORT, EXITED, REPORT), (REPORT,)),
+        ((RULE, ABORT, b"gondwana: error: no\n", RULE[:40]), (RULE, b"gondwana: error: no\n", RULE[:40])),
+        ((REPORT, b"unfinished", b"\n", STATUS, b"after\n"), (REPORT, b"unfinished\n", b"after\n")),
+        ((REPORT, SIGNAL, TABLE), (REPORT, SIGNAL, TABLE)),
+        ((b"no rank says why\n", ABORT, STATUS), (b"no rank says why\n", ABORT, STATUS)),
+        ((b" [rank 1 on vm] is not at the start\n", ABORT), (b" [rank 1 on vm] is not at the start\n", ABORT)),
+        ((REPORT, ABORT[:-80], b"more\n" * 30), (REPORT, ABORT[:-80], b"more\n" * 30)),
+        ((REPORT, ABORT[:100]), (REPORT, ABORT[:100])),
+    ],
+)
+@given(data=st.data())
+def test_notices_below_a_report_are_left_out_and_nothing_else(
+    pieces: tuple[bytes, ...], printed: tuple[bytes, ...], data: st.DataObject
+) -> None:
+    text = b"".join(pieces)
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=12)))
+    errors = supervisor.Errors()
+    found = b"".join(errors.pass_on(text[a:b]) for a, b in pairwise([0, *cuts, len(text)]))
+    assert found + errors.end() == b"".join(printed)
+
+
+def test_what_cannot_be_a_notice_is_printed_at_once() -> None:
+    errors = supervisor.Errors()
+    for piece in (b"50 %\r", b"prompt> ", b"\n", b"- ", b"item\n", b"\n"):
+        assert errors.pass_on(piece) == piece
+    assert errors.pass_on(RULE) == b""
+    assert errors.pass_on(b"M") == b""
+    assert errors.pass_on(b"y table\n") == RULE + b"My table\n"
 
 
 def test_a_launcher_that_is_not_there_is_reported(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ groups above it that are visible count.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,16 +17,18 @@ MOUNTED = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
 
 
+@functools.cache
 def memory() -> int:
-    """Return the bytes of memory that the processes of this host can use together. Local."""
+    """Return the bytes of memory that the processes of this host can use together. Local; read once."""
     limits = [int(text) for text in _settings("memory", "memory.max", "memory.limit_in_bytes") if text.isdecimal()]
     return min([os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *limits])
 
 
+@functools.cache
 def processors() -> int | None:
     """Return how many processors' time the processes of this host can use together; None if it is not limited. Local.
 
-    A part of a processor counts as one.
+    Read once. A part of a processor counts as one.
     """
     limits = []
     for text in _settings("cpu", "cpu.max", "cpu.cfs_quota_us cpu.cfs_period_us"):

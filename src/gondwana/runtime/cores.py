@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -34,13 +33,8 @@ def count(cores: Collection[int] | None = None) -> int:
         cores: those that the process may use; None: those of this one.
     """
     available = len(own() if cores is None else cores)
-    limit = _time_limit()
+    limit = control_groups.processors()
     return available if limit is None else min(available, limit)
-
-
-@functools.cache
-def _time_limit() -> int | None:
-    return control_groups.processors()
 
 
 def share(of_ranks: Collection[frozenset[int]]) -> None:

@@ -1,8 +1,11 @@
-"""The process that starts MPI's launcher for ``gondwana run``, passes signals on, and ends with the status of the job.
+"""The process that starts MPI's launcher for ``gondwana run``, passes on signals and errors, and ends with its status.
 
 Launchers of MPI kill the ranks half a second after SIGINT or SIGTERM, which loses the checkpoint that a program writes
 then. So the ranks that handle SIGTERM get the first signal from here and have time to stop. The launcher gets a signal
 that makes it end the job when they need too long, at the second signal, and when this process is killed.
+
+Below the message of a rank that has ended the job, Open MPI's launcher prints notices of four to twelve lines between
+two rules, which only repeat that the job was ended. Here they are left out of the error output.
 
 Executed by its path and without the package, so that it is small: it stays as long as the job. Arguments: the number of
 the signal that ends the launcher and its job, and the command of the launcher.
@@ -15,6 +18,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 
@@ -33,11 +37,71 @@ ECHO = 0.5
 KILL_AFTER = 5.0
 """Seconds that the launcher has to end the job, before all of it is killed."""
 
+NOTICES = (
+    b"MPI_ABORT was invoked on rank ",
+    b"Primary job  terminated normally, but ",
+    b"prterun has exited due to process rank ",
+    b"prterun detected that one or more processes exited with non-zero status",
+)
+"""How the first line of a notice begins; what the launcher says of a rank that a signal has killed is none."""
+
+REPORTS = (b"[rank ", b"gondwana: error: ", b"gondwana: rank ", b"gondwana: where the ranks stand")
+"""How the lines begin in which a rank says why the job ends."""
+
+RULE = 60
+"""Hyphens that the line above and below a notice has at least."""
+
+LINES = 20
+"""Lines that a notice has at most."""
+
+DRAIN = 2.0
+"""Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
+
+_STRAY = b"\0"
+"""What prterun 5.0.11 prints behind its last notice."""
+
 _LOOK = 0.25
 _RANKS = (b"PMIX_RANK=", b"PMI_RANK=")
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
+
+
+class Errors:
+    """Separates notices of the launcher from the error output of a job, which comes in pieces of any length. Pure."""
+
+    def __init__(self) -> None:
+        self._line = b""
+        self._held = b""
+        self._notices = b""
+        self._reported = False
+
+    def pass_on(self, data: bytes) -> bytes:
+        """Return what can be printed now: all but what is, or may become, a notice. Local."""
+        passed = b""
+        for piece in data.splitlines(keepends=True):
+            if self._line:  # its start has been passed on
+                passed += self._passed(piece)
+                continue
+            self._held += piece
+            while self._held and not _may_be_notice(self._held):
+                line, newline, self._held = self._held.partition(b"\n")
+                passed += self._passed(line + newline)
+            if _is_notice(self._held):
+                self._notices, self._held = self._notices + self._held, b""
+        return passed
+
+    def end(self) -> bytes:
+        """Return what is to be printed when no more data will come; notices only if no rank has reported. Local."""
+        held = b"" if self._notices and self._held == _STRAY else self._held
+        return held + (b"" if self._reported else self._notices)
+
+    def _passed(self, piece: bytes) -> bytes:
+        self._line = (self._line + piece)[: len(max(REPORTS, key=len))]
+        self._reported = self._reported or self._line.startswith(REPORTS)
+        if piece.endswith(b"\n"):
+            self._line = b""
+        return piece
 
 
 class Supervisor:
@@ -61,7 +125,11 @@ class Supervisor:
         self._signals = stops | {signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
-        self._job = _start(command, mask, end_signal)
+        source, sink = os.pipe()
+        self._job = _start(command, mask, end_signal, sink)
+        os.close(sink)
+        self._errors = threading.Thread(target=_print_errors, args=(source,), daemon=True)
+        self._errors.start()
 
     def run(self) -> int:
         """Pass signals on until the job has ended, and return the exit status. Local; blocks."""
@@ -73,6 +141,7 @@ class Supervisor:
                 os.kill(self._job, number)
             done, status = os.waitpid(self._job, os.WNOHANG)
             if done:
+                self._errors.join(DRAIN)
                 return self._status(os.waitstatus_to_exitcode(status))
             self._watch_deadline()
 
@@ -157,7 +226,7 @@ def end_with_parent(number: int) -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
-def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_signal: int) -> int:
+def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_signal: int, errors: int) -> int:
     """Start the launcher so that it ends with this process, and that Ctrl-C reaches it only through this process."""
     parent = os.getpid()
     job = os.fork()
@@ -168,10 +237,46 @@ def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_sig
         if os.getppid() != parent:
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, {*mask, signal.SIGINT})
+        os.dup2(errors, 2)
         os.execvp(command[0], list(command))
     except OSError as error:
         _report(f"error: {command[0]}: {error.strerror}")
     os._exit(127)
+
+
+def _print_errors(source: int) -> None:
+    """Print what comes from a pipe until all that write to it have ended."""
+    errors = Errors()
+    while data := os.read(source, 1 << 16):
+        _write_all(errors.pass_on(data))
+    _write_all(errors.end())
+
+
+def _write_all(data: bytes) -> None:
+    """Write to standard error; if that is closed, drop the data, so that the job does not wait for it."""
+    with contextlib.suppress(OSError):
+        while data:
+            data = data[os.write(2, data) :]
+
+
+def _is_notice(text: bytes) -> bool:
+    """Return whether a text that may be a notice has all of it."""
+    lines = text.split(b"\n")
+    return len(lines) > 3 and lines[-1] == b"" and _is_rule(lines[-2])
+
+
+def _may_be_notice(text: bytes) -> bool:
+    """Return whether a text at the start of a line is a notice, or the beginning of one."""
+    rule, *lines = text.split(b"\n")
+    if not lines:
+        return rule in (b"-" * len(rule), _STRAY)
+    first = lines[0]
+    fits = any(first.startswith(start) or (len(lines) == 1 and start.startswith(first)) for start in NOTICES)
+    return _is_rule(rule) and fits and len(lines) <= LINES
+
+
+def _is_rule(line: bytes) -> bool:
+    return len(line) >= RULE and line == b"-" * len(line)
 
 
 def _is_rank(pid: int) -> bool:
