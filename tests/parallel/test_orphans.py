@@ -30,8 +30,9 @@ PATIENCE = 20.0
         Case(2, "starting", "launcher", supervised=False, delay=0.5),
         Case(3, "compiling", "launcher and rank", supervised=False, delay=0.2),
         Case(2, "writing", "MPI's launcher and rank", supervised=False, delay=0.2),
+        Case(3, "receiving", "launcher and rank", supervised=False, delay=0.0, wrapped=True),
     ],
-    ids=lambda case: f"{case.phase}-{case.victims}-{'gondwana' if case.supervised else 'mpirun'}",
+    ids=lambda case: f"{case.phase}-{case.victims}-{'gondwana' if case.supervised else 'mpirun'}{case.wrapped:d}",
 )
 def test_nothing_is_left(case: Case) -> None:
     passed, output = seconds_to_end(case, PATIENCE)

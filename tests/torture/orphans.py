@@ -43,6 +43,7 @@ class Case:
     supervised: bool
     delay: float
     python: str = sys.executable
+    wrapped: bool = False
 
     @classmethod
     def drawn(cls, rng: random.Random) -> Case:
@@ -56,12 +57,19 @@ class Case:
         return case
 
     def command(self, folder: Path) -> tuple[list[str], Mapping[str, str]]:
-        """Its command line and variables; unsupervised, it is that of MPI's launcher, as users have it."""
+        """Its command line and variables; unsupervised, it is that of MPI's launcher, as users have it.
+
+        Wrapped, a shell stands between it and each rank.
+        """
         program = [str(PROGRAM), "computing" if self.phase == "starting" else self.phase, str(folder)]
         if self.supervised:
             return [self.python, *GONDWANA[1:], "run", "-n", str(self.ranks), "-t", "1", *program], {}
         command = launch.command(self.ranks, program, threads=1, python=self.python)
-        return list(command.argv), command.variables
+        words = list(command.argv)
+        if self.wrapped:
+            place = words.index(self.python)
+            words[place:place] = ["sh", "-c", '"$@"; exit $?', "sh"]
+        return words, command.variables
 
 
 def seconds_to_end(case: Case, patience: float = PATIENCE) -> tuple[float | None, str]:

@@ -7,6 +7,7 @@ arms it, which has to come before everything else.
 
 from __future__ import annotations
 
+import _thread
 import os
 import select
 import signal
@@ -22,9 +23,11 @@ _OUTPUTS = (1, 2)
 
 
 def arm() -> None:
-    """Have the kernel kill this process when its launcher's process on this host ends. Local, idempotent.
+    """Have the kernel kill this process when its launcher's process on this host ends. Local.
 
-    Without a launcher nothing is done, nor if another process stands between, such as a shell.
+    If another process stands between, such as a shell, or the launcher is another one, this process ends itself when
+    nobody reads its output any more, unless compiled code holds the interpreter then. Without a launcher nothing is
+    done.
     """
     if launcher.detect() is None:
         return
@@ -36,6 +39,18 @@ def arm() -> None:
     # The launcher may have ended before: it was the only one to read what this process prints.
     if (started_by_launcher and os.getppid() != parent) or all(map(_nobody_reads, _OUTPUTS)):
         os._exit(1)
+    if not started_by_launcher:
+        _thread.start_new_thread(_end_with_readers, ())
+
+
+def _end_with_readers() -> None:
+    """Wait until nobody reads what this process prints, and end it."""
+    for descriptor in _OUTPUTS:
+        poll = select.poll()
+        poll.register(descriptor, 0)
+        if any(event & select.POLLNVAL for _, event in poll.poll()):
+            return  # the program has closed it
+    os._exit(1)
 
 
 def _name(process: int) -> str:
