@@ -17,7 +17,7 @@ from typing import TypeAlias
 from support.trials import Running, Trials, marked
 from torture import _grayscott as grayscott
 
-SIDE, STEPS = 64, 1500
+SIDE, STEPS = 48, 6_000
 NOBODY = 65534
 GROWTH = 200 << 20
 """Bytes by which what a stranger sends may enlarge a process."""
@@ -37,12 +37,12 @@ def main(minutes: float, seed: int) -> Mapping[str, int]:
             folder = Path(root)
             keys = grayscott.settings(SIDE, STEPS, checkpoint=False, output="")
             running = Running(grayscott.words(folder, keys, rng.choice((2, 3)), "--json", "r.json"), cwd=folder)
-            time.sleep(3 + 3 * rng.random())
-            pids = marked(running.mark)
+            pids = connected(running.mark)
+            time.sleep(2 * rng.random())
             before = {pid: resident(pid) for pid in pids}
             opened = as_nobody(rng, sorted(doors(pids)))
             grown = [pid for pid in pids if resident(pid) > before[pid] + GROWTH]
-            ended = running.end(120)
+            ended = running.end(240)
             verdict = "wrong" if opened or grown else "withstood" if ended.verdict == "ran" else ended.verdict
             if verdict == "withstood":
                 found = json.loads((folder / "r.json").read_text())
@@ -50,6 +50,16 @@ def main(minutes: float, seed: int) -> Mapping[str, int]:
                 verdict = verdict if {name: found[name] for name in expected} == expected else "wrong"
             trials.record(verdict, f"  opened {opened}, grown {grown}\n{ended}")
     return trials.counts
+
+
+def connected(mark: str) -> list[int]:
+    """Wait until the ranks have memory in common, for a minute at most; return the processes of the job."""
+    end = time.monotonic() + 60
+    while True:
+        pids = marked(mark)
+        if any(where.startswith("/proc") and "/fd/" in where for _, where in doors(pids)) or time.monotonic() > end:
+            return pids
+        time.sleep(0.2)
 
 
 def doors(pids: Sequence[int]) -> Iterator[Door]:
@@ -136,7 +146,7 @@ def send_rubbish(rng: random.Random, connection: socket.socket) -> None:
         else:
             for _ in range(rng.randrange(300)):
                 connection.sendall(b"x" * (1 << 20))
-        time.sleep(rng.random())
+        time.sleep(0.3 * rng.random())
 
 
 TRIES = {"file": open_file, "tcp": talk_tcp, "unix": talk_unix}
