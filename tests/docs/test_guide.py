@@ -21,6 +21,7 @@ PAGES = (
     "domains.md",
     "explicit-vectors.md",
     "ghosts-by-hand.md",
+    "global-arrays-in-compiled-code.md",
     "kernels.md",
     "output.md",
     "remote-calls.md",

@@ -221,3 +221,23 @@ def test_a_killed_rank_ends_the_job() -> None:
         finally:
             jobs.kill_group(process)
     assert jobs.left_behind(family) == []
+
+
+WITHOUT_A_WORLD = """
+import gondwana as gw
+
+@gw.foreach
+def scale(p, a):
+    a[p] *= 2.0
+
+scale(gw.RectDomain(0, 4), object())
+"""
+
+
+def test_a_kernel_that_cannot_be_compiled_before_the_ranks_are_connected_is_reported_once(tmp_path: Path) -> None:
+    program = tmp_path / "scale.py"
+    program.write_text(WITHOUT_A_WORLD, encoding="utf-8")
+    outcome = jobs.run_ranks(3, program)
+    assert outcome.status == 1, str(outcome)
+    assert count(outcome.stderr, "KernelError: compiled code cannot take") == 1, str(outcome)
+    assert count(outcome.stderr, 'File "') == 2, str(outcome)  # the program's line, and the kernel that was called

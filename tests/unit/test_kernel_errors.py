@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.errors import KernelError
+from gondwana.errors import KernelError, UsageError
 
 BOX = gw.RectDomain((0, 0), (4, 4))
 A = gw.Array.zeros(BOX)
@@ -78,6 +78,30 @@ def point_times_point(p, a):
     a[p * p] = 1.0
 
 
+def point_in_numpy(p, v):
+    v[p] = 1.0
+
+
+def imports(p, a):
+    import math
+
+    a[p] = math.pi
+
+
+def sets_a_global(p, a):
+    global SETTINGS
+    SETTINGS = p[0]
+
+
+def uses_with(p, a):
+    with a:
+        a[p] = 1.0
+
+
+def asks_for_its_sum(p, a):
+    a[p] = a.sum()
+
+
 LINE = gw.Array.zeros(gw.RectDomain(0, 4))
 CASES: list[tuple[Any, Any, str, str]] = [
     (unknown_name, A, "no_such_name", "not defined"),
@@ -89,7 +113,11 @@ CASES: list[tuple[Any, Any, str, str]] = [
     (opaque_global, A, "SETTINGS", "pass it as an argument"),
     (text_in_numbers, A, "unicode_type|Literal", "float64"),
     (unlike_branches, A, "v", "float64"),
-    (point_times_point, A, "mul", "Point"),
+    (point_times_point, A, "mul", "Point(2d)"),
+    (point_in_numpy, np.zeros((4, 4)), r"v\[p\[0\], p\[1\]\]", "gw.Array"),
+    (imports, A, "`import` does not work", "import math"),
+    (sets_a_global, A, "cannot set globals", "SETTINGS = p[0]"),
+    (asks_for_its_sum, A, "sum", "array(float64, 2d)"),
 ]
 
 
@@ -113,6 +141,104 @@ def line_of(function: Any) -> int:
     code = function.__code__
     lines = sorted({line for *_, line in code.co_lines() if line})
     return lines[1]
+
+
+def test_with() -> None:
+    with pytest.raises(KernelError, match="`with` does not work in compiled code") as caught:
+        gw.foreach(uses_with)(BOX, A)
+    assert "def uses_with" in str(caught.value)
+    assert HERE in str(caught.value)
+
+
+@gw.jit
+def waits_as_in_python(signal):
+    signal.wait()
+
+
+@gw.jit
+def meets_as_in_python(team):
+    team.barrier()
+
+
+def test_what_compiled_code_writes_instead() -> None:
+    with pytest.raises(KernelError, match=r"write gw\.wait\(signal, n, channel\)"):
+        waits_as_in_python(gw.Signal(gw.world))
+    with pytest.raises(KernelError, match=r"write gw\.barrier\(team\)"):
+        meets_as_in_python(gw.world)
+
+
+@gw.jit
+def returned(a):
+    return a
+
+
+def test_messages_call_types_by_plain_names() -> None:
+    pointer = gw.Segment(gw.world, 8).pointer(dtype=float)
+    read_only = gw.Array(np.broadcast_to(1.0, (4, 4)))
+    for value, name in (
+        (A, "array(float64, 2d)"),
+        (read_only, "read-only array(float64, 2d)"),
+        (gw.Point(1, 2), "Point(2d)"),
+        (gw.X - 2 * gw.Y, "Offset(X - 2Y)"),
+        (gw.Signal(gw.world), "Signal"),
+        (gw.world, "Team"),
+        (pointer, "GlobalPtr(float64)"),
+        (BOX, "RectDomain"),
+        ((A, gw.Point(0)), "Tuple(array(float64, 2d), Point(1d))"),
+    ):
+        with pytest.raises(KernelError, match="a compiled function hands a number") as caught:
+            returned(value)
+        assert f"returned returns {name}: " in str(caught.value)
+
+
+def test_a_kernel_called_without_its_domain() -> None:
+    kernel = gw.foreach(wrong_dimension)
+    for call in (lambda: kernel(A), lambda: kernel(), lambda: kernel(A, LINE), lambda: gw.reduce(wrong_dimension)(A)):
+        with pytest.raises(UsageError, match=r"write wrong_dimension\(domain, a\)"):
+            call()
+
+
+def test_the_traceback_has_the_users_frames() -> None:
+    for call in (
+        lambda: gw.foreach(unknown_attribute)(BOX, A),
+        lambda: gw.reduce(unknown_attribute)(BOX, A),
+        lambda: gw.jit(undecorated_helper)(gw.Point(0, 0), A),
+        lambda: gw.parallel(gw.jit(undecorated_helper), A),
+    ):
+        with pytest.raises(KernelError) as caught:
+            call()
+        files = [Path(entry.path).parts for entry in caught.traceback]
+        assert sum("gondwana" in parts and "tests" not in parts for parts in files) <= 3, caught.traceback
+        assert caught.value.__cause__ is None
+
+
+def refuse(p, a, limit):
+    if a[p] > limit:
+        raise ValueError("too large")
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_an_exception_says_at_which_point(threads: int) -> None:
+    box = gw.RectDomain((-40, 0, 3), (40, 20, 13))
+    a = gw.Array.zeros(box)
+    a[-5, 17, 9] = 2.0
+    before = gw.threads()
+    gw.set_threads(threads)
+    try:
+        gw.foreach(refuse)(box, a, 3.0)
+        for kernel in (gw.foreach(refuse), gw.reduce(refuse_or_return)):
+            with pytest.raises(ValueError, match=r"^too large \(raised in refuse\w* at Point\(-5, 17, 9\)\)$"):
+                kernel(box, a, 1.0)
+        with pytest.raises(ValueError, match=r"at Point\(-?\d+, \d+, \d+\)"):
+            gw.foreach(refuse)(box, a, -1.0)
+    finally:
+        gw.set_threads(before)
+
+
+def refuse_or_return(p, a, limit):
+    if a[p] > limit:
+        raise ValueError("too large")
+    return a[p]
 
 
 def test_a_coordinate_that_a_point_does_not_have() -> None:

@@ -6,11 +6,9 @@ import types as pytypes
 from typing import Any
 
 from numba.core import types
-from numba.core.errors import NumbaError
 
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.codegen import compile_entry, guarded, inline_njit
-from gondwana.compiler.errors import readable
+from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.function import HEADER_WORDS
 from gondwana.compiler.inlining import called
 from gondwana.compiler.types.arguments import WORD, Spec, working_precision
@@ -28,12 +26,7 @@ def compile_handler(
     typing = Typing(working_precision((*context, *arguments)))
     bound = tuple(typing.type_of(spec) for spec in context)
     sent = tuple(typing.type_of(spec) for spec in arguments)
-    kinds = (types.int64, *bound, *sent)
-    twin = inline_njit(function)
-    try:
-        twin.compile(kinds)
-    except NumbaError as error:
-        raise readable(error, function.__qualname__, [str(kind) for kind in kinds]) from None
+    twin, _ = typed(function, (types.int64, *bound, *sent))
     load_context = loader(context, bound, HEADER_WORDS * WORD)
     load_arguments = loader(arguments, sent, 0)
 

@@ -3,6 +3,7 @@
 Importing this package loads neither Numba nor LLVM: code that was compiled before is found and run without Numba.
 """
 
+from gondwana.compiler import printing as _printing  # noqa: F401  (machine code finds there what prints)
 from gondwana.compiler.externs import Extern as Extern
 from gondwana.compiler.externs import extern as extern
 from gondwana.compiler.function import jit as jit

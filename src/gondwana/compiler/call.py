@@ -8,13 +8,11 @@ from typing import Any
 from llvmlite import ir
 from numba.core import types
 from numba.core.datamodel import default_manager
-from numba.core.errors import NumbaError
 from numba.extending import intrinsic
 from numba.np import numpy_support
 
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.codegen import compile_entry, guarded, inline_njit
-from gondwana.compiler.errors import readable
+from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.function import HEADER_WORDS, RESULT_WORDS
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.types.arguments import WORD, Spec
@@ -23,7 +21,9 @@ from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError
 
 
-def compile_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str) -> ObjectCode:
+def compile_call(
+    function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str, *, reassociate: bool
+) -> ObjectCode:
     """Machine code for a call of `function` with arguments of these specs. Local.
 
     Raises:
@@ -31,12 +31,7 @@ def compile_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], precis
     """
     typing = Typing(precision)
     kinds = tuple(typing.type_of(spec) for spec in specs)
-    twin = inline_njit(function)
-    try:
-        twin.compile(kinds)
-    except NumbaError as error:
-        raise readable(error, function.__qualname__, [str(kind) for kind in kinds]) from None
-    result = twin.overloads[kinds].signature.return_type
+    twin, result = typed(function, kinds, reassociate=reassociate)
     names = result_names(function, result)
     load = loader(specs, kinds, HEADER_WORDS * WORD)
     store = storer(result)

@@ -13,14 +13,17 @@ from typing import Any
 import numba
 from llvmlite import binding, ir
 from numba.core import cgutils, types
-from numba.core.errors import NumbaError
+from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, typeof_impl
 
 from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.errors import readable_errors
 from gondwana.compiler.externs import PREFIX as EXTERN
+from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import Compilable, JitFunction
 from gondwana.compiler.inlining import INLINED
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
+from gondwana.compiler.printing_overloads import Printing
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.compiler.types.handles import import_extensions
 from gondwana.compiler.types.points import INT
@@ -34,11 +37,34 @@ EXCEPTION = 8
 _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 
 
-def inline_njit(function: pytypes.FunctionType, *, contract: bool = False) -> Any:
+class _Compiler(literals.Compiler):
+    """The compiler of functions that users write."""
+
+    def add_passes(self, manager: Any) -> None:
+        """Add what they may do besides."""
+        super().add_passes(manager)
+        manager.add_pass_after(Printing, IRProcessing)
+
+
+def inline_njit(function: pytypes.FunctionType, *, contract: bool = False, reassociate: bool = False) -> Any:
     """A function for use inside compiled code: inlined into its caller, with NumPy's arithmetic (1/0 is inf)."""
     import_extensions()
-    fastmath = {"contract"} if contract else False
-    return numba.njit(**{**INLINED, "pipeline_class": literals.Compiler, "fastmath": fastmath})(function)
+    fastmath = ({"contract"} if contract else set()) | ({"reassoc", "nsz"} if reassociate else set())
+    return numba.njit(**{**INLINED, "pipeline_class": _Compiler, "fastmath": fastmath or False})(function)
+
+
+def typed(
+    function: pytypes.FunctionType, kinds: tuple[Any, ...], *, contract: bool = False, reassociate: bool = False
+) -> tuple[Any, Any]:
+    """Infer the types in a function for use inside compiled code; return it and the type of its result. Local.
+
+    Raises:
+        KernelError: that fails; the message says where, and for which arguments.
+    """
+    twin = inline_njit(function, contract=contract, reassociate=reassociate)
+    with readable_errors(function.__qualname__, kinds):
+        twin.compile(kinds)
+    return twin, twin.overloads[kinds].signature.return_type
 
 
 @typeof_impl.register(Compilable)
@@ -48,9 +74,11 @@ def _typeof_jit_function(value: JitFunction[..., Any], context: Any) -> Any:
 
 
 def _inlined(value: JitFunction[..., Any]) -> Any:
-    if value.inlined is None:
-        value.inlined = inline_njit(value.py_func)
-    return value.inlined
+    """The function for compiled code, made anew when a global of it, or of what it calls, has changed."""
+    version = fingerprint(value.py_func)
+    if value.inlined is None or value.inlined[0] != version:
+        value.inlined = version, inline_njit(value.py_func, reassociate=value.reassociate)
+    return value.inlined[1]
 
 
 def compile_entry(entry: Callable[..., int], arguments: int, about: dict[str, object] | None = None) -> ObjectCode:
@@ -60,15 +88,18 @@ def compile_entry(entry: Callable[..., int], arguments: int, about: dict[str, ob
         KernelError: a function does not type; the message says where.
     """
     signature = types.int64(*[types.int64] * arguments)
-    try:
+    with readable_errors(entry.__qualname__, ()):
         compiled = numba.cfunc(signature, error_model="numpy")(entry)
-    except NumbaError as error:
-        raise KernelError(str(error)) from error
     library = compiled._library
     if library.has_dynamic_globals:
         raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
     _, _, (code, _) = library.serialize_using_object_code()
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    if "numba_gil_ensure" in outside:
+        raise KernelError(
+            "print in a function of numba.njit, and numba.objmode, do not work in compiled code of Gondwana: decorate "
+            "the function with @gw.jit, where print works"
+        )
     needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside)
     needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
     externs = sorted(name for name in outside if name.startswith(EXTERN))

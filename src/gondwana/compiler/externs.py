@@ -38,6 +38,8 @@ _SIGNATURE = re.compile(r"\s*([\w*]+)\s*\(([\w*,\s]*)\)\s*")
 
 extend("gondwana.compiler.externs_overloads")
 
+_provided: dict[str, Any] = {}
+
 
 @dataclass(frozen=True)
 class Value:
@@ -208,10 +210,19 @@ def address(library: str, symbol: str) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
+def provide(symbol: str, function: Any) -> str:
+    """Let machine code call a function of this library, as ctypes has it; return the name for that. Local."""
+    name = f"{PREFIX}:{symbol}"
+    _provided[name] = function
+    return name
+
+
 @functools.cache
 def register(name: str) -> None:
     """Make known to LLVM's linker where the function is that machine code calls by this name. Local."""
     from llvmlite import binding
 
     library, _, symbol = name.removeprefix(PREFIX).rpartition(":")
-    binding.add_symbol(name, address(library, symbol))
+    provided = _provided.get(name)
+    where = address(library, symbol) if provided is None else ctypes.cast(provided, ctypes.c_void_p).value
+    binding.add_symbol(name, where)

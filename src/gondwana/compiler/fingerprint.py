@@ -16,7 +16,9 @@ import hashlib
 import platform
 import sys
 import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +40,36 @@ def fingerprint(function: types.FunctionType) -> str:
     Raises:
         KernelError: a global or closure value cannot be a constant of compiled code.
     """
-    digest = hashlib.sha256()
-    _add_function(digest, function, set())
-    return digest.hexdigest()
+    walk = _Walk()
+    _add_function(walk, function)
+    return walk.digest.hexdigest()
+
+
+class Watch:
+    """Notices that what a compiled function took for constants has other values now: see `watch`."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self._function = function
+        self._taken: list[_Taken] | None = None
+
+    def is_stale(self) -> bool:
+        """Return whether a constant has changed since the last call, True at the first. Local."""
+        if self._taken is not None and all(read() is value for read, value in self._taken):
+            return False
+        walk = _Walk()
+        _add_function(walk, self._function)
+        self._taken = walk.taken
+        return True
+
+
+def watch(function: types.FunctionType) -> Watch | None:
+    """Return what notices that globals of a function change, None outside of interactive sessions. Local.
+
+    In a notebook cells define constants and helpers again, and mean the new ones. In programs, which would pay for it
+    at each call, constants are what they were at the first call.
+    """
+    interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
+    return Watch(function) if interactive and function.__module__ == "__main__" else None
 
 
 @functools.cache
@@ -62,18 +91,38 @@ def toolchain() -> str:
     return digest.hexdigest()
 
 
-def _add_function(digest: Any, function: types.FunctionType, seen: set[int]) -> None:
-    if id(function) in seen:
+_Taken = tuple[Callable[[], Any], Any]
+"""What reads a name, and what the name stood for."""
+
+
+@dataclass
+class _Walk:
+    """A walk through a function and all that it reaches: the digest so far, where it was, the globals that it met."""
+
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+    seen: set[int] = field(default_factory=set)
+    taken: list[_Taken] = field(default_factory=list)
+
+    def take(self, read: Callable[[], Any]) -> Any:
+        """Read a name, and keep how and what."""
+        value = read()
+        self.taken.append((read, value))
+        return value
+
+
+def _add_function(walk: _Walk, function: types.FunctionType) -> None:
+    if id(function) in walk.seen:
         return
-    seen.add(id(function))
-    digest.update(f"{function.__module__}.{function.__qualname__}{function.__defaults__!r}".encode())
-    names = _add_code(digest, function.__code__)
+    walk.seen.add(id(function))
+    walk.digest.update(f"{function.__module__}.{function.__qualname__}{function.__defaults__!r}".encode())
+    names = _add_code(walk.digest, function.__code__)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    known = {name: cell.cell_contents for name, cell in cells}
-    known |= {name: function.__globals__[name] for name in names.globals if name in function.__globals__}
+    places = function.__globals__
+    known = {name: walk.take(partial(getattr, cell, "cell_contents")) for name, cell in cells}
+    known |= {name: walk.take(partial(places.get, name)) for name in names.globals if name in places}
     for name, value in sorted(known.items(), key=lambda item: item[0]):
         try:
-            _add_value(digest, name, value, names.attributes, seen)
+            _add_value(walk, name, value, names.attributes)
         except _NotConstantError as error:
             raise _refusal(function, names, name, str(error)) from None
     for name in names.globals.keys() - known.keys():
@@ -123,21 +172,23 @@ def _add_code(digest: Any, code: types.CodeType) -> _Names:
     return names
 
 
-def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: set[int]) -> None:
+def _add_value(walk: _Walk, name: str, value: Any, attributes: set[str]) -> None:
     """Add what a name of the function stands for at this moment."""
+    digest = walk.digest
     digest.update(name.encode())
     inner = getattr(value, "py_func", value)
     if isinstance(inner, types.FunctionType):
         if not _is_fixed(inner.__module__ or ""):
-            _add_function(digest, inner, seen)
-        digest.update(f"{inner.__module__}.{inner.__qualname__}".encode())
+            _add_function(walk, inner)
+        digest.update(f"{inner.__module__}.{inner.__qualname__} {getattr(value, 'reassociate', False)}".encode())
     elif isinstance(value, types.ModuleType):
         digest.update(value.__name__.encode())
-        if not _is_fixed(value.__name__) and id(value) not in seen:
-            seen.add(id(value))
+        if not _is_fixed(value.__name__) and id(value) not in walk.seen:
+            walk.seen.add(id(value))
             for attribute in sorted(attributes & vars(value).keys()):
+                found = walk.take(partial(vars(value).get, attribute))
                 with contextlib.suppress(_NotConstantError):  # more names match than are meant
-                    _add_value(digest, attribute, vars(value)[attribute], attributes, seen)
+                    _add_value(walk, attribute, found, attributes)
     elif isinstance(value, np.ndarray):
         if value.nbytes > LARGEST_CONSTANT:
             raise _NotConstantError(
@@ -149,7 +200,7 @@ def _add_value(digest: Any, name: str, value: Any, attributes: set[str], seen: s
     elif isinstance(value, tuple):
         digest.update(f"{type(value).__qualname__}{getattr(value, '_fields', '')}".encode())
         for item in value:
-            _add_value(digest, "", item, attributes, seen)
+            _add_value(walk, "", item, attributes)
     elif isinstance(value, Extern):
         digest.update(repr(value).encode())
     elif isinstance(value, type) or callable(value):

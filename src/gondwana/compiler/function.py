@@ -7,14 +7,15 @@ import functools
 import hashlib
 import types as pytypes
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
 from gondwana.compiler import cache, linker
-from gondwana.compiler.errors import raise_from_block
-from gondwana.compiler.fingerprint import fingerprint, toolchain
-from gondwana.compiler.types.arguments import Spec, array_specs, describe, working_precision
+from gondwana.compiler.errors import as_seen_by_users, raise_from_block
+from gondwana.compiler.fingerprint import fingerprint, toolchain, watch
+from gondwana.compiler.interpreting import interpretable, interprets
+from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import second_interrupt
 
@@ -34,27 +35,38 @@ class JitFunction(Compilable, Generic[P, R]):
     """A function that runs as machine code, compiled at the first call with arguments of these types.
 
     Local: a call runs on the calling thread without the GIL and returns when it is done. Several threads may call.
-    Arguments may be numbers, NumPy arrays (zero-copy), Gondwana arrays, points, offsets and (named) tuples of those;
-    the result is a number, a tuple of numbers or None. Exceptions raised inside arrive as Python exceptions. The
-    machine code is kept on disk.
+    Arguments may be numbers, NumPy arrays (zero-copy), Gondwana arrays, points, offsets, boxes (`RectDomain`) and
+    (named) tuples of those; the result is a number, a tuple of numbers or None. Exceptions raised inside arrive as
+    Python exceptions. The machine code is kept on disk.
+
+    Attributes:
+        reassociate: whether floating-point operations may be reordered.
     """
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[P, R], *, reassociate: bool = False) -> None:
         if not isinstance(function, pytypes.FunctionType):
             raise TypeError(f"@gw.jit decorates plain Python functions, not {function!r}")
         parameters(function)
         self.py_func = function
+        self.reassociate = reassociate
         self.inlined: Any = None
         self._name = function.__qualname__
-        self._entries: dict[tuple[Spec, ...], tuple[Any, tuple[str, ...] | str]] = {}
+        self._entries: dict[Any, Any] = {}
+        self._interpreted = interprets(function)
+        self._watch = watch(function)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled function."""
         positional = bind(self.py_func, args, kwargs)
-        described = [describe(value) for value in positional]
-        specs = tuple(spec for spec, _ in described)
-        entry, results = self._entries.get(specs) or self._compile(specs)
+        if self._interpreted and not any(holds_handle(describe(value)[0]) for value in positional):
+            return cast(R, self.py_func(*map(interpretable, positional)))
+        try:
+            described = [describe(value) for value in positional]
+            specs = tuple(spec for spec, _ in described)
+            entry, results = self.entries().get(specs) or self._compile(specs)
+        except KernelError as error:
+            raise as_seen_by_users(error) from None
         out = (ctypes.c_int64 * RESULT_WORDS)()
         head = (ctypes.c_int64 * HEADER_WORDS)(0, 0, ctypes.addressof(out))
         block = ctypes.create_string_buffer(bytes(head) + b"".join(data for _, data in described))
@@ -62,28 +74,46 @@ class JitFunction(Compilable, Generic[P, R]):
         raise_from_block(block, self._name)
         return cast(R, unpack_result(bytes(out), results))
 
+    def entries(self) -> dict[Any, Any]:
+        """Return what was compiled of it and is up to date, to look up and enter versions. Local."""
+        if self._watch is not None and self._watch.is_stale():
+            self._entries.clear()
+        return self._entries
+
+    def fingerprint(self) -> str:
+        """Return what names the function in the cache, whatever its arguments. Local."""
+        return f"{fingerprint(self.py_func)} {self.reassociate}"
+
     def _compile(self, specs: tuple[Spec, ...]) -> tuple[Any, tuple[str, ...] | str]:
         check_host(self._name, specs)
 
         def build() -> cache.ObjectCode:
             from gondwana.compiler.call import compile_call
 
-            return compile_call(self.py_func, specs, working_precision(specs))
+            return compile_call(self.py_func, specs, working_precision(specs), reassociate=self.reassociate)
 
-        code = obtain(("call", fingerprint(self.py_func), repr(specs)), build)
+        code = obtain(("call", self.fingerprint(), repr(specs)), build)
         results = cast("str | list[str]", code.about["results"])
         names = results if isinstance(results, str) else tuple(results)
         self._entries[specs] = linker.callable_at(linker.link(code), 1), names
-        return self._entries[specs]
+        return cast("tuple[Any, tuple[str, ...] | str]", self._entries[specs])
 
 
-def jit(function: Callable[P, R]) -> JitFunction[P, R]:
+@overload
+def jit(function: Callable[P, R], /) -> JitFunction[P, R]: ...
+@overload
+def jit(*, reassociate: bool = False) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
+def jit(function: Callable[..., Any] | None = None, /, *, reassociate: bool = False) -> Any:
     """Compile a function to machine code at its first call. Local.
 
-    Use it for helpers that kernels call, and for whole loops that should run without the interpreter.
+    Use it for helpers that kernels call, and for whole loops that should run without the interpreter. With
+    `GONDWANA_INTERPRET=1` it runs in the interpreter when Python calls it, unless it gets a pointer, a signal, a team
+    or the like: what communicates means other things in Python, and stays compiled.
 
     Args:
         function: a plain Python function in the subset of Python that Numba compiles.
+        reassociate: allow the compiler to reorder the floating-point operations that are written in this function: see
+            `foreach`.
 
     Returns:
         A callable with the same arguments.
@@ -96,7 +126,11 @@ def jit(function: Callable[P, R]) -> JitFunction[P, R]:
         >>> hypotenuse(3.0, 4.0)
         5.0
     """
-    return JitFunction(function)
+
+    def decorate(function: Callable[P, R]) -> JitFunction[P, R]:
+        return JitFunction(function, reassociate=reassociate)
+
+    return decorate if function is None else decorate(function)
 
 
 def parameters(function: pytypes.FunctionType) -> tuple[str, ...]:

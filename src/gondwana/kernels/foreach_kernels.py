@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import types as pytypes
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.errors import as_seen_by_users
+from gondwana.compiler.fingerprint import fingerprint, watch
 from gondwana.compiler.function import bind, parameters
+from gondwana.compiler.interpreting import interpretable, interprets
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet
@@ -21,7 +22,6 @@ from gondwana.kernels.arguments import (
     KernelArray,
     alike_strides,
     array_names,
-    as_kernel_array,
     check_reach,
     common_device,
     kernel_arrays,
@@ -35,12 +35,22 @@ from gondwana.kernels.variant import Variant
 
 _MEMO = 256
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+NO_DOMAIN: Any = None
+"""The default of a parameter that callers must give: what is missing is then reported with the kernel's name."""
 
 
 class Kernel:
     """What `foreach` and `reduce` share: versions by argument types, checks, and remembered launches."""
 
-    def __init__(self, function: Any, *, operation: str | None, contract: bool, flush_subnormals: bool) -> None:
+    def __init__(
+        self,
+        function: Any,
+        *,
+        operation: str | None,
+        contract: bool,
+        reassociate: bool,
+        flush_subnormals: bool,
+    ) -> None:
         if not isinstance(function, pytypes.FunctionType):
             raise TypeError(f"a kernel is a plain Python function of a point and arguments, not {function!r}")
         names = parameters(function)
@@ -56,10 +66,12 @@ class Kernel:
         self.parameters = names[1:]
         self._operation = operation
         self.contract = contract
+        self.reassociate = reassociate
         self._flags = FLUSH_SUBNORMALS if flush_subnormals else 0
         self._versions: dict[tuple[Variant, Target], Loaded] = {}
         self._remembered: dict[tuple[Any, ...], tuple[Loaded, Table, IndexSet]] = {}
-        self._interpreted = os.environ.get("GONDWANA_INTERPRET", "0") not in ("", "0")
+        self._interpreted = interprets(function)
+        self._watch = watch(function)
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
 
     @property
@@ -67,12 +79,25 @@ class Kernel:
         """Whether subnormal numbers are zero to it."""
         return self._flags != 0
 
+    def forget_if_stale(self) -> bool:
+        """Drop what was compiled if constants have changed since, and return whether so. Local.
+
+        In interactive sessions only: see `fingerprint.watch`.
+        """
+        stale = self._watch is not None and self._watch.is_stale()
+        if stale:
+            self._versions.clear()
+            self._remembered.clear()
+        return stale
+
     def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Table, bytes]:
         """Describe and check the arguments; find or compile the version for them.
 
         A launch is remembered by the identity of the domain and of the specs, and by the descriptors of the arrays,
         which say all of where they lie: a launch like an earlier one costs a few microseconds.
         """
+        if self._watch is not None:
+            self.forget_if_stale()
         key: list[Any] = [id(domain)]
         data = []
         for value in args:
@@ -95,11 +120,7 @@ class Kernel:
         specs: tuple[Spec, ...],
         data: bytes,
     ) -> tuple[Loaded, Table, IndexSet]:
-        if not isinstance(domain, IndexSet):
-            raise UsageError(
-                f"{self._name} runs over a RectDomain or a Domain, not over {domain!r}: "
-                "call it as kernel(domain, arguments...), for instance with array.domain or global_array.owned"
-            )
+        self._check_domain(domain)
         if intermediates(specs):
             raise UsageError(f"{self._name} got a gw.Intermediate: that is an argument of kernels in gw.fused only")
         if not 1 <= domain.ndim <= 4:
@@ -109,8 +130,10 @@ class Kernel:
         alike = alike_strides(arrays)
         names = array_names(self.parameters, specs)
         device = common_device(self._name, names, arrays)
-        flush = device is not None and self.flushes
-        variant = Variant(specs, domain.ndim, order, dense, alike, True, self._operation, self.contract, flush)
+        flush, reassociate = device is not None and self.flushes, device is None and self.reassociate
+        variant = Variant(
+            specs, domain.ndim, order, dense, alike, True, self._operation, self.contract, reassociate, flush
+        )
         where = target(device, variant, domain)
         loaded = self._version(variant, where)
         if overlapping(arrays, loaded.footprints):
@@ -131,11 +154,21 @@ class Kernel:
             loaded = self._versions[variant, where] = load(self.py_func, variant, where)
         return loaded
 
-    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def _arguments(self, domain: IndexSet, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """The arguments after the point, defaults filled in."""
         if not kwargs and len(args) == len(self.parameters):
             return args
+        self._check_domain(domain)
         return bind(self.py_func, (None, *args), kwargs)[1:]
+
+    def _check_domain(self, domain: Any) -> None:
+        if not isinstance(domain, IndexSet):
+            given = "nothing" if domain is NO_DOMAIN else repr(domain)
+            call = ", ".join(("domain", *self.parameters))
+            raise UsageError(
+                f"{self._name} runs over a RectDomain or a Domain, not over {given}: write {self._name}({call}), "
+                "for instance with array.domain or global_array.owned"
+            )
 
     def _tuned(
         self,
@@ -158,10 +191,18 @@ class Kernel:
 class Foreach(Kernel):
     """A kernel to be run for each point of a domain: see `foreach`."""
 
-    def __init__(self, function: Any, *, contract: bool = False, flush_subnormals: bool = False) -> None:
-        super().__init__(function, operation=None, contract=contract, flush_subnormals=flush_subnormals)
+    def __init__(
+        self, function: Any, *, contract: bool = False, reassociate: bool = False, flush_subnormals: bool = False
+    ) -> None:
+        super().__init__(
+            function,
+            operation=None,
+            contract=contract,
+            reassociate=reassociate,
+            flush_subnormals=flush_subnormals,
+        )
 
-    def __call__(self, domain: IndexSet, /, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> None:
         """Run the kernel at each point of `domain`. Local; returns when all points are done.
 
         Args:
@@ -173,14 +214,18 @@ class Foreach(Kernel):
             UsageError: an access with a constant offset would leave an array; nothing was touched.
             KernelError: the kernel does not compile for these arguments.
         """
-        arguments = self._arguments(args, kwargs)
+        arguments = self._arguments(domain, args, kwargs)
         if self._interpreted:
+            self._check_domain(domain)
             for p in domain:
                 value = self.py_func(p, *map(interpretable, arguments))
                 if value is not None:
                     raise value_is_lost(self._name, type(value).__name__)
             return
-        loaded, table, data = self._prepare(domain, arguments)
+        try:
+            loaded, table, data = self._prepare(domain, arguments)
+        except KernelError as error:
+            raise as_seen_by_users(error) from None
         loaded.run(table, data, self._name, self._flags)
 
 
@@ -195,24 +240,35 @@ def value_is_lost(name: str, kind: str) -> KernelError:
 @overload
 def foreach(function: Callable[..., Any], /) -> Foreach: ...
 @overload
-def foreach(*, contract: bool = False, flush_subnormals: bool = False) -> Callable[[Callable[..., Any]], Foreach]: ...
 def foreach(
-    function: Callable[..., Any] | None = None, /, *, contract: bool = False, flush_subnormals: bool = False
+    *, contract: bool = False, reassociate: bool = False, flush_subnormals: bool = False
+) -> Callable[[Callable[..., Any]], Foreach]: ...
+def foreach(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    contract: bool = False,
+    reassociate: bool = False,
+    flush_subnormals: bool = False,
 ) -> Foreach | Callable[[Callable[..., Any]], Foreach]:
     """Make a kernel of a function of a point: calling it runs it for each point of a domain, in any order. Local.
 
     The function is compiled at the first call for arguments of these types, and the machine code is kept on disk.
     Launches run on the threads of the rank and return when done. Points write only their own elements, or the result is
     undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch.
-    Literals and Python floats take the precision of the arrays. A division by zero raises nothing: of floats it gives
-    inf or NaN, of integers `//` and `%` give 0, as in NumPy. With `GONDWANA_INTERPRET=1` kernels run in the
-    interpreter, slow but open to a debugger.
+    `print` writes whole lines, on the host. Literals and Python floats take the precision of the arrays. A division by
+    zero raises nothing: of floats it gives inf or NaN, of integers `//` and `%` give 0, as in NumPy. With
+    `GONDWANA_INTERPRET=1` kernels run in the interpreter, slow but open to a debugger.
 
     Args:
         function: `f(p, *arguments)`; `p` is the point, arrays are indexed by points in the coordinates of their
             domains.
         contract: allow the compiler to fuse `a * b + c` into one rounding. Faster on small data; results then may
             differ in the last bits between blocks of different shapes.
+        reassociate: allow the compiler to reorder the floating-point operations that are written in this function, and
+            to ignore the sign of zeros: `a + b + c + d` may become `(a + b) + (c + d)`, which waits less. Results then
+            differ in the last bits from those of NumPy, of GPUs (which keep the order) and of other versions of the
+            compiler. Helpers have their own `@gw.jit(reassociate=True)`.
         flush_subnormals: treat subnormal numbers as zero on all threads while the kernel runs (they cost up to 30 times
             the time of normal ones); changes values below 1.2e-38 in float32 and 2.2e-308 in float64 only.
 
@@ -232,17 +288,6 @@ def foreach(
     """
 
     def decorate(function: Callable[..., Any]) -> Foreach:
-        return Foreach(function, contract=contract, flush_subnormals=flush_subnormals)
+        return Foreach(function, contract=contract, reassociate=reassociate, flush_subnormals=flush_subnormals)
 
     return decorate if function is None else decorate(function)
-
-
-def interpretable(value: Any) -> Any:
-    """An argument as interpreted kernels take it: the local array behind a global one, inside tuples too."""
-    array = as_kernel_array(value)
-    if array is not None:
-        return array
-    if type(value) is not tuple and not hasattr(value, "_fields"):
-        return value
-    items = map(interpretable, value)
-    return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

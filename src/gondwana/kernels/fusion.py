@@ -74,6 +74,9 @@ def fused(domain: RectDomain, first: Call, second: Call) -> None:
         raise UsageError(f"fused kernels run over a dense RectDomain of three axes, not over {domain!r}")
     if domain.is_empty:
         return
+    stale = [kernel.forget_if_stale() for kernel in kernels]
+    if any(stale):
+        _remembered.clear()
     described = [describe(value) for value in (*first[1:], *second[1:])]
     specs, data = tuple(spec for spec, _ in described), b"".join(raw for _, raw in described)
     arrays = (raw for spec, raw in described if holds_array(spec))
@@ -150,7 +153,8 @@ def _on_device(
     order = loop_order(specs, domain.ndim)
     contract = all(kernel.contract for kernel in kernels)
     flush = any(kernel.flushes for kernel in kernels)
-    variant = Variant(numbered(specs, {}), domain.ndim, order, True, alike_strides(every), True, None, contract, flush)
+    alike = alike_strides(every)
+    variant = Variant(numbered(specs, {}), domain.ndim, order, True, alike, True, None, contract, flush=flush)
     functions = kernels[0].py_func, kernels[1].py_func
     loops = extents(variant, domain)
 

@@ -7,10 +7,12 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args, overload
 
+from gondwana.compiler.errors import as_seen_by_users
+from gondwana.compiler.interpreting import interpretable
 from gondwana.domains import IndexSet
-from gondwana.errors import UsageError
+from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact
-from gondwana.kernels.foreach_kernels import Kernel, interpretable
+from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
 
@@ -23,16 +25,24 @@ _FOLDINGS: dict[str, Folding] = {name: name for name in get_args(Folding)}
 class Reduce(Kernel):
     """A kernel whose values are folded: see `reduce`."""
 
-    def __init__(self, function: Any, *, op: Folding = "sum", flush_subnormals: bool = False) -> None:
-        super().__init__(function, operation=op, contract=False, flush_subnormals=flush_subnormals)
+    def __init__(
+        self, function: Any, *, op: Folding = "sum", reassociate: bool = False, flush_subnormals: bool = False
+    ) -> None:
+        super().__init__(
+            function,
+            operation=op,
+            contract=False,
+            reassociate=reassociate,
+            flush_subnormals=flush_subnormals,
+        )
         self.op = op
 
-    def __call__(self, domain: IndexSet, /, *args: Any, **kwargs: Any) -> Number:
+    def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> Number:
         """Fold the kernel's values over this rank's `domain`. Local.
 
         An empty domain gives the neutral element: 0, 1, +inf for "min", -inf for "max".
         """
-        return self._rounded([self._partial(domain, self._arguments(args, kwargs))])
+        return self._rounded([self._partial(domain, self._arguments(domain, args, kwargs))])
 
     def all(self, team: Team, domain: IndexSet, /, *args: Any, **kwargs: Any) -> Number:
         """Fold the kernel's values over the domains of all ranks. Collective over team; blocks.
@@ -46,14 +56,17 @@ class Reduce(Kernel):
         Returns:
             The same number on every rank. With "fsum", "min" and "max" it does not depend on how points are divided.
         """
-        partial = self._partial(domain, self._arguments(args, kwargs))
+        partial = self._partial(domain, self._arguments(domain, args, kwargs))
         return self._rounded(team.allgather(partial))
 
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         """One number, or for "fsum" an accumulator, for this rank's points."""
         if self._interpreted:
             return self._interpret(domain, arguments)
-        loaded, table, data = self._prepare(domain, arguments)
+        try:
+            loaded, table, data = self._prepare(domain, arguments)
+        except KernelError as error:
+            raise as_seen_by_users(error) from None
         left = loaded.results(table, data, self._name, self._flags)
         if self.op == "fsum":
             return [exact.normalise(row) for row in exact.gathered(left[:, : exact.WORDS], domain.size)]
@@ -62,6 +75,7 @@ class Reduce(Kernel):
         return _fold(self.op, left[:, 0].view(loaded.result).tolist())
 
     def _interpret(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
+        self._check_domain(domain)
         values = [self.py_func(p, *map(interpretable, arguments)) for p in domain]
         if self.op == "fsum":
             return [exact.normalise(exact.total(map(float, values)))]
@@ -76,9 +90,16 @@ class Reduce(Kernel):
 @overload
 def reduce(function: Callable[..., Any], /) -> Reduce: ...
 @overload
-def reduce(*, op: Operation = "sum", flush_subnormals: bool = False) -> Callable[[Callable[..., Any]], Reduce]: ...
 def reduce(
-    function: Callable[..., Any] | None = None, /, *, op: Operation = "sum", flush_subnormals: bool = False
+    *, op: Operation = "sum", reassociate: bool = False, flush_subnormals: bool = False
+) -> Callable[[Callable[..., Any]], Reduce]: ...
+def reduce(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    op: Operation = "sum",
+    reassociate: bool = False,
+    flush_subnormals: bool = False,
 ) -> Reduce | Callable[[Callable[..., Any]], Reduce]:
     """Make a reduction of a function of a point: calling it folds its values over a domain. Local.
 
@@ -87,6 +108,7 @@ def reduce(
         op: "sum" adds in float64 (or int64) in an order that depends on threads and blocks; "fsum" adds float64 exactly
             and rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere gives NaN). Also
             `gw.SUM`, `gw.MAX` and so on, or mpi4py's.
+        reassociate: as for `foreach`: about what the function calculates for a point, not about the order of points.
         flush_subnormals: as for `foreach`.
 
     Returns:
@@ -107,7 +129,7 @@ def reduce(
         raise UsageError(f"@gw.reduce(op={op!r}): the operations are {', '.join(_FOLDINGS)}; also gw.SUM and so on")
 
     def decorate(function: Callable[..., Any]) -> Reduce:
-        return Reduce(function, op=folding, flush_subnormals=flush_subnormals)
+        return Reduce(function, op=folding, reassociate=reassociate, flush_subnormals=flush_subnormals)
 
     return decorate if function is None else decorate(function)
 

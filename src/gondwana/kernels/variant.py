@@ -21,6 +21,7 @@ class Variant:
         disjoint: whether written arrays overlap no other.
         operation: of a reduction, else None.
         contract: whether multiply-adds may be fused.
+        reassociate: whether floating-point operations may be reordered; code for devices keeps their order.
         flush: whether compiled code treats subnormal float32 numbers as zero; threads of the host do it by themselves.
     """
 
@@ -32,4 +33,5 @@ class Variant:
     disjoint: bool
     operation: str | None
     contract: bool
+    reassociate: bool = False
     flush: bool = False

@@ -27,6 +27,9 @@ Communicator: TypeAlias = Any
 GRACE = 0.5
 """Seconds that a rank other than 0 gives rank 0 to print the same error first."""
 
+UNCONNECTED = 5.0
+"""The same before the ranks are connected: only the launcher then ends the others, when rank 0 has ended."""
+
 PATIENCE = 2.0
 """Seconds that a rank which exits with a non-zero status gives the others to exit too."""
 
@@ -198,7 +201,8 @@ def _wait_for_others(error: BaseException, rank: int) -> None:
     An error that all ranks raise is printed by rank 0 alone; consequences of another rank's error come last.
     """
     if rank > 0:
-        time.sleep(GRACE + 0.02 * min(rank, 50))
+        alike = _state.comm is None and isinstance(error, GondwanaError)
+        time.sleep((UNCONNECTED if alike else GRACE) + 0.02 * min(rank, 50))
     if isinstance(error, RemoteError):
         time.sleep(4 * GRACE)
 

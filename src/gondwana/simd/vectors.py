@@ -20,7 +20,9 @@ extend("gondwana.simd.vectors_overloads")
 
 
 def _error() -> RuntimeError:
-    return RuntimeError("vectors exist in compiled code only: call this from a function with @gw.jit")
+    return RuntimeError(
+        "vectors exist in compiled code only: call this from a function with @gw.jit, without GONDWANA_INTERPRET=1"
+    )
 
 
 class Vector:

@@ -12,7 +12,7 @@ from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
-from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle
+from gondwana.compiler.types.handle_types import advise, family_type, handle_word, is_handle
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.sync import signals
 from gondwana.sync.mpi_atomics import accumulate
@@ -22,6 +22,8 @@ _FAMILY = family_type("signal")
 _TABLE, _CHANNELS, _COMMUNICATOR = 0, 1, 2
 _WORD = 8
 _POLLS_BETWEEN_PROBES = 16
+
+advise("signal", wait="gw.wait(signal, n, channel)", add="gw.signal(signal, rank, n, channel)")
 
 _add = inlined(add)
 _iprobe = checked_call("Iprobe")

@@ -28,7 +28,7 @@ from gondwana.compiler.types.buffers import (
     load_like,
     on_stack,
 )
-from gondwana.compiler.types.handle_types import build, family_type, is_handle
+from gondwana.compiler.types.handle_types import advise, build, family_type, is_handle
 from gondwana.errors import UsageError
 from gondwana.teams.ops import Op, operation_on
 from gondwana.transfer import messages
@@ -39,6 +39,11 @@ PIECE = 2**30
 """Elements that one operation combines; MPI counts with 32 bits."""
 _IDLE_POLLS = 200
 """Failed polls before a waiting rank yields the processor."""
+
+_SEND, _RECV = "gw.send(team, array, dest, tag)", "gw.recv(team, array, source, tag)"
+_ALLREDUCE, _BARRIER = "gw.allreduce(team, value, op)", "gw.barrier(team)"
+advise("team", send=_SEND, Send=_SEND, recv=_RECV, Recv=_RECV, allreduce=_ALLREDUCE, Allreduce=_ALLREDUCE)
+advise("team", barrier=_BARRIER, Sendrecv="gw.sendrecv(team, sent, dest, received, source, tag)")
 
 _mpi_send = checked_call("Send")
 _mpi_recv = checked_call("Recv")

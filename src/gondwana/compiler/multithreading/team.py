@@ -6,19 +6,17 @@ import ctypes
 import struct
 from collections.abc import Callable
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from gondwana.compiler import linker
-from gondwana.compiler.errors import raise_from_block
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.function import RESULT_WORDS, JitFunction, bind, check_host, obtain, unpack_result
 from gondwana.compiler.multithreading import pool
 from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.types.arguments import WORD, Spec, describe, working_precision
 from gondwana.compiler.types.handles import extend
-from gondwana.errors import UsageError
+from gondwana.errors import KernelError, UsageError
 from gondwana.runtime import cores
 
 extend("gondwana.compiler.multithreading.team_overloads")
@@ -40,7 +38,6 @@ _SPINS = 1000
 """Failed polls before a waiting thread yields the processor, where every thread has a core."""
 
 _Entry = tuple[Any, int, tuple[str, ...] | str]
-_entries: WeakKeyDictionary[JitFunction[..., Any], dict[tuple[Spec, ...], _Entry]] = WeakKeyDictionary()
 
 
 class ThreadTeam:
@@ -169,10 +166,13 @@ def parallel(function: Callable[..., R], *args: Any, threads: int | None = None,
     if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 0):
         raise UsageError(f"gw.parallel(..., slots={slots!r}): give a whole number, 0 or more")
     positional = bind(function.py_func, (None, *args), {})[1:]
-    described = [describe(value) for value in positional]
-    specs = tuple(spec for spec, _ in described)
-    found = _entries.setdefault(function, {})
-    entry, address, results = found.get(specs) or found.setdefault(specs, _compile(function, specs))
+    try:
+        described = [describe(value) for value in positional]
+        specs = tuple(spec for spec, _ in described)
+        found, key = function.entries(), ("team", specs)
+        entry, address, results = found.get(key) or found.setdefault(key, _compile(function, specs))
+    except KernelError as error:
+        raise as_seen_by_users(error) from None
     memory, place = _memory(size, size if slots is None else slots)
     out = (ctypes.c_int64 * RESULT_WORDS)()
     head = struct.pack(f"{HEADER_WORDS}q", 0, 0, ctypes.addressof(out), place)
@@ -205,9 +205,10 @@ def _compile(function: JitFunction[..., Any], specs: tuple[Spec, ...]) -> _Entry
     def build() -> Any:
         from gondwana.compiler.multithreading.team_call import compile_team_call
 
-        return compile_team_call(function.py_func, specs, working_precision(specs))
+        precision = working_precision(specs)
+        return compile_team_call(function.py_func, specs, precision, reassociate=function.reassociate)
 
-    code = obtain(("team", fingerprint(function.py_func), repr(specs)), build)
+    code = obtain(("team", function.fingerprint(), repr(specs)), build)
     results: Any = code.about["results"]
     address = linker.link(code)
     return linker.callable_at(address, 3), address, results if isinstance(results, str) else tuple(results)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import types as pytypes
 
-from numba.core.errors import NumbaError
-
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.call import result_names, storer
-from gondwana.compiler.codegen import compile_entry, guarded, inline_njit
-from gondwana.compiler.errors import readable
+from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.multithreading.pool import LINE
@@ -21,7 +18,9 @@ from gondwana.compiler.types.unpack import Typing, loader
 _MEMORY = 3 * WORD
 
 
-def compile_team_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str) -> ObjectCode:
+def compile_team_call(
+    function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str, *, reassociate: bool
+) -> ObjectCode:
     """Machine code for the call of `function` by each thread of a team, with arguments of these specs. Local.
 
     Raises:
@@ -29,12 +28,7 @@ def compile_team_call(function: pytypes.FunctionType, specs: tuple[Spec, ...], p
     """
     typing = Typing(precision)
     kinds = tuple(typing.type_of(spec) for spec in specs)
-    twin = inline_njit(function)
-    try:
-        twin.compile((TEAM, *kinds))
-    except NumbaError as error:
-        raise readable(error, function.__qualname__, ["team of threads", *map(str, kinds)]) from None
-    result = twin.overloads[TEAM, *kinds].signature.return_type
+    twin, result = typed(function, (TEAM, *kinds), reassociate=reassociate)
     names = result_names(function, result)
     load = loader(specs, kinds, HEADER_WORDS * WORD)
     store = storer(result)

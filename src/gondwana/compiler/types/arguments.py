@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gondwana.domains.point import Offset, Point
+from gondwana.domains import Offset, Point, RectDomain
 from gondwana.errors import KernelError
 
 
@@ -89,6 +89,8 @@ Spec: TypeAlias = ScalarSpec | ArraySpec | NdarraySpec | PointSpec | ConstantSpe
 Described: TypeAlias = tuple[Spec, bytes]
 
 WORD = 8
+DOMAIN = "rect_domain"
+"""The family of boxes, whose words are the first coordinates, the ends and the strides of the axes."""
 _interned: dict[Spec, Spec] = {}
 _tuples: dict[tuple[Any, ...], Spec] = {}
 
@@ -124,7 +126,10 @@ DTYPES = frozenset(
 )
 """Names of the dtypes whose elements compiled code can work on."""
 
-_ACCEPTED = "numbers, NumPy scalars and arrays, Gondwana arrays, points, offsets, tuples and named tuples of those"
+_ACCEPTED = (
+    "numbers, NumPy scalars and arrays, Gondwana arrays, points, offsets, a RectDomain, tuples and named tuples of "
+    "those"
+)
 
 
 def describe(value: Any) -> Described:
@@ -176,6 +181,13 @@ def holds_array(spec: Spec) -> bool:
     return kind is ArraySpec or (kind is TupleSpec and spec.arrays)  # type: ignore[union-attr]
 
 
+def holds_handle(spec: Spec) -> bool:
+    """Return whether an argument is an object with which compiled code communicates, or has one in it. Local."""
+    if isinstance(spec, TupleSpec):
+        return any(map(holds_handle, spec.items))
+    return isinstance(spec, HandleSpec) and spec.family != DOMAIN
+
+
 def array_specs(specs: tuple[Spec, ...]) -> list[ArraySpec]:
     """Return the specs of the Gondwana arrays among arguments, inside tuples too, in order of their slots. Local."""
     found: list[ArraySpec] = []
@@ -221,6 +233,11 @@ def _describe_point(value: Point) -> Described:
     return intern(PointSpec(len(value))), struct.pack(f"{len(value)}q", *value)
 
 
+def _describe_domain(value: RectDomain) -> Described:
+    words = (*value.lo, *value.hi, *value.stride)
+    return intern(HandleSpec(DOMAIN, (value.ndim,), len(words))), struct.pack(f"{len(words)}q", *words)
+
+
 def _describe_constant(value: Any) -> Described:
     return intern(ConstantSpec(value)), b""
 
@@ -232,6 +249,7 @@ _DESCRIBERS: dict[type, Callable[[Any], Described]] = {
     complex: lambda value: (_COMPLEX, _pack_complex(value.real, value.imag)),
     Point: _describe_point,
     Offset: _describe_constant,
+    RectDomain: _describe_domain,
     type(None): _describe_constant,
     str: _describe_constant,
 }

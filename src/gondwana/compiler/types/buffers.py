@@ -12,7 +12,7 @@ from numba.np import arrayobj, numpy_support
 
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.types.points import INT
-from gondwana.compiler.types.views import ViewType, field
+from gondwana.compiler.types.views import ViewType, axis_extent, field
 
 BITS = ir.IntType(1)
 
@@ -80,7 +80,7 @@ def _extent(typingctx: Any, array: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         if isinstance(array, types.Array):
             return arrayobj.make_array(array)(context, builder, args[0]).nitems
-        axes = [_axis(builder, array, args[0], axis) for axis in range(array.ndim)]
+        axes = [axis_extent(builder, array, args[0], axis) for axis in range(array.ndim)]
         row_major, count = _gapless(builder, reversed(axes))
         column_major, _ = _gapless(builder, axes)
         dense = builder.or_(row_major, column_major)
@@ -88,16 +88,6 @@ def _extent(typingctx: Any, array: Any) -> Any:
         return builder.select(dense, count, ir.Constant(INT, -1))
 
     return types.int64(array), codegen
-
-
-def _axis(builder: Any, view: ViewType, value: Any, axis: int) -> tuple[Any, Any]:
-    """How many elements an axis has, and how far they are apart in memory, in elements."""
-    lo, hi, step, stride = (field(builder, view, value, name, axis) for name in ("lo", "hi", "step", "stride"))
-    length = builder.add(builder.sub(hi, lo), builder.sub(step, ir.Constant(INT, 1)))
-    count = builder.sdiv(length, step)
-    empty = builder.icmp_signed("<", length, step)
-    distance = stride if view.scaled else builder.mul(stride, step)
-    return builder.select(empty, ir.Constant(INT, 0), count), distance
 
 
 def _gapless(builder: Any, axes: Any) -> tuple[Any, Any]:

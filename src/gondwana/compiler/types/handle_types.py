@@ -7,12 +7,15 @@ import types as pytypes
 from typing import Any
 
 from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, models, register_model
 
-from gondwana.compiler.types.arguments import HandleSpec
+from gondwana.compiler.types.arguments import DTYPES, HandleSpec
+from gondwana.compiler.types.points import PlainType
 
 
-class HandleType(types.Type):  # type: ignore[misc]
+class HandleType(PlainType):
     """A handle of a family; its instances are those of `family_type(family)`.
 
     Args:
@@ -23,7 +26,9 @@ class HandleType(types.Type):  # type: ignore[misc]
         self.family = spec.family
         self.parameters = spec.parameters
         self.words = spec.words
-        super().__init__(f"{spec.family}{spec.parameters}[{spec.words}]")
+        dtypes = [str(parameter) for parameter in spec.parameters if parameter in DTYPES]
+        name = "".join(map(str.capitalize, spec.family.rpartition(".")[2].split("_")))
+        super().__init__(f"{name}({', '.join(dtypes)})" if dtypes else name, spec)
 
 
 class _HandleModel(models.StructModel):  # type: ignore[misc]
@@ -41,6 +46,25 @@ def family_type(family: str) -> type[HandleType]:
     created = pytypes.new_class(f"{family}_handle", (HandleType,))
     register_model(created)(_HandleModel)
     return created
+
+
+_advice: dict[str, dict[str, str]] = {}
+
+
+def advise(family: str, **instead: str) -> None:
+    """State what compiled code writes instead of methods that objects of a family have in Python only. Local."""
+    _advice.setdefault(family, {}).update(instead)
+
+
+@infer_getattr
+class _Missing(AttributeTemplate):  # type: ignore[misc]
+    key = HandleType
+
+    def generic_resolve(self, kind: HandleType, attribute: str) -> None:
+        """Refuse what is in Python only; other attributes are looked for elsewhere."""
+        instead = _advice.get(kind.family, {}).get(attribute)
+        if instead is not None:
+            raise TypingError(f"{kind}.{attribute}() is for Python: in compiled code write {instead}")
 
 
 def is_handle(kind: Any, family: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, errors, types
 from numba.core.imputils import lower_constant
+from numba.core.typeconv import Conversion
 from numba.core.typing.templates import (
     AbstractTemplate,
     AttributeTemplate,
@@ -21,20 +22,46 @@ from numba.core.typing.templates import (
     infer_global,
     signature,
 )
-from numba.extending import lower_builtin, lower_cast, lower_getattr, models, overload, register_model, typeof_impl
+from numba.extending import (
+    lower_builtin,
+    lower_cast,
+    lower_getattr,
+    models,
+    overload,
+    register_model,
+    typeof_impl,
+)
 
 from gondwana.domains.point import Offset, Point
 
 INT = ir.IntType(64)
 
 
-class PointType(types.Type):  # type: ignore[misc]
+class PlainType(types.Type):  # type: ignore[misc]
+    """A type whose name is what messages call it; `identity` tells it from others of its class."""
+
+    def __init__(self, name: str, *identity: Any) -> None:
+        self._identity = identity
+        super().__init__(name)
+
+    @property
+    def key(self) -> Any:
+        """What Numba compares types by."""
+        return self._identity
+
+    @property
+    def mangling_args(self) -> tuple[str, tuple[()]]:
+        """What is part of the names of functions."""
+        return f"{self.name}{self._identity}", ()
+
+
+class PointType(PlainType):
     """A point of `ndim` axes; `offset` is its distance from the kernel's index point, None if not a constant."""
 
     def __init__(self, ndim: int, offset: tuple[int, ...] | None) -> None:
         self.ndim = ndim
         self.offset = offset
-        super().__init__(f"Point({ndim}, {offset})")
+        super().__init__(f"Point({ndim}d)", ndim, offset)
 
     def unify(self, typingctx: Any, other: Any) -> PointType | None:
         """Let two points of different known offsets meet in one variable: the offset is no longer known."""
@@ -44,33 +71,73 @@ class PointType(types.Type):  # type: ignore[misc]
 
     def can_convert_to(self, typingctx: Any, other: Any) -> Any:
         """A point may forget its offset."""
-        from numba.core.typeconv import Conversion
-
         if isinstance(other, PointType) and other.ndim == self.ndim and other.offset is None:
             return Conversion.safe
         return None
 
     def shifted(self, terms: tuple[int, ...], sign: int) -> PointType:
         """The type of this point plus `sign` times a constant offset."""
-        if len(terms) > self.ndim:
-            raise errors.TypingError(f"a point of {self.ndim} axes has no axis {len(terms) - 1} to move along")
+        self.check_axes(len(terms))
         if self.offset is None:
             return self
         padded = terms + (0,) * (self.ndim - len(terms))
         return PointType(self.ndim, tuple(a + sign * b for a, b in zip(self.offset, padded, strict=True)))
 
+    def check_axes(self, count: int) -> None:
+        """Refuse an offset along more axes than the point has."""
+        if count > self.ndim:
+            raise errors.TypingError(f"a point of {self.ndim} axes has no axis {count - 1} to move along")
 
-class OffsetType(types.Type):  # type: ignore[misc]
+
+class OffsetType(PlainType):
     """A constant offset such as `gw.X - 2 * gw.Y`: it exists at compile time only."""
 
     def __init__(self, terms: tuple[int, ...]) -> None:
         self.terms = terms
-        super().__init__(f"Offset({terms})")
+        super().__init__(f"Offset({Offset(terms)})", terms)
+
+    def unify(self, typingctx: Any, other: Any) -> StepType | None:
+        """Let two offsets meet in one variable: the compiler no longer knows which it is."""
+        if isinstance(other, OffsetType):
+            return StepType(max(len(self.terms), len(other.terms)))
+        return None
+
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
+        """A constant may be taken for one that is known at run time."""
+        if isinstance(other, StepType) and len(self.terms) <= other.ndim:
+            return Conversion.safe
+        return None
 
 
+class StepType(PlainType):
+    """An offset that is known at run time, such as `r * gw.X`, along the first `ndim` axes."""
+
+    def __init__(self, ndim: int) -> None:
+        self.ndim = ndim
+        super().__init__("Offset(known at run time)", ndim)
+
+    def unify(self, typingctx: Any, other: Any) -> StepType | None:
+        """Let two offsets meet in one variable."""
+        if isinstance(other, StepType | OffsetType):
+            return StepType(max(self.ndim, _axes(other)))
+        return None
+
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
+        """An offset may have more axes."""
+        if isinstance(other, StepType) and self.ndim <= other.ndim:
+            return Conversion.safe
+        return None
+
+
+def _axes(offset: OffsetType | StepType) -> int:
+    """Along how many axes an offset may point."""
+    return len(offset.terms) if isinstance(offset, OffsetType) else offset.ndim
+
+
+@register_model(StepType)
 @register_model(PointType)
 class _PointModel(models.StructModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, point: PointType) -> None:
+    def __init__(self, manager: Any, point: PointType | StepType) -> None:
         super().__init__(manager, point, [(f"x{axis}", types.int64) for axis in range(point.ndim)])
 
 
@@ -102,16 +169,33 @@ def _forget_offset(context: Any, builder: Any, source: PointType, target: PointT
     return value
 
 
-def make(context: Any, builder: Any, point: PointType, coordinates: list[Any]) -> Any:
-    """The LLVM value of a point with these coordinates."""
+@lower_cast(OffsetType, StepType)
+@lower_cast(StepType, StepType)
+def _forget_terms(context: Any, builder: Any, source: OffsetType | StepType, target: StepType, value: Any) -> Any:
+    return make(context, builder, target, _padded(_terms(builder, source, value), target.ndim))
+
+
+def _terms(builder: Any, offset: OffsetType | StepType, value: Any) -> list[Any]:
+    """The terms of an offset as LLVM integers."""
+    if isinstance(offset, OffsetType):
+        return [ir.Constant(INT, term) for term in offset.terms]
+    return coordinates(builder, offset, value)
+
+
+def _padded(terms: list[Any], ndim: int) -> list[Any]:
+    return terms + [ir.Constant(INT, 0)] * (ndim - len(terms))
+
+
+def make(context: Any, builder: Any, point: PointType | StepType, coordinates: list[Any]) -> Any:
+    """The LLVM value of a point with these coordinates, or of an offset with these terms."""
     value = cgutils.get_null_value(context.get_value_type(point))
     for axis, coordinate in enumerate(coordinates):
         value = builder.insert_value(value, coordinate, axis)
     return value
 
 
-def coordinates(builder: Any, point: PointType, value: Any) -> list[Any]:
-    """The coordinates of a point as LLVM integers."""
+def coordinates(builder: Any, point: PointType | StepType, value: Any) -> list[Any]:
+    """The coordinates of a point, or the terms of an offset, as LLVM integers."""
     return [builder.extract_value(value, axis) for axis in range(point.ndim)]
 
 
@@ -130,6 +214,12 @@ def _add(op: Any, sign: int) -> None:
                 return signature(PointType(left.ndim, None), *args)
             if isinstance(left, OffsetType) and isinstance(right, OffsetType):
                 return signature(OffsetType(_combine(left.terms, right.terms, sign)), *args)
+            if isinstance(left, OffsetType | StepType) and isinstance(right, OffsetType | StepType):
+                return signature(StepType(max(_axes(left), _axes(right))), *args)
+            for point, step in (args, args[::-1]) if sign == 1 else (args,):
+                if isinstance(point, PointType) and isinstance(step, StepType):
+                    point.check_axes(step.ndim)
+                    return signature(PointType(point.ndim, None), *args)
             return None
 
     def lower_point_offset(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -141,16 +231,26 @@ def _add(op: Any, sign: int) -> None:
                 moved[axis] = builder.add(moved[axis], ir.Constant(INT, sign * term), flags=["nsw"])
         return make(context, builder, sig.return_type, moved)
 
-    def lower_point_point(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def lower_all(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         combine = builder.add if sign == 1 else builder.sub
-        pairs = zip(coordinates(builder, sig.args[0], args[0]), coordinates(builder, sig.args[1], args[1]), strict=True)
-        return make(context, builder, sig.return_type, [combine(a, b, flags=["nsw"]) for a, b in pairs])
+        given = zip(sig.args, args, strict=True)
+        left, right = (_padded(_numbers(builder, kind, value), sig.return_type.ndim) for kind, value in given)
+        moved = [combine(a, b, flags=["nsw"]) for a, b in zip(left, right, strict=True)]
+        return make(context, builder, sig.return_type, moved)
 
     lower_builtin(op, PointType, OffsetType)(lower_point_offset)
-    lower_builtin(op, PointType, PointType)(lower_point_point)
     lower_builtin(op, OffsetType, OffsetType)(_lower_dummy)
+    for pair in ((PointType, PointType), (PointType, StepType), (StepType, StepType), (StepType, OffsetType)):
+        lower_builtin(op, *pair)(lower_all)
+    lower_builtin(op, OffsetType, StepType)(lower_all)
     if sign == 1:
         lower_builtin(op, OffsetType, PointType)(lower_point_offset)
+        lower_builtin(op, StepType, PointType)(lower_all)
+
+
+def _numbers(builder: Any, kind: Any, value: Any) -> list[Any]:
+    """The coordinates of a point or the terms of an offset."""
+    return coordinates(builder, kind, value) if isinstance(kind, PointType) else _terms(builder, kind, value)
 
 
 def _combine(left: tuple[int, ...], right: tuple[int, ...], sign: int) -> tuple[int, ...]:
@@ -168,7 +268,7 @@ _add(operator.sub, -1)
 
 @infer_global(operator.mul)
 class _OffsetMultiple(AbstractTemplate):  # type: ignore[misc]
-    """`2 * gw.X`: both factors must be known at compile time."""
+    """`2 * gw.X`: a constant offset if both factors are known at compile time."""
 
     prefer_literal = True
 
@@ -177,11 +277,24 @@ class _OffsetMultiple(AbstractTemplate):  # type: ignore[misc]
             if isinstance(offset, OffsetType) and isinstance(factor, types.IntegerLiteral):
                 terms = tuple((Offset(offset.terms) * factor.literal_value).terms)
                 return signature(OffsetType(terms), *args)
+            if isinstance(offset, OffsetType | StepType) and isinstance(factor, types.Integer):
+                return signature(StepType(_axes(offset)), *args)
         return None
 
 
-lower_builtin(operator.mul, OffsetType, types.Integer)(_lower_dummy)
-lower_builtin(operator.mul, types.Integer, OffsetType)(_lower_dummy)
+@lower_builtin(operator.mul, OffsetType, types.Integer)
+@lower_builtin(operator.mul, StepType, types.Integer)
+@lower_builtin(operator.mul, types.Integer, OffsetType)
+@lower_builtin(operator.mul, types.Integer, StepType)
+def _lower_multiple(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    if isinstance(sig.return_type, OffsetType):
+        return context.get_dummy_value()
+    (offset, value), (integer, times) = sorted(
+        zip(sig.args, args, strict=True), key=lambda pair: isinstance(pair[0], types.Integer)
+    )
+    factor = context.cast(builder, times, integer, types.int64)
+    terms = [builder.mul(term, factor, flags=["nsw"]) for term in _terms(builder, offset, value)]
+    return make(context, builder, sig.return_type, terms)
 
 
 @infer_global(operator.neg)
@@ -189,10 +302,35 @@ class _OffsetNegated(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
         if isinstance(args[0], OffsetType):
             return signature(OffsetType(tuple(-term for term in args[0].terms)), *args)
-        return None
+        return signature(args[0], *args) if isinstance(args[0], StepType) else None
 
 
 lower_builtin(operator.neg, OffsetType)(_lower_dummy)
+
+
+@lower_builtin(operator.neg, StepType)
+def _lower_negated(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return make(
+        context, builder, sig.return_type, [builder.neg(term) for term in coordinates(builder, sig.args[0], args[0])]
+    )
+
+
+@infer_global(Point)
+class _NewPoint(AbstractTemplate):  # type: ignore[misc]
+    """`gw.Point(i, j)`."""
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        if args and all(isinstance(coordinate, types.Integer) for coordinate in args):
+            return signature(PointType(len(args), None), *args)
+        raise errors.TypingError(
+            f"gw.Point({', '.join(map(str, args))}): give whole numbers, one for each axis, such as gw.Point(i, j)"
+        )
+
+
+@lower_builtin(Point, types.VarArg(types.Any))
+def _lower_new_point(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    values = [context.cast(builder, value, kind, types.int64) for kind, value in zip(sig.args, args, strict=True)]
+    return make(context, builder, sig.return_type, values)
 
 
 @infer_global(operator.getitem)

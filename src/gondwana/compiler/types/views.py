@@ -11,15 +11,18 @@ import operator
 from typing import Any
 
 from llvmlite import ir
-from numba.core import errors, types
+from numba.core import cgutils, errors, types
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
 from numba.extending import lower_builtin, lower_cast, lower_getattr, models, register_model
+from numba.np import numpy_support
 
+from gondwana.compiler.types.boxes import domain_type, length, product
 from gondwana.compiler.types.footprint import recorder
-from gondwana.compiler.types.points import INT, PointType, coordinates
+from gondwana.compiler.types.handle_types import build
+from gondwana.compiler.types.points import INT, PlainType, PointType, coordinates
 
 
-class ElementsType(types.Type):  # type: ignore[misc]
+class ElementsType(PlainType):
     """What has elements and is indexed by points: an array, however compiled code reaches its memory.
 
     Attributes:
@@ -29,6 +32,10 @@ class ElementsType(types.Type):  # type: ignore[misc]
 
     dtype: Any
     view: ViewType
+
+    def view_in(self, builder: Any, value: Any) -> Any:
+        """The array that a value of this type is about."""
+        return value
 
 
 class ViewType(ElementsType):
@@ -58,7 +65,8 @@ class ViewType(ElementsType):
         self.kernel = kernel
         self.view = self
         access = "read-only " if readonly else ""
-        super().__init__(f"{access}Array({dtype}, {ndim}d, {unit}, {scaled}, slot {slot} of {scopes}, kernel {kernel})")
+        identity = dtype, ndim, unit, scaled, readonly, slot, scopes, kernel
+        super().__init__(f"{access}array({dtype}, {ndim}d)", *identity)
 
 
 class DtypeType(types.Type):  # type: ignore[misc]
@@ -85,6 +93,13 @@ class _ViewModel(models.StructModel):  # type: ignore[misc]
 def field(builder: Any, view: ViewType, value: Any, name: str, axis: int) -> Any:
     """One integer of the descriptor of an array (see `FIELDS`)."""
     return builder.extract_value(value, 1 + FIELDS.index(name) * view.ndim + axis)
+
+
+def axis_extent(builder: Any, view: ViewType, value: Any, axis: int) -> tuple[Any, Any]:
+    """How many elements an axis has, and how far they are apart in memory, in elements."""
+    lo, hi, step, stride = (field(builder, view, value, name, axis) for name in ("lo", "hi", "step", "stride"))
+    distance = stride if view.scaled else builder.mul(stride, step)
+    return length(builder, lo, hi, step), distance
 
 
 @infer_global(operator.getitem)
@@ -190,6 +205,27 @@ class _Attributes(AttributeTemplate):  # type: ignore[misc]
     def resolve_ndim(self, elements: ElementsType) -> Any:
         return types.int64
 
+    def resolve_size(self, elements: ElementsType) -> Any:
+        return types.int64
+
+    def resolve_nbytes(self, elements: ElementsType) -> Any:
+        return types.int64
+
+    def resolve_shape(self, elements: ElementsType) -> Any:
+        return types.UniTuple(types.int64, elements.view.ndim)
+
+    def resolve_strides(self, elements: ElementsType) -> Any:
+        return types.UniTuple(types.int64, elements.view.ndim)
+
+    def resolve_domain(self, elements: ElementsType) -> Any:
+        return domain_type(elements.view.ndim)
+
+
+@infer_global(len)
+class _Length(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(types.int64, *args) if isinstance(args[0], ElementsType) else None
+
 
 @lower_getattr(ElementsType, "dtype")
 def _lower_dtype(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
@@ -199,3 +235,47 @@ def _lower_dtype(context: Any, builder: Any, elements: ElementsType, value: Any)
 @lower_getattr(ElementsType, "ndim")
 def _lower_ndim(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
     return ir.Constant(INT, elements.view.ndim)
+
+
+def _extents(builder: Any, elements: ElementsType, value: Any) -> tuple[list[Any], list[Any]]:
+    """How many elements each axis has, and how far they are apart in memory, in bytes."""
+    view, inside = elements.view, elements.view_in(builder, value)
+    counts, distances = zip(*(axis_extent(builder, view, inside, axis) for axis in range(view.ndim)), strict=True)
+    item = ir.Constant(INT, _item_size(view))
+    return list(counts), [builder.mul(distance, item) for distance in distances]
+
+
+def _item_size(view: ViewType) -> int:
+    return int(numpy_support.as_dtype(view.dtype).itemsize)
+
+
+@lower_getattr(ElementsType, "shape")
+def _lower_shape(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
+    return cgutils.pack_array(builder, _extents(builder, elements, value)[0])
+
+
+@lower_getattr(ElementsType, "strides")
+def _lower_strides(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
+    return cgutils.pack_array(builder, _extents(builder, elements, value)[1])
+
+
+@lower_getattr(ElementsType, "size")
+def _lower_size(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
+    return product(builder, _extents(builder, elements, value)[0])
+
+
+@lower_getattr(ElementsType, "nbytes")
+def _lower_nbytes(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
+    return product(builder, [*_extents(builder, elements, value)[0], ir.Constant(INT, _item_size(elements.view))])
+
+
+@lower_builtin(len, ElementsType)
+def _lower_length(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return _extents(builder, sig.args[0], args[0])[0][0]
+
+
+@lower_getattr(ElementsType, "domain")
+def _lower_domain(context: Any, builder: Any, elements: ElementsType, value: Any) -> Any:
+    view, inside = elements.view, elements.view_in(builder, value)
+    words = [field(builder, view, inside, name, axis) for name in ("lo", "hi", "step") for axis in range(view.ndim)]
+    return build(context, builder, domain_type(view.ndim), words)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import types as pytypes
 from typing import Any
 
-from numba.core.errors import NumbaError
-
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.codegen import compile_entry, guarded, inline_njit
-from gondwana.compiler.errors import readable
+from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.inlining import called, inlined
 from gondwana.compiler.types.arguments import WORD, array_specs, working_precision
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.points import PointType
 from gondwana.compiler.types.unpack import Typing, loader
-from gondwana.compiler.types.views import ViewType
+from gondwana.errors import KernelError
 from gondwana.kernels.cpu.accumulate import Folding, fold, no_start, no_store
 from gondwana.kernels.cpu.launch import HEADER_WORDS
+from gondwana.kernels.cpu.raising import noting
 from gondwana.kernels.cpu.sweeps import sweep
 from gondwana.kernels.folding import check_no_value
 from gondwana.kernels.variant import Variant
@@ -32,14 +30,19 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
     number = recorder.new_kernel()
     typing = Typing(working_precision(variant.specs), _scopes(variant), number)
     kinds = tuple(typing.type_of(spec) for spec in variant.specs)
-    kernel = inline_njit(function, contract=variant.contract)
+    point = PointType(variant.ndim, (0,) * variant.ndim)
     try:
-        kernel.compile((PointType(variant.ndim, (0,) * variant.ndim), *kinds))
-    except NumbaError as error:
+        kernel, value = typed(function, (point, *kinds), contract=variant.contract, reassociate=variant.reassociate)
+    except KernelError:
         recorder.finish(number)
-        raise readable(error, function.__qualname__, ["p", *(_described(kind) for kind in kinds)]) from None
-    folding = _folding(function, kernel, variant)
-    load = loader(variant.specs, kinds, HEADER_WORDS * WORD, variant.alike)
+        raise
+    folding = _folding(function, noting(kernel), value, variant)
+    arguments = loader(variant.specs, kinds, HEADER_WORDS * WORD, variant.alike)
+
+    @inlined
+    def load(block: int) -> Any:
+        return (block, *arguments(block))
+
     body = sweep(variant.ndim, variant.order, variant.dense, folding.step, load, folding.start, folding.store)
     run = called(body)
 
@@ -56,10 +59,9 @@ def _scopes(variant: Variant) -> int:
     return len(array_specs(variant.specs)) if variant.disjoint else 0
 
 
-def _folding(function: pytypes.FunctionType, kernel: Any, variant: Variant) -> Folding:
-    returned = next(iter(kernel.overloads.values())).signature.return_type
+def _folding(function: pytypes.FunctionType, kernel: Any, value: Any, variant: Variant) -> Folding:
     if variant.operation is None:
-        check_no_value(function.__qualname__, returned)
+        check_no_value(function.__qualname__, value)
 
         @inlined
         def step(total: Any, p: Any, args: Any) -> Any:
@@ -67,10 +69,4 @@ def _folding(function: pytypes.FunctionType, kernel: Any, variant: Variant) -> F
             return total
 
         return Folding(step, no_start, no_store, "")
-    return fold(function.__qualname__, variant.operation, kernel, returned)
-
-
-def _described(kind: Any) -> str:
-    if isinstance(kind, ViewType):
-        return f"array({kind.dtype}, {kind.ndim}d)"
-    return "point" if isinstance(kind, PointType) else str(kind)
+    return fold(function.__qualname__, variant.operation, kernel, value)

@@ -19,11 +19,15 @@ from gondwana.compiler.function import obtain
 from gondwana.compiler.multithreading.pool import run, threads
 from gondwana.compiler.types.arguments import WORD
 from gondwana.compiler.types.footprint import Footprint
+from gondwana.domains import Point
 from gondwana.kernels import exact
 from gondwana.kernels.variant import Variant
 
-HEADER_WORDS = 5
-"""Status, exception, address of the results, number of boxes, address of the boxes."""
+EXCEPTION, RAISED = 1, 5
+_AXES = 4
+HEADER_WORDS = RAISED + 1 + _AXES
+"""Status, exception, address of the results, number of boxes, address of the boxes; from `RAISED` on the exception of
+the first point that raised one, and the coordinates of the point."""
 
 _header = struct.Struct("3q").pack
 _NO_RESULTS = _header(0, 0, 0)
@@ -40,12 +44,14 @@ class Loaded:
         address: of the entry.
         footprints: on each array slot that it uses.
         result: dtype of the numbers that a reduction leaves, "" if there are none.
+        ndim: axes of the points.
     """
 
     entry: Any
     address: int
     footprints: dict[int, Footprint]
     result: str
+    ndim: int
 
     def table(self, rows: bytes, count: int, points: int) -> Boxes:
         """Keep the boxes of a domain (see `boxes.table`) for the launches that use it. Local."""
@@ -78,7 +84,7 @@ def load(function: pytypes.FunctionType, variant: Variant) -> Loaded:
         int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"]) for slot, f in found.items()
     }
     address = linker.link(code)
-    return Loaded(linker.callable_at(address, 3), address, footprints, str(code.about["result"]))
+    return Loaded(linker.callable_at(address, 3), address, footprints, str(code.about["result"]), variant.ndim)
 
 
 class Boxes:
@@ -86,7 +92,7 @@ class Boxes:
 
     def __init__(self, rows: bytes, count: int, points: int) -> None:
         self._memory = ctypes.create_string_buffer(rows, max(1, len(rows)))
-        self._tail = struct.pack("2q", count, ctypes.addressof(self._memory))
+        self._tail = struct.pack(f"2q{WORD * (1 + _AXES)}x", count, ctypes.addressof(self._memory))
         self.points = points
 
     def header(self, results: int) -> bytes:
@@ -107,7 +113,15 @@ def _launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int,
     else:
         run(loaded.address, ctypes.addressof(block), count, flags)
     if block[0]:
-        raise_from_block(block, name)
+        _raise(block, name, loaded.ndim)
+
+
+def _raise(block: Any, name: str, ndim: int) -> None:
+    """Raise the exception of the first point that raised one."""
+    if block[RAISED]:
+        block[EXCEPTION] = block[RAISED]
+        name = f"{name} at {Point(*block[RAISED + 1 : RAISED + 1 + ndim])}"
+    raise_from_block(block, name)
 
 
 @functools.cache

@@ -7,16 +7,13 @@ import types as pytypes
 from dataclasses import replace
 from typing import Any
 
-from numba.core.errors import NumbaError
-from numba.cuda.core.errors import NumbaError as NumbaCudaError
-
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.errors import readable
+from gondwana.compiler.errors import readable_errors
 from gondwana.compiler.types.arguments import array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import Footprint, recorder
 from gondwana.compiler.types.points import PointType
 from gondwana.compiler.types.unpack import Typing
-from gondwana.compiler.types.views import ViewType
+from gondwana.errors import KernelError
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.arguments import loader
@@ -65,11 +62,11 @@ def survey(
     seen = tuple(seen_as(kind, {}) for kind in kinds)
     point = PointType(ndim, (0,) * ndim)
     try:
-        result = return_type(device_function(function), (point, *seen), capability)
-    except (NumbaError, NumbaCudaError) as error:
+        with readable_errors(function.__qualname__, (point, *kinds)):
+            result = return_type(device_function(function), (point, *seen), capability)
+    except KernelError:
         recorder.finish(number)
-        described = ["p", *map(_described, kinds)]
-        raise readable(error, function.__qualname__, described) from None
+        raise
     return recorder.finish(number), result
 
 
@@ -92,10 +89,6 @@ def compiled(
         "result": result,
     }
     return ObjectCode(ptx, name, False, False, [], about)
-
-
-def _described(kind: Any) -> str:
-    return f"array({kind.dtype}, {kind.ndim}d)" if isinstance(kind, ViewType) else str(kind)
 
 
 def accesses_of(variant: Variant, shape: Shape, footprints: dict[int, Footprint], march: Offset | None) -> Accesses:

@@ -13,6 +13,7 @@ from numba import cuda
 from numba.cuda import compiler, dispatcher, types
 from numba.cuda.core import ir as numba_ir
 from numba.cuda.core.compiler_machinery import FunctionPass, register_pass
+from numba.cuda.core.errors import TypingError
 from numba.cuda.core.untyped_passes import IRProcessing
 from numba.cuda.cudadrv import nvvm
 from numba.cuda.descriptor import cuda_target
@@ -21,6 +22,7 @@ from numba.cuda.typing.typeof import typeof_impl
 from numba.cuda.utils import numba_target_override
 
 from gondwana.compiler.externs import Extern
+from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import Compilable, JitFunction
 from gondwana.compiler.types import points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.compiler.types.handles import import_extensions
@@ -59,13 +61,37 @@ class _WeakLiterals(FunctionPass):  # type: ignore[misc]
         return widest_float(state.args) == 32 and weaken(state, numba_ir)
 
 
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _NoPrinting(FunctionPass):  # type: ignore[misc]
+    """Refuse `print`: a device would write its lines when the program waits for it, and where it likes."""
+
+    _name = "gondwana_no_printing_cuda"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Look at the IR of one function."""
+        for block in state.func_ir.blocks.values():
+            for statement in block.find_insts(numba_ir.Assign):
+                value = statement.value
+                if isinstance(value, numba_ir.Global | numba_ir.FreeVar) and value.value is print:
+                    raise TypingError(
+                        "print does not work in kernels on a GPU: run the kernel on host arrays, a.copy(), where it "
+                        "does, or with GONDWANA_INTERPRET=1",
+                        statement.loc,
+                    )
+        return False
+
+
 class _Compiler(compiler.CUDACompiler):  # type: ignore[misc]
-    """numba-cuda's compiler with `_WeakLiterals` before type inference."""
+    """numba-cuda's compiler with passes of ours before type inference."""
 
     def define_pipelines(self) -> list[Any]:
         """The passes, in order."""
         (manager,) = super().define_pipelines()
         manager.add_pass_after(_WeakLiterals, IRProcessing)
+        manager.add_pass_after(_NoPrinting, IRProcessing)
         manager.finalize()
         return [manager]
 
@@ -113,15 +139,16 @@ class DeviceFunction(dispatcher.CUDADispatcher):  # type: ignore[misc]
         return self.overloads[args]
 
 
-_twins: weakref.WeakKeyDictionary[Any, DeviceFunction] = weakref.WeakKeyDictionary()
+_twins: weakref.WeakKeyDictionary[Any, tuple[str, DeviceFunction]] = weakref.WeakKeyDictionary()
 
 
 @typeof_impl.register(Compilable)
 def _typeof_jit_function(value: JitFunction[..., Any], context: Any) -> Any:
-    """Let kernels call what `@gw.jit` decorates."""
-    if value not in _twins:
-        _twins[value] = DeviceFunction(value.py_func)
-    return types.Dispatcher(_twins[value])
+    """Let kernels call what `@gw.jit` decorates, with the globals that it has now."""
+    version = fingerprint(value.py_func)
+    if value not in _twins or _twins[value][0] != version:
+        _twins[value] = version, DeviceFunction(value.py_func)
+    return types.Dispatcher(_twins[value][1])
 
 
 @typeof_impl.register(Extern)

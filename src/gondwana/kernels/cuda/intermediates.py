@@ -18,12 +18,13 @@ from numba.cuda.extending import intrinsic
 from numba.extending import lower_builtin, lower_getattr, models, register_model
 
 from gondwana.compiler.types.arguments import HandleSpec, Spec, TupleSpec
-from gondwana.compiler.types.points import INT, PointType
+from gondwana.compiler.types.points import INT, PlainType, PointType
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.compiler.types.views import DtypeType
 from gondwana.kernels.boxes import Order
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.shapes import Offset, Shape
+from gondwana.kernels.intermediate import FAMILY
 
 _SHARED = 3
 """The address space of shared memory."""
@@ -63,7 +64,7 @@ class Tile:
         return steps.get(1, 0), steps.get(2, 0), steps.get(3, 0)
 
 
-class MiddleType(types.Type):  # type: ignore[misc]
+class MiddleType(PlainType):
     """An intermediate as one of the two kernels sees it: `writes` is the first."""
 
     def __init__(self, dtype: Any, number: int, tile: Tile, *, writes: bool) -> None:
@@ -71,12 +72,12 @@ class MiddleType(types.Type):  # type: ignore[misc]
         self.number = number
         self.tile = tile
         self.writes = writes
-        super().__init__(f"Middle({dtype}, {number}, {tile}, {writes})")
+        super().__init__(f"Intermediate({dtype})", dtype, number, tile, writes)
 
 
 def middles_in(kind: Any, spec: Spec, tile: Tile, *, writes: bool) -> Any:
     """The type of an argument in which handles of intermediates are what a kernel sees, in tuples too."""
-    if isinstance(spec, HandleSpec):
+    if isinstance(spec, HandleSpec) and spec.family == FAMILY:
         dtype, _, number = spec.parameters
         return MiddleType(scalar_type(str(dtype)), int(str(number)), tile, writes=writes)
     if isinstance(spec, TupleSpec):

@@ -16,6 +16,7 @@ from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import obtain
 from gondwana.compiler.types.arguments import (
+    DOMAIN,
     WORD,
     HandleSpec,
     NdarraySpec,
@@ -220,7 +221,7 @@ def _check(name: str, variant: Variant) -> None:
             raise KernelError(
                 f"{name} runs on a device, but got a NumPy array: pass an array on the device (gw.zeros(..., kind=...))"
             )
-        if isinstance(spec, HandleSpec) and spec.family != INTERMEDIATE:
+        if isinstance(spec, HandleSpec) and spec.family not in (INTERMEDIATE, DOMAIN):
             raise KernelError(f"{name} runs on a device, which cannot communicate: leave out the {spec.family}")
 
 

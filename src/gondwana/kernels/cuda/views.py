@@ -49,7 +49,11 @@ class ColumnType(ElementsType):
         self.view = view
         self.access = access
         self.dtype = view.dtype
-        super().__init__(f"{view}" if access == Access() else f"{view} by {access}")
+        super().__init__(str(view), view, access)
+
+    def view_in(self, builder: Any, value: Any) -> Any:
+        """The array that a value of this type is about."""
+        return builder.extract_value(value, 0)
 
     def has_place(self, ndim: int) -> bool:
         """Whether it knows the address of the element at the index point of a kernel of so many axes."""
