@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.core.errors import TypingError
-from numba.extending import overload, overload_method
+from numba.extending import overload
 
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
-from gondwana.compiler.types.handle_types import advise, family_type, handle_word, is_handle
+from gondwana.compiler.types.handle_types import advise, handle_word, is_handle
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.sync import signals
 from gondwana.sync.mpi_atomics import accumulate
 from gondwana.sync.signals_native import CHANNEL, FAR, add, consume, relax
 
-_FAMILY = family_type("signal")
 _TABLE, _CHANNELS, _COMMUNICATOR = 0, 1, 2
 _WORD = 8
 _POLLS_BETWEEN_PROBES = 16
@@ -104,16 +102,6 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
                 let_mpi_progress(source)
 
     return run
-
-
-@overload_method(_FAMILY, "wait", strict=False)
-def _refuse_wait(source: Any, n: Any = 1, channel: Any = 0, timeout: Any = None) -> Any:
-    raise TypingError("compiled code waits by gw.wait(signal, n, channel), not by signal.wait(...)")
-
-
-@overload_method(_FAMILY, "add", strict=False)
-def _refuse_add(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
-    raise TypingError("compiled code adds arrivals by gw.signal(signal, rank, n, channel), not by signal.add(...)")
 
 
 def _spans_nodes(kind: Any) -> bool:
