@@ -468,3 +468,17 @@ def test_what_a_kernel_returns_is_not_lost_in_silence() -> None:
     with pytest.raises(KernelError, match="returning returns a value of type float64"):
         returning(domain, mirror.of(random(domain)))
     mirror.close()
+
+
+# -- what a device does not do -------------------------------------------------------------------------------------
+
+
+@gw.foreach
+def tell(p, a):
+    print("cell", p, a[p])
+
+
+def test_a_device_does_not_print() -> None:
+    where = gw.RectDomain(0, 4)
+    with pytest.raises(KernelError, match=r"print does not work in kernels on a GPU.*GONDWANA_INTERPRET=1"):
+        tell(where, Mirror().of(gw.Array.zeros(where)))
