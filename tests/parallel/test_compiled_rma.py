@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from support import jobs
+from support import checks, jobs
 
 pytestmark = pytest.mark.parallel
 
-PROGRAM = Path(__file__).parent / "programs" / "compiled_rma_checks.py"
-NAMES = jobs.check_names(PROGRAM)
 
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("ranks", "per_node"), [(1, 0), (2, 0), (3, 0), (4, 0), (6, 0), (2, 1), (3, 1), (4, 2)])
-def test_compiled_rma(ranks: int, per_node: int, name: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM, per_node=per_node)[name]
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("per_node", [0, 1])
-def test_compiled_rma_with_mpich(per_node: int, name: str, mpich_python: Path) -> None:
-    problems = jobs.reports(2, PROGRAM, per_node=per_node, python=mpich_python)[name]
-    assert not problems, "\n".join(problems)
+@pytest.mark.ranks(1, 2, 3, 4, 6, timeout=240)
+@pytest.mark.ranks(2, 3, ranks_per_node=1, timeout=240)
+@pytest.mark.ranks(4, ranks_per_node=2, timeout=240)
+@pytest.mark.ranks(2, python=jobs.MPICH_PYTHON, id="mpich", timeout=240)
+@pytest.mark.ranks(2, ranks_per_node=1, python=jobs.MPICH_PYTHON, id="mpich", timeout=240)
+@checks.checks("compiled_rma_checks")
+def test_compiled_rma(program: str, name: str) -> None:
+    checks.run(program, name)

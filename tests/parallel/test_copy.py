@@ -1,43 +1,26 @@
 """`copy`, `put` and `get` on 1, 2, 3, 4 and 6 ranks: one job each, every check a test of its own.
 
-GONDWANA_RANKS_PER_NODE makes the ranks of one machine believe in several nodes; GONDWANA_DEBUG_COPY has every copy
-start late and in another order, so that nothing can rely on more than it is promised.
+With GONDWANA_DEBUG_COPY every copy starts late and in another order, so that nothing can rely on more than is promised.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from support import jobs
+from support import checks, jobs
 
 pytestmark = pytest.mark.parallel
 
-PROGRAM = Path(__file__).parent / "programs" / "copy_checks.py"
-NAMES = jobs.check_names(PROGRAM)
-JOBS = {
-    "1rank": (1, {}),
-    "2ranks": (2, {}),
-    "3ranks-late": (3, {"GONDWANA_DEBUG_COPY": "6"}),
-    "3ranks-1pernode": (3, {"GONDWANA_RANKS_PER_NODE": "1"}),
-    "4ranks-2pernode-late": (4, {"GONDWANA_RANKS_PER_NODE": "2", "GONDWANA_DEBUG_COPY": "3"}),
-    "6ranks": (6, {"GONDWANA_FAKE_DEVICE_SEED": "7"}),
-}
 
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("job", JOBS)
-def test_copy(job: str, name: str) -> None:
-    ranks, variables = JOBS[job]
-    problems = jobs.reports(ranks, PROGRAM, variables=variables, timeout=150)[name]
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_copy_with_mpich(name: str, mpich_python: Path) -> None:
-    problems = jobs.reports(3, PROGRAM, per_node=1, python=mpich_python, timeout=150)[name]
-    assert not problems, "\n".join(problems)
+@pytest.mark.ranks(1, 2, timeout=150)
+@pytest.mark.ranks(3, variables={"GONDWANA_DEBUG_COPY": "6"}, id="late", timeout=150)
+@pytest.mark.ranks(3, ranks_per_node=1, timeout=150)
+@pytest.mark.ranks(4, ranks_per_node=2, variables={"GONDWANA_DEBUG_COPY": "3"}, id="late", timeout=150)
+@pytest.mark.ranks(6, variables={"GONDWANA_FAKE_DEVICE_SEED": "7"}, timeout=150)
+@pytest.mark.ranks(3, ranks_per_node=1, python=jobs.MPICH_PYTHON, id="mpich", timeout=150)
+@checks.checks("copy_checks")
+def test_copy(program: str, name: str) -> None:
+    checks.run(program, name)
 
 
 def notify_a_function_that_fails() -> None:

@@ -10,38 +10,36 @@ from pathlib import Path
 
 import pytest
 
-from support import jobs, two_hosts
+from support import checks, jobs, two_hosts
 
 pytestmark = pytest.mark.parallel
 
-PROGRAMS = Path(__file__).parent / "programs"
-COPIES, CHECKS = PROGRAMS / "copy_checks.py", PROGRAMS / "cuda_memory_checks.py"
+CHECKS = Path(__file__).parent / "programs" / "cuda_memory_checks.py"
 EMULATED = {"GONDWANA_CUDA": "emulated"}
-JOBS = {
-    "1rank": (1, {"GONDWANA_EMULATED_DEVICES": "2"}),
-    "2ranks": (2, {}),
-    "2ranks-2devices": (2, {"GONDWANA_EMULATED_DEVICES": "2", "GONDWANA_FAKE_DEVICE_SEED": "5"}),
-    "3ranks-1pernode": (3, {"GONDWANA_RANKS_PER_NODE": "1", "GONDWANA_FAKE_DEVICE_SEED": "6"}),
-    "4ranks-2pernode": (4, {"GONDWANA_RANKS_PER_NODE": "2", "GONDWANA_FAKE_DEVICE_SEED": "7"}),
-}
-LATE = {"GONDWANA_DEBUG_COPY": "3"}
 
 
-@pytest.mark.parametrize("name", jobs.check_names(COPIES))
-@pytest.mark.parametrize("job", [name for name in JOBS if name != "2ranks-2devices"])
-def test_copy(job: str, name: str) -> None:
-    ranks, variables = JOBS[job]
-    late = LATE if job == "4ranks-2pernode" else {}
-    problems = jobs.reports(ranks, COPIES, "cuda", variables={**EMULATED, **variables, **late}, timeout=250)[name]
-    assert not problems, "\n".join(problems)
+def emulated(**more: object) -> dict[str, str]:
+    """Environment variables of a job with emulated GPUs."""
+    return EMULATED | {f"GONDWANA_{name}": str(value) for name, value in more.items()}
 
 
-@pytest.mark.parametrize("name", jobs.check_names(CHECKS))
-@pytest.mark.parametrize("job", JOBS)
-def test_cuda_memory(job: str, name: str) -> None:
-    ranks, variables = JOBS[job]
-    problems = jobs.reports(ranks, CHECKS, variables={**EMULATED, **variables}, timeout=250)[name]
-    assert not problems, "\n".join(problems)
+@pytest.mark.ranks(1, variables=emulated(EMULATED_DEVICES=2), timeout=250)
+@pytest.mark.ranks(2, variables=EMULATED, timeout=250)
+@pytest.mark.ranks(3, ranks_per_node=1, variables=emulated(FAKE_DEVICE_SEED=6), timeout=250)
+@pytest.mark.ranks(4, ranks_per_node=2, variables=emulated(FAKE_DEVICE_SEED=7, DEBUG_COPY=3), timeout=250)
+@checks.checks("copy_checks")
+def test_copy(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.ranks(1, variables=emulated(EMULATED_DEVICES=2), timeout=250)
+@pytest.mark.ranks(2, variables=EMULATED, timeout=250)
+@pytest.mark.ranks(2, variables=emulated(EMULATED_DEVICES=2, FAKE_DEVICE_SEED=5), id="2devices", timeout=250)
+@pytest.mark.ranks(3, ranks_per_node=1, variables=emulated(FAKE_DEVICE_SEED=6), timeout=250)
+@pytest.mark.ranks(4, ranks_per_node=2, variables=emulated(FAKE_DEVICE_SEED=7), timeout=250)
+@checks.checks("cuda_memory_checks")
+def test_cuda_memory(program: str, name: str) -> None:
+    checks.run(program, name)
 
 
 @jobs.once

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from support import jobs
+from support import checks, jobs
 
 pytestmark = pytest.mark.parallel
 
-PROGRAM = Path(__file__).parent / "programs" / "lifecycle_checks.py"
-NAMES = jobs.check_names(PROGRAM)
 
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("ranks", "per_node"), [(1, 0), (2, 0), (2, 1), (8, 0)])
-def test_what_comes_and_goes(ranks: int, per_node: int, name: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM, per_node=per_node)[name]
-    assert not problems, "\n".join(problems)
+@pytest.mark.ranks(1, 2, 8)
+@pytest.mark.ranks(2, ranks_per_node=1)
+@checks.checks("lifecycle_checks")
+def test_what_comes_and_goes(program: str, name: str) -> None:
+    checks.run(program, name)
 
 
 def test_calls_that_nobody_answered_are_reported_at_the_end() -> None:

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from support import jobs
+from support import checks, jobs
 
 pytestmark = pytest.mark.parallel
 
-PROGRAM = Path(__file__).parent / "programs" / "synchronisation_checks.py"
-NAMES = jobs.check_names(PROGRAM)
+FEWER = {"FEWER_ROUNDS": "1"}
+"""MPICH's ranks stall when they outnumber the cores."""
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
-def test_on_one_node(ranks: int, name: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM, per_node=ranks, timeout=200)[name]
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("ranks", "ranks_per_node"), [(2, 1), (4, 1), (3, 2), (6, 2)])
-def test_between_nodes(ranks: int, ranks_per_node: int, name: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM, per_node=ranks_per_node, timeout=200)[name]
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("ranks_per_node", [2, 1])
-def test_with_mpich(ranks_per_node: int, name: str, mpich_python: Path) -> None:
-    problems = jobs.reports(2, PROGRAM, "--few", per_node=ranks_per_node, python=mpich_python, timeout=200)[name]
-    assert not problems, "\n".join(problems)
+@pytest.mark.ranks(1, 2, 3, 4, 6, timeout=200)
+@pytest.mark.ranks(2, 4, ranks_per_node=1, timeout=200)
+@pytest.mark.ranks(3, 6, ranks_per_node=2, timeout=200)
+@pytest.mark.ranks(2, variables=FEWER, python=jobs.MPICH_PYTHON, id="mpich", timeout=200)
+@pytest.mark.ranks(2, ranks_per_node=1, variables=FEWER, python=jobs.MPICH_PYTHON, id="mpich", timeout=200)
+@checks.checks("synchronisation_checks")
+def test_synchronisation(program: str, name: str) -> None:
+    checks.run(program, name)

@@ -244,4 +244,5 @@ def check_superstep():
     assert total == sum(range(steps * SIZE))
 
 
-run_checks(globals())
+if __name__ == "__main__":
+    run_checks(globals())

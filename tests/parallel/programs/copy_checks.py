@@ -6,7 +6,7 @@ Sources hold a pattern in closed form, destinations canaries. Owners look by loa
 from __future__ import annotations
 
 import functools
-import sys
+import os
 import time
 import zlib
 
@@ -20,7 +20,7 @@ from gondwana.transfer.slots import SLOT
 
 world = gw.world
 ME, RANKS = world.rank, world.size
-CUDA = "cuda" in sys.argv
+CUDA = os.environ.get("GONDWANA_CUDA") == "emulated"
 KIND = gw.cuda(0) if CUDA else gw.fake_device
 """The kind of memory of the devices."""
 HOST, DEVICE, PRIVATE = "host", "device", "private"
