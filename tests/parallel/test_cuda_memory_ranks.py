@@ -23,10 +23,10 @@ def emulated(**more: object) -> dict[str, str]:
     return EMULATED | {f"GONDWANA_{name}": str(value) for name, value in more.items()}
 
 
-@pytest.mark.ranks(1, variables=emulated(EMULATED_DEVICES=2), timeout=250)
-@pytest.mark.ranks(2, variables=EMULATED, timeout=250)
-@pytest.mark.ranks(3, ranks_per_node=1, variables=emulated(FAKE_DEVICE_SEED=6), timeout=250)
-@pytest.mark.ranks(4, ranks_per_node=2, variables=emulated(FAKE_DEVICE_SEED=7, DEBUG_COPY=3), timeout=250)
+@pytest.mark.ranks(1, variables=emulated(EMULATED_DEVICES=2), id="copies", timeout=250)
+@pytest.mark.ranks(2, variables=EMULATED, id="copies", timeout=250)
+@pytest.mark.ranks(3, ranks_per_node=1, variables=emulated(FAKE_DEVICE_SEED=6), id="copies", timeout=250)
+@pytest.mark.ranks(4, ranks_per_node=2, variables=emulated(FAKE_DEVICE_SEED=7, DEBUG_COPY=3), id="copies", timeout=250)
 @checks.checks("copy_checks")
 def test_copy(program: str, name: str) -> None:
     checks.run(program, name)
