@@ -81,8 +81,17 @@ def _inlined(value: JitFunction[..., Any]) -> Any:
     return value.inlined[1]
 
 
-def compile_entry(entry: Callable[..., int], arguments: int, about: dict[str, object] | None = None) -> ObjectCode:
+def compile_entry(
+    entry: Callable[..., int], arguments: int, about: dict[str, object] | None = None, *, helper: bool = False
+) -> ObjectCode:
     """Compile a function of `arguments` 64-bit integers that returns one. Local.
+
+    Args:
+        entry: the function.
+        arguments: how many it has.
+        about: what is kept with the code.
+        helper: whether it is one of Gondwana's own that no function of a user is part of. It may have an error that is
+            not caught, which the wrapper that Numba puts around it would report to the interpreter.
 
     Raises:
         KernelError: a function does not type; the message says where.
@@ -95,7 +104,7 @@ def compile_entry(entry: Callable[..., int], arguments: int, about: dict[str, ob
         raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
     _, _, (code, _) = library.serialize_using_object_code()
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
-    if "numba_gil_ensure" in outside:
+    if "numba_gil_ensure" in outside and not helper:
         raise KernelError(
             "print in a function of numba.njit, and numba.objmode, do not work in compiled code of Gondwana: decorate "
             "the function with @gw.jit, where print works"

@@ -39,4 +39,4 @@ class Native:
     def _build(self) -> cache.ObjectCode:
         from gondwana.compiler.codegen import compile_entry
 
-        return compile_entry(getattr(importlib.import_module(self.module), self.name), self.arguments)
+        return compile_entry(getattr(importlib.import_module(self.module), self.name), self.arguments, helper=True)
