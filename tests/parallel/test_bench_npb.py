@@ -83,7 +83,7 @@ def test_all_variants_run_side_by_side_and_a_wrong_result_is_said(tmp_path: Path
         ("--benchmarks mg --classes B", "mg.B.x is not there; there are mg.S.x"),
         ("--ranks 0", "--ranks 0: legal are whole numbers from 1"),
         ("--ranks two", "--ranks two: legal are whole numbers"),
-        ("--mpirun /no/such/mpirun --ranks 1", "/no/such/mpirun cannot be started"),
+        ("--mpirun /no/such/mpirun --ranks 1", "--mpirun /no/such/mpirun: there is no such command"),
         (
             "--mpirun 'env N={ranks}' --ranks 2",
             "mg.S.x ran on 1 processes instead of 2: if it was built with another MPI",

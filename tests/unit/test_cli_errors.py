@@ -36,7 +36,7 @@ def gondwana(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
     ("words", "part"),
     [
         (["nonsense"], "No such command 'nonsense'; see gondwana --help"),
-        (["run"], "Missing argument 'APP|SCRIPT'; see gondwana run --help"),
+        (["run"], "Missing argument 'PROGRAM'; see gondwana run --help"),
         (["run", "--nonsense", "x"], "No such option: --nonsense"),
         (["run", "-n", "²", "hpcg"], "²: legal is a whole number from 1 to"),
         (["run", "-n", "1_0", "hpcg"], "1_0: legal is a whole number from 1 to"),

@@ -72,15 +72,15 @@ def test_ranks_that_share_a_device_share_its_memory() -> None:
 
 
 def test_the_device_of_a_run_becomes_an_argument_of_the_application() -> None:
-    assert device_option("gray-scott", None) == []
-    assert device_option("gray-scott", Device.cuda) == ["--device", "cuda"]
-    assert device_option("gray-scott", Device.host) == ["--device", "host"]
-    assert device_option("no such program", Device.cuda) == []
+    assert device_option("gray-scott", None, module=False) == []
+    assert device_option("gray-scott", Device.cuda, module=False) == ["--device", "cuda"]
+    assert device_option("gray-scott", Device.host, module=False) == ["--device", "host"]
+    assert device_option("no such program", Device.cuda, module=False) == []
 
 
 def test_programs_and_applications_without_devices_refuse_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"a program decides itself where its arrays lie.*leave the option out"):
-        device_option(__file__, Device.cuda)
+        device_option(__file__, Device.cuda, module=False)
     monkeypatch.setitem(registry, "elsewhere", "gondwana.apps.grayscott.kernels")
     with pytest.raises(UsageError, match="--device cuda: elsewhere does not run there; leave the option out"):
-        device_option("elsewhere", Device.cuda)
+        device_option("elsewhere", Device.cuda, module=False)

@@ -239,7 +239,7 @@ def test_nothing_to_compare_with_is_unsuccessful_and_no_error(capsys: pytest.Cap
         (["--class"], 1, "npb-adder: argument --class: expected one argument; see gondwana run npb-adder --help"),
         ([], 3, "npb-adder: 3 ranks: legal are powers of two"),
         (["--json", "/no/such/folder/x.json"], 1, "--json /no/such/folder/x.json: the folder /no/such/folder does not"),
-        (["--json", "/tmp"], 1, "--json /tmp: this is a folder; name a file"),
+        (["--json", "/tmp"], 1, "--json /tmp: this is a folder; name another file"),
         (
             ["--class", "D"],
             2,
