@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from support.datasets import make_dataset
 from support.trials import GONDWANA, Judged, Trials, judge
 from torture import _grayscott as grayscott
-from torture.options import make_dataset
 
 SIDE, STEPS = 32, 24
 STEP_BYTES = 2 * 8 * SIDE**3
@@ -77,7 +77,7 @@ def fill(folder: Path, size: int) -> None:
 
 def plot(rng: random.Random, folder: Path, limited: Sequence[str]) -> Judged:
     """Draw pictures until the disk is full."""
-    data = make_dataset(folder / "gs.bp")
+    data = make_dataset(folder / "gs.bp", steps=2)
     fill(folder, rng.randrange(16 * STEP_BYTES))
     return judge([*limited, *GONDWANA, "plot", data.name, "--out", "pictures", "--steps", "all"], cwd=folder)
 

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from gondwana.io.adios import BPWriter
+from support.datasets import make_dataset
 from support.trials import GONDWANA, Judged, Trials, judge
 
 LIMIT = 60
@@ -65,7 +63,7 @@ class Case:
 def main(minutes: float, seed: int) -> Mapping[str, int]:
     trials = Trials(__name__, minutes, seed)
     with tempfile.TemporaryDirectory() as root:
-        dataset = make_dataset(Path(root) / "gs.bp")
+        dataset = make_dataset(Path(root) / "gs.bp", steps=2)
         for number, rng in enumerate(trials):
             # Two levels down, so that ".." is a folder of this part, too.
             folder = Path(root) / str(number) / "try"
@@ -84,19 +82,6 @@ def verdict_of(outcome: Judged) -> str:
         return "ran"
     several = outcome.stderr.count("\n") > 1 and "MPI_ABORT" not in outcome.stderr
     return "unclear" if outcome.verdict == "refused" and several else outcome.verdict
-
-
-def make_dataset(path: Path) -> Path:
-    """Write a small dataset with two fields and two steps."""
-    out = BPWriter(path)
-    for step in (1, 2):
-        out.begin_step()
-        for name in "UV":
-            out.put(name, np.random.default_rng(step).random((6, 5, 4)), (0, 0, 0), (6, 5, 4))
-        out.put_scalar("step", 10 * step, np.int32)
-        out.end_step()
-    out.close()
-    return path
 
 
 def furnish(folder: Path, dataset: Path) -> dict[str, int]:

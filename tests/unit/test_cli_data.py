@@ -6,11 +6,11 @@ import re
 import shutil
 import sys
 
-import numpy as np
 import pytest
 
 from gondwana.io.adios import BPWriter
 from support import jobs
+from support.datasets import make_dataset
 
 pytest.importorskip("adios2")
 pytest.importorskip("matplotlib")
@@ -18,16 +18,7 @@ pytest.importorskip("matplotlib")
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    path = tmp_path_factory.mktemp("cli") / "gs.bp"
-    out = BPWriter(path)
-    for step in range(1, 4):
-        out.begin_step()
-        for name in "UV":
-            out.put(name, np.random.default_rng(step).random((6, 5, 4)), (0, 0, 0), (6, 5, 4))
-        out.put_scalar("step", 10 * step, np.int32)
-        out.end_step()
-    out.close()
-    return path
+    return make_dataset(tmp_path_factory.mktemp("cli") / "gs.bp", steps=3)
 
 
 def gondwana(*arguments):

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from gondwana.cli import main
+from support.datasets import make_dataset
 from support.trials import Trials, judge, verdict_of
 from torture import __main__ as torture
 from torture import options
@@ -23,7 +24,7 @@ class Started(BaseException):
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    return options.make_dataset(tmp_path_factory.mktemp("data") / "gs.bp")
+    return make_dataset(tmp_path_factory.mktemp("data") / "gs.bp", steps=2)
 
 
 def started(*args: object) -> None:
