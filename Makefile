@@ -14,7 +14,8 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 # The programs of the environment come first, so that recipes read as a user would type them.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-unexport PYTHONPATH PYTHONHOME
+# Without byte code in files every rank of every job would compile the sources again.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 MINUTES ?= 10
 SEED ?= 1

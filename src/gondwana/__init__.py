@@ -4,6 +4,11 @@
 from gondwana.runtime import lifeline as _lifeline  # noqa: F401
 
 # isort: split
+import importlib as _importlib
+import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from gondwana import simd as simd
 from gondwana.arrays import Array as Array
 from gondwana.arrays import ArrayReference as ArrayReference
@@ -119,5 +124,71 @@ from gondwana.transfer import recv as recv
 from gondwana.transfer import send as send
 from gondwana.transfer import sendrecv as sendrecv
 from gondwana.transfer import strided as strided
+
+if _TYPE_CHECKING:
+    from gondwana.tasks import Channel as Channel
+    from gondwana.tasks import ChannelClosed as ChannelClosed
+    from gondwana.tasks import Condition as Condition
+    from gondwana.tasks import RemoteChannel as RemoteChannel
+    from gondwana.tasks import Selected as Selected
+    from gondwana.tasks import Semaphore as Semaphore
+    from gondwana.tasks import SharedArray as SharedArray
+    from gondwana.tasks import Spawned as Spawned
+    from gondwana.tasks import Task as Task
+    from gondwana.tasks import TaskCancelled as TaskCancelled
+    from gondwana.tasks import current_task as current_task
+    from gondwana.tasks import everywhere as everywhere
+    from gondwana.tasks import fetch as fetch
+    from gondwana.tasks import pfor as pfor
+    from gondwana.tasks import run_coroutine as run_coroutine
+    from gondwana.tasks import select as select
+    from gondwana.tasks import sleep as sleep
+    from gondwana.tasks import spawn as spawn
+    from gondwana.tasks import spawn_at as spawn_at
+    from gondwana.tasks import yield_task as yield_task
+    from gondwana.tasks.pool import PoolBrokenError as PoolBrokenError
+    from gondwana.tasks.pool import PoolClosedError as PoolClosedError
+    from gondwana.tasks.pool import WorkerLostError as WorkerLostError
+    from gondwana.tasks.pool import WorkerPool as WorkerPool
+
+_OF_TASKS = frozenset(
+    {
+        "Channel",
+        "ChannelClosed",
+        "Condition",
+        "RemoteChannel",
+        "Selected",
+        "Semaphore",
+        "SharedArray",
+        "Spawned",
+        "Task",
+        "TaskCancelled",
+        "current_task",
+        "run_coroutine",
+        "everywhere",
+        "fetch",
+        "pfor",
+        "select",
+        "sleep",
+        "spawn",
+        "spawn_at",
+        "yield_task",
+    }
+)
+_OF_POOLS = frozenset({"PoolBrokenError", "PoolClosedError", "WorkerLostError", "WorkerPool"})
+_LATER = dict.fromkeys(_OF_TASKS, "gondwana.tasks") | dict.fromkeys(_OF_POOLS, "gondwana.tasks.pool")
+"""Names that are loaded when they are first used, and from where: programs without tasks do not load greenlets."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'gondwana' has no attribute {name!r}", name=name, obj=_sys.modules[__name__])
+    globals()[name] = found = getattr(_importlib.import_module(_LATER[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
 
 __version__ = "0.1.0"

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
 
-from gondwana.runtime import interruptions, progress
+from gondwana.runtime import idle, interruptions, progress
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -34,14 +34,14 @@ class Future(Generic[T]):
         5
     """
 
-    __slots__ = ("__weakref__", "_calls", "_done", "_error", "_hook", "_value")
+    __slots__ = ("__weakref__", "_calls", "_done", "_error", "_hooks", "_value")
 
     def __init__(self) -> None:
         self._done = False
         self._value: T | None = None
         self._error: BaseException | None = None
         self._calls: list[Callable[[Future[T]], None]] = []
-        self._hook: Callable[[Future[T]], None] | None = None
+        self._hooks: list[Callable[[Future[T]], None]] | None = None
 
     def done(self) -> bool:
         """Return whether the operation has completed, with a result or an error. Local; no progress."""
@@ -58,7 +58,7 @@ class Future(Generic[T]):
             ProgressError: called inside a callback before it has completed.
         """
         if not self.done():
-            progress.wait_until(self.done, self._what(), timeout)
+            progress.wait_until(self.done, self._what(), timeout, self, bell=True)
 
     def result(self, timeout: float | None = None) -> T:
         """Return the result, or raise the error of the operation. Blocks; arguments and errors as for `wait`."""
@@ -110,9 +110,19 @@ class Future(Generic[T]):
         if not self.done():
             with _settling:
                 if not self._done:
-                    self._hook = call
+                    if self._hooks is None:
+                        self._hooks = []
+                    self._hooks.append(call)
                     return
         call(self)
+
+    def forget(self, call: Callable[[Future[T]], None]) -> bool:
+        """Remove what `at_once` has registered; return whether it was still to be called. Local."""
+        with _settling:
+            waiting = self._hooks is not None and call in self._hooks
+            if self._hooks is not None and waiting:
+                self._hooks.remove(call)
+        return waiting
 
     def _what(self) -> str:
         return "a future"
@@ -122,10 +132,11 @@ class Future(Generic[T]):
             if self._done:
                 raise RuntimeError("this future has a result already")
             self._value, self._error, self._done = value, error, True
-            hook, self._hook = self._hook, None
+            hooks, self._hooks = self._hooks, None
             calls, self._calls = self._calls, []
-        if hook is not None:
-            hook(self)
+        if hooks is not None:
+            for hook in hooks:
+                hook(self)
         for call in calls:
             progress.enqueue(functools.partial(call, self))
 
@@ -172,10 +183,12 @@ class Promise(Generic[T]):
             value.add_done_callback(lambda inner: self.future._settle(inner._value, inner._error))
         else:
             self.future._settle(value, None)
+            idle.wake()  # if this is another thread
 
     def set_exception(self, error: BaseException) -> None:
         """Complete the future with an error. Local."""
         self.future._settle(None, error)
+        idle.wake()
 
 
 class Polled(Future[T]):
@@ -234,7 +247,7 @@ def _complete_observed() -> bool:
     return True
 
 
-progress.register(_complete_observed)
+progress.register(_complete_observed, under_way=lambda: bool(_observed))
 progress.account_for(lambda: f"{len(_observed)} operations between nodes under way" if _observed else None)
 
 
@@ -332,4 +345,4 @@ def _finish_deferred() -> bool:
     return bool(due)
 
 
-progress.register(_finish_deferred)
+progress.register(_finish_deferred, under_way=lambda: bool(_deferred))

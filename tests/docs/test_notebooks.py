@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from gondwana.cli import launch
+
 jupytext = pytest.importorskip("jupytext")
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
+pytest.importorskip("ipyparallel")
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.py"))
 
@@ -20,6 +23,8 @@ NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("
 @pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
 def test_notebook(source, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for name, value in launch.as_root().items():
+        monkeypatch.setenv(name, value)
     notebook = jupytext.read(source)
     client = nbclient.NotebookClient(
         notebook, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}

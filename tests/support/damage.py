@@ -115,7 +115,9 @@ HARMS: tuple[Harm, ...] = (truncate, extend, zero, flip, scramble, swap, remove,
 
 
 def damage(rng: random.Random, target: Path) -> str:
-    """Damage a file of a folder, or the folder itself, and return what has been done."""
+    """Damage a file of a folder, or the folder itself unless it is gone, and return what has been done."""
+    if not target.is_dir():
+        return "nothing left"
     if rng.random() < 0.03:
         shutil.rmtree(target)
         rng.choice((Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")))(target)

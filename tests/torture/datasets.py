@@ -120,7 +120,7 @@ def try_restart(rng: random.Random, whole: Path, place: Path, sums: dict[str, fl
     (place / "result.json").unlink()
     datasets = sorted(place.glob("*.bp"))
     targets = [rng.choice(datasets) for _ in range(rng.choice((1, 1, 2)))]
-    harms = [f"{damage(rng, target)} in {target.name}" for target in targets if target.is_dir()]
+    harms = [f"{damage(rng, target)} in {target.name}" for target in targets]
     options = ["--set", "restart=true", "--json", "result.json"]
     done = judge([*GONDWANA, "run", "-n", "1", "gray-scott", "settings.json", *options], cwd=place, timeout=PATIENCE)
     verdict = done.verdict

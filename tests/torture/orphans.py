@@ -11,6 +11,7 @@ import itertools
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -81,8 +82,9 @@ def seconds_to_end(case: Case, patience: float = PATIENCE) -> tuple[float | None
         argv, variables = case.command(Path(folder))
         job = Running(argv, variables=variables)
         process, mark = job.process, job.mark
+        begun = False
         try:
-            _wait_for_phase(case, Path(folder), process.pid)
+            begun = _wait_for_phase(case, Path(folder), process)
             time.sleep(case.delay)
             for pid in _victims(case, process.pid):
                 with contextlib.suppress(ProcessLookupError):
@@ -97,15 +99,19 @@ def seconds_to_end(case: Case, patience: float = PATIENCE) -> tuple[float | None
         finally:
             end_marked(mark)
             stdout, stderr = process.communicate()
-    return None if left else passed, f"  {case}\n{commands}  | {(stdout + stderr)[-3000:]}"
+    output = f"  {case}\n{commands}  | {(stdout + stderr)[-3000:]}"
+    assert begun, f"the job has ended, or not begun in time:\n{output}"
+    return None if left else passed, output
 
 
-def _wait_for_phase(case: Case, folder: Path, pid: int) -> None:
+def _wait_for_phase(case: Case, folder: Path, process: subprocess.Popen[str]) -> bool:
+    """Wait until all ranks are where they are to be; return whether they are."""
     end = time.monotonic() + START
     while case.phase != "starting" and len(list(folder.glob("here.*"))) < case.ranks:
-        if time.monotonic() > end or not Path(f"/proc/{pid}").exists():
-            raise AssertionError(f"{case} has not begun")
+        if time.monotonic() > end or process.poll() is not None:
+            return False
         time.sleep(0.02)
+    return True
 
 
 def _victims(case: Case, pid: int) -> list[int]:

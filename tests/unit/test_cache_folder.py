@@ -97,15 +97,22 @@ def test_what_is_not_a_folder_is_refused(root: Path) -> None:
 
 
 def test_the_next_folder_is_taken_if_that_of_the_user_is_not_private(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    cache_folder._report.cache_clear()
     monkeypatch.delenv("GONDWANA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(cache_folder.tempfile, "gettempdir", lambda: str(tmp_path))
     private = tmp_path / f"gondwana-{os.getuid()}"
     assert cache_folder.cache_folder("objects") == tmp_path / "home" / "gondwana" / "objects"
-    (tmp_path / "home").chmod(0o777)
-    assert cache_folder.cache_folder("objects") == private / "objects"
+    assert capsys.readouterr().err == ""
+    home = tmp_path / "home"
+    home.chmod(0o775)  # as a umask of 002 leaves it
+    for name in "objects", "native":
+        assert cache_folder.cache_folder(name) == private / name
+    assert capsys.readouterr().err == (
+        f"gondwana: {home}: other users can write to it (mode 775), so compiled code is kept in {private}\n"
+    )
     private.chmod(0o777)  # as if another user had been there first
     assert cache_folder.cache_folder("objects") is None
 

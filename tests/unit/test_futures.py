@@ -11,7 +11,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.futures import DONE, Future, Polled, Promise, ready, when_all
-from gondwana.runtime import progress
+from gondwana.runtime import idle, progress
 
 
 @pytest.fixture(autouse=True)
@@ -179,3 +179,11 @@ def test_a_polled_future_is_finished_by_its_wait_and_by_progress_if_listened_to(
 def test_futures_cannot_be_sent() -> None:
     with pytest.raises(TypeError, match="cannot be sent"):
         pickle.dumps(Promise[int]().future)
+
+
+@pytest.mark.parametrize("asked", range(1, 9))
+def test_a_condition_that_has_held_once_is_not_asked_again(asked: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals consume what they find: whichever question finds it, that of a rank about to sleep included."""
+    monkeypatch.setattr(idle, "_YIELDS", 0)
+    answers = iter([False] * (asked - 1) + [True])
+    progress.wait_until(lambda: next(answers, False), "the one answer", timeout=5)

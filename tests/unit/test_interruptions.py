@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -75,3 +77,19 @@ def test_the_main_thread_raises_what_another_hands_to_it() -> None:
         time.sleep(5)
     thread.join()
     assert interruptions.take() is None
+
+
+def test_a_package_that_is_imported_does_not_discard_it(
+    handled: Callable[[Any], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the optional parts of Numba do, which a rank imports at its first call of compiled code."""
+    handled(fail)
+    (tmp_path / "discarding.py").write_text(
+        "import signal, time\n"
+        "try:\n    signal.raise_signal(signal.SIGALRM)\n    time.sleep(0.5)\nexcept Exception:\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match="of a handler"):
+        interruptions.import_on_thread("discarding")
+    assert importlib.import_module("discarding").signal is signal  # the other thread goes on
+    interruptions.import_on_thread("no_such_module")

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,44 @@ def test_a_flipped_bit_is_found_by_verification(pristine, tmp_path):
         verify(path)
     with pytest.raises(UsageError, match=r"has no checksums .*not written by this library"):
         verify(pristine / "foreign-closed.bp")
+
+
+def test_checksums_of_earlier_versions_are_verified(pristine, tmp_path):
+    path = shutil.copytree(pristine / "closed.bp", tmp_path / "a.bp")
+    data, lines = bytearray((path / "data.0").read_bytes()), []
+    for line in (path / checksums.NAME).read_bytes().splitlines():
+        content = json.loads(line.split(b" ", 1)[1])
+        if "pieces" in content:
+            content["pieces"] = [[name, a, b, zlib.crc32(data[a:b])] for name, a, b, *_ in content["pieces"]]
+        text = json.dumps(content).encode()
+        lines.append(b"%08x %b\n" % (zlib.crc32(text), text))
+    (path / checksums.NAME).write_bytes(b"".join(lines))
+    assert "verified, 3 steps" in verify(path)
+    write(path, keep=3, steps=1).close()
+    assert "verified, 4 steps" in verify(path)
+    data[-10] ^= 8
+    (path / "data.0").write_bytes(data + (path / "data.0").read_bytes()[len(data) :])
+    with pytest.raises(DatasetError, match=r"in its step 2 data\.0 differs from its checksum"):
+        verify(path)
+
+
+def test_a_flipped_bit_of_a_large_step_is_found(tmp_path):
+    """Its checksum is computed by machine code, from the file as it is written and as it is read."""
+    path, cells = tmp_path / "a.bp", np.random.default_rng(0).random(80_000)
+    out = BPWriter(path)
+    for _ in range(2):
+        out.begin_step()
+        out.put("U", cells, (0,), cells.shape)
+        out.end_step()
+    out.close()
+    assert "verified, 2 steps" in verify(path)
+    with (path / "data.0").open("r+b") as opened:
+        opened.seek(400_001)
+        byte = opened.read(1)[0]
+        opened.seek(400_001)
+        opened.write(bytes([byte ^ 16]))
+    with pytest.raises(DatasetError, match=r"in its step 0 data\.0 differs from its checksum in bytes \d+ to \d+$"):
+        verify(path)
 
 
 def test_checksums_follow_a_dataset_that_is_continued(tmp_path):

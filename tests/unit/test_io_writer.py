@@ -105,6 +105,14 @@ def test_appending_to_nothing_starts_a_dataset(tmp_path):
     assert Dataset(tmp_path / "a.bp").steps.tolist() == [5]
 
 
+def test_a_dataset_with_a_pipe_among_its_files_is_not_appended_to(tmp_path):
+    write(tmp_path / "a.bp", [5])
+    (tmp_path / "a.bp" / "profiling.json").unlink()
+    os.mkfifo(tmp_path / "a.bp" / "profiling.json")
+    with pytest.raises(DatasetError, match=r"profiling\.json is not a file"):
+        write(tmp_path / "a.bp", [9], append_after=5)
+
+
 def test_an_older_dataset_is_replaced_as_a_whole(tmp_path):
     write(tmp_path / "a.bp", [1, 2, 3])
     (tmp_path / "a.bp" / "data.1").write_text("of a run with more writers")

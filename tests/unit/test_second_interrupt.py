@@ -37,6 +37,26 @@ for number in range(4):
         print("answered", flush=True)
 """
 
+ASYNCIO = """
+import asyncio
+import gondwana as gw
+
+async def main():
+    try:
+        print("here", flush=True)
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        return "tidied up"
+
+@gw.jit
+def one():
+    return 1
+
+for number in range(2):
+    assert one() == 1
+    print(asyncio.run(main()), flush=True)
+"""
+
 
 def started(program: str, folder: Path | None = None) -> subprocess.Popen[str]:
     # A shell that runs tests in the background has SIGINT ignored, and what it starts inherits that.
@@ -66,6 +86,18 @@ def test_each_one_that_is_answered_is_a_first_one() -> None:
                 assert process.stdout.readline() == "here\n"
                 process.send_signal(signal.SIGINT)
                 assert process.stdout.readline() == "answered\n"
+            assert process.wait(timeout=30) == 0
+        finally:
+            jobs.kill_group(process)
+
+
+def test_asyncio_cancels_the_main_task_as_without_us() -> None:
+    with started(ASYNCIO) as process:
+        try:
+            for _ in range(2):
+                assert process.stdout.readline() == "here\n"
+                process.send_signal(signal.SIGINT)
+                assert process.stdout.readline() == "tidied up\n"
             assert process.wait(timeout=30) == 0
         finally:
             jobs.kill_group(process)

@@ -213,3 +213,29 @@ def test_a_launcher_that_is_not_there_is_reported(tmp_path: Path) -> None:
 def test_the_status_is_that_of_the_launcher(tmp_path: Path) -> None:
     program = [sys.executable, "-c", "import sys; sys.exit(7)"]
     assert jobs.run_command([sys.executable, "-I", "-S", supervisor.__file__, "15", *program], cwd=tmp_path).status == 7
+
+
+# Like Open MPI's launcher when it is killed, it leaves what it has made in the folder of its session.
+SESSION = f"""
+import os, stat
+folder = os.environ["{supervisor.SESSIONS}"]
+open(os.path.join(folder, "left"), "w").close()
+print(folder, oct(stat.S_IMODE(os.stat(folder).st_mode)))
+"""
+
+
+def test_each_job_has_a_session_folder_and_leaves_none(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-S", supervisor.__file__, "15", sys.executable, "-c", SESSION]
+    variables = {"TMPDIR": str(tmp_path), supervisor.SESSIONS: ""}
+    found = [jobs.run_command(command, variables=variables).stdout.split() for _ in range(2)]
+    assert [mode for _, mode in found] == ["0o700", "0o700"]
+    assert len({folder for folder, _ in found}) == 2
+    assert {str(Path(folder).parent) for folder, _ in found} == {str(tmp_path)}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_session_folder_of_the_user_is_used_and_kept(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-S", supervisor.__file__, "15", sys.executable, "-c", SESSION]
+    folder, _ = jobs.run_command(command, variables={supervisor.SESSIONS: str(tmp_path)}).stdout.split()
+    assert folder == str(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["left"]

@@ -218,5 +218,11 @@ def test_a_host_does_not_connect_to_itself() -> None:
 def test_the_first_address_that_answers_is_taken(listening: socket.socket) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         refusing = closed.getsockname()
-    with network.connect([refusing, ("203.0.113.1", 9), listening.getsockname()], PATIENCE) as connected:
-        assert connected.getpeername() == listening.getsockname()
+    with contextlib.ExitStack() as sockets:
+        silent = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0)).getsockname()
+        for _ in range(4):  # they fill the queue of its connections: the system answers no more of them
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent)
+        with network.connect([refusing, silent, listening.getsockname()], PATIENCE) as connected:
+            assert connected.getpeername() == listening.getsockname()

@@ -345,6 +345,11 @@ def release(key: Key) -> None:
     _released.extend(_parked.pop(key, ()))
 
 
+def _must_poll() -> bool:
+    box = mailbox.opened()
+    return box is not None and box.must_poll()
+
+
 def _name(function: Any) -> str:
     return getattr(function, "__qualname__", None) or repr(function)
 
@@ -353,5 +358,5 @@ def _unfinished() -> str | None:
     return f"{len(_answers)} remote calls without a reply" if _answers else None
 
 
-progress.register(_move, _serve)
+progress.register(_move, _serve, _must_poll)
 progress.account_for(_unfinished)

@@ -226,6 +226,10 @@ class Mailbox:
             self.seen |= WRITTEN
         return self.seen
 
+    def must_poll(self) -> bool:
+        """Return whether messages may leave or arrive that ring no bell. Local."""
+        return self._parcels is not None or bool(self._backlogs) or bool(self._late)
+
     def more(self) -> bool:
         """Return whether there may be more messages behind the one that was taken last. Local."""
         return self.rings.more[0] != 0 or self._parcels is not None

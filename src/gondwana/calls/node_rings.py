@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gondwana.calls import rings
 from gondwana.compiler.mpi import table
 from gondwana.memory.segment import Segment
+from gondwana.runtime import idle
 from gondwana.teams import Team
 
 _MESSAGE_RING = 2**16
@@ -58,6 +61,7 @@ class NodeRings:
         self._lay_out()
 
     def _lay_out(self) -> None:
+        idle.install(self._segment.view(self._own)[rings.BELL_AT :][:8].data.cast("B").cast("q"))
         self.words[rings.PEERS] = peers = len(self.ranks)
         self.words[rings.BUFFER] = self._buffer.ctypes.data
         for queue in range(rings.QUEUES):
@@ -70,6 +74,11 @@ class NodeRings:
     def _offset(self, queue: int, writer: int) -> int:
         """Return the offset of a writer's ring in an inbox."""
         return rings.LINE + writer * self._starts[-1] + self._starts[queue]
+
+    @functools.cached_property
+    def bells(self) -> npt.NDArray[np.int64]:
+        """The number of the ranks of this node and the addresses of their bells, for compiled code."""
+        return np.array([len(self.ranks), *[self._segment.base(rank) + rings.BELL_AT for rank in self.ranks]], np.int64)
 
     def wake(self) -> None:
         """Load the compiled functions, at the first message to or from this rank. Local."""
@@ -91,6 +100,7 @@ class NodeRings:
             block = self.out_block(queue, rank)
             self.words[block + rings.RING] = base + self._offset(queue, self.place[self._own])
             self.words[block + rings.CAPACITY] = self._capacities[queue]
+            self.words[block + rings.BELL] = base + rings.BELL_AT
             self._outs[queue][rank] = self.state + rings.WORD * block
         self._segment.view(rank)[:8].view(np.int64)[0] = 1
 

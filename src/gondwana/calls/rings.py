@@ -18,6 +18,8 @@ from typing import Any
 from gondwana.compiler.native import Native
 
 LINE = 128
+BELL_AT = 64
+"""Offset of the bell of a rank in its inbox: see `runtime.idle`. The first word says whether anything has arrived."""
 WORD = 8
 HEADER = 16
 
@@ -30,7 +32,9 @@ KIND_SHIFT, TAG_SHIFT = 32, 40
 WHOLE, FIRST, MORE, SKIP = 1, 2, 3, 4
 
 # Words of an OUT and of an IN block. COUNT is of messages; HELD is set while others wait, which must go first.
+# BELL is the address of the reader's bell, 0 if there is none.
 RING, CAPACITY, COUNT, TAIL, SEEN, HELD = range(6)
+BELL = 9
 HEAD, INTO, SIZE, MISSING, EXPECTED, PAUSED = range(3, 9)
 BLOCK = 16
 
@@ -74,12 +78,13 @@ class Held:
     """A compiled function that is called with the GIL held: the call is cheaper and excludes Python threads. Local.
 
     Args:
-        name: of the function in `rings_native`.
+        name: of the function.
         arguments: the number of its integer arguments; for an address, bytes can be given instead.
+        module: that holds its source.
     """
 
-    def __init__(self, name: str, arguments: int) -> None:
-        self._native = Native("gondwana.calls.rings_native", name, arguments)
+    def __init__(self, name: str, arguments: int, module: str = "gondwana.calls.rings_native") -> None:
+        self._native = Native(module, name, arguments)
 
     def load(self) -> Any:
         """Return the C function, compiled or loaded at first use. Local."""

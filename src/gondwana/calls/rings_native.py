@@ -11,6 +11,7 @@ from numba.extending import intrinsic
 from gondwana.calls.rings import (
     ARGUMENTS,
     ASSEMBLED,
+    BELL,
     BLOCK,
     BLOCKS,
     BUFFER,
@@ -59,8 +60,17 @@ from gondwana.calls.rings import (
     WHOLE,
     WORD,
 )
+from gondwana.compiler.atomics import atomic_load, atomic_store, exchange
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import call_at, load_acquire, load_word, move_bytes, sched_yield, store_release
+from gondwana.compiler.memory_order import (
+    call_at,
+    futex_wake,
+    load_acquire,
+    load_word,
+    move_bytes,
+    sched_yield,
+    store_release,
+)
 
 _LENGTH_BITS = (1 << KIND_SHIFT) - 1
 _KIND_BITS = (1 << (TAG_SHIFT - KIND_SHIFT)) - 1
@@ -88,6 +98,15 @@ def at(block: int, word: int) -> int:
 def put_at(block: int, word: int, value: int) -> None:
     """Write a word of a block."""
     store_release(block + WORD * word, value)
+
+
+@inlined
+def ring_bell(bell: int) -> bool:
+    """Wake the rank whose bell this is if it sleeps (see `runtime.idle`); return whether it did."""
+    if atomic_load(bell, 0) == 0 or exchange(bell, 0) == 0:
+        return False
+    futex_wake(bell, 1)
+    return True
 
 
 @inlined
@@ -128,12 +147,15 @@ def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) 
     need = HEADER + _padded(size)
     store_release(data + ((record - data + need) & (capacity - 1)), 0)
     store_release(record + WORD, number)
-    store_release(record, size | kind << KIND_SHIFT | tag << TAG_SHIFT)
+    atomic_store(record, size | kind << KIND_SHIFT | tag << TAG_SHIFT)
     skipped = 0
     if record != data + offset:
         skipped = capacity - offset
         store_release(data + offset, skipped | SKIP << KIND_SHIFT)
     put_at(out, TAIL, tail + skipped + need)
+    bell = at(out, BELL)
+    if bell != 0:
+        ring_bell(bell)
 
 
 def push_one(out: int, tag: int, number: int, data: int, size: int) -> int:

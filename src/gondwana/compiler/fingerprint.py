@@ -27,7 +27,7 @@ import numpy as np
 from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
 
-ROOMS = ("domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "kernels", "arrays")
+ROOMS = ("domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "kernels", "arrays", "tasks", "io")
 """Packages of Gondwana whose sources the digest of the toolchain covers: all that have parts of compiled code."""
 
 LARGEST_CONSTANT = 1_000_000

@@ -180,11 +180,15 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache
     """Machine code from the cache, or built now, by one thread at a time; counted in `linker.compilation`."""
     import time
 
+    def build_with_numba() -> cache.ObjectCode:
+        linker.import_numba()
+        return build()
+
     second_interrupt.install()
     start = time.perf_counter()
     name = hashlib.sha256("\0".join((toolchain(), *key)).encode()).hexdigest()
     with linker.preparing:
-        code, built = cache.get(name, build)
+        code, built = cache.get(name, build_with_numba)
         seconds = time.perf_counter() - start
         if built:
             linker.count(compiled=1, seconds_compiling=seconds)

@@ -12,6 +12,7 @@ from typing import Any
 from gondwana.compiler import externs
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.mpi import table
+from gondwana.runtime import interruptions
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ def _new_engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
 
 
+def import_numba() -> None:
+    """Import what makes up most of Numba, where signal handlers do not interrupt it. Local."""
+    interruptions.import_on_thread("numba.core.registry")
+
+
 def link(entry: ObjectCode) -> int:
     """Link an object into this process and return the address of its entry. Local; one thread at a time."""
     with preparing:
@@ -114,6 +120,7 @@ def _link(entry: ObjectCode) -> int:
     start = time.perf_counter()
     if entry.needs_numba:
         # The object calls Numba's run-time library: loading Numba makes its functions known to LLVM.
+        import_numba()
         from numba.core.registry import cpu_target
 
         cpu_target.target_context.refresh()

@@ -98,8 +98,11 @@ def size(path: Path, name: str) -> int:
 def trim(path: Path) -> None:
     """Remove what a writer that was killed in the middle of a step has left behind the complete ones. Local.
 
-    ADIOS2 would append after it, and then read the metadata of the new steps at wrong places.
+    ADIOS2 would append after it, and then read the metadata of the new steps at wrong places. It would also wait for
+    ever for the reader of a pipe, so that nothing but files may be in the folder.
     """
+    for name in sorted(os.listdir(path)):
+        size(path, name)
     index = read_index(path)
     for name, length in ((INDEX, index.length), (METADATA, index.metadata)):
         if size(path, name) > length:

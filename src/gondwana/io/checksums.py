@@ -2,23 +2,27 @@
 
 Each line of ``checksums.txt`` begins with the CRC-32 of its rest, a JSON object. One line follows a step at once: the
 sizes of the files, and the CRC-32 of each file of metadata up to there, so that ADIOS2 need not be trusted with
-metadata that have changed. A second line has the CRC-32 of the pieces of the data files that the step has written.
-They are computed by a thread while the next step is written, or while the data go to the disk: see ``Ledger``.
+metadata that have changed. A second line has the XXH64 of the pieces of the data files that the step has written; in
+datasets of earlier versions it is their CRC-32. They are computed by a thread while the next step is written, or while
+the data go to the disk: see ``Ledger``.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from gondwana.io import bp5
+from gondwana.io.xxh64 import XXH64
 from gondwana.runtime.files import aside
 
 NAME = "checksums.txt"
@@ -27,8 +31,8 @@ _SEALED = (bp5.INDEX, bp5.METADATA, bp5.FORMATS)
 
 #: Data are summed in pieces of this size, which ranks can share when they verify.
 _PIECE = 64 << 20
-#: What is read at a time.
-_CHUNK = 1 << 20
+#: What is read at a time: it stays in the cache of the core.
+_CHUNK = 256 << 10
 #: No file of checksums is larger.
 _LIMIT = 256 << 20
 
@@ -39,7 +43,8 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     file: str
     begin: int
     end: int
-    crc: int
+    sum: int
+    hash: Literal["crc32", "xxh64"] = "crc32"
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -131,13 +136,13 @@ def differing(path: Path, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, str]
     for piece in pieces:
         try:
             bp5.size(path, piece.file)
-            crc, length = _crc_of_file(path / piece.file, piece.begin, piece.end)
+            found, length = _sum_of_file(path / piece.file, piece)
         except OSError as error:
             yield piece, f"{piece.file}: {error.strerror or error}"
             continue
         if length < piece.end - piece.begin:
             yield piece, f"{piece.file} has {piece.begin + length} of {piece.end} bytes"
-        elif crc != piece.crc:
+        elif found != piece.sum:
             yield piece, f"{piece.file} differs from its checksum in bytes {piece.begin} to {piece.end - 1}"
 
 
@@ -204,7 +209,9 @@ class Ledger:
         return {name: bp5.size(self._path, name) for name in names}
 
     def _sum(self, step: int, ranges: list[tuple[str, int, int]]) -> None:
-        pieces = [Piece(name, begin, end, _crc_mapped(self._path / name, begin, end)) for name, begin, end in ranges]
+        pieces = [
+            Piece(name, begin, end, _sum_mapped(self._path / name, begin, end), "xxh64") for name, begin, end in ranges
+        ]
         self._append(Line(step, pieces=pieces))
 
     def _append(self, line: Line) -> None:
@@ -240,23 +247,33 @@ def _crc_of_metadata(file: Path, end: int, crc: int = 0, begin: int = 0) -> tupl
     return zlib.crc32(text, crc), end
 
 
-def _crc_of_file(file: Path, begin: int, end: int) -> tuple[int, int]:
-    """Return the checksum of a range of a file, and how much of it there is."""
-    crc, place = 0, begin
+class _CRC32:
+    """The checksum of earlier versions."""
+
+    def __init__(self) -> None:
+        self._crc = 0
+
+    def update(self, part: npt.NDArray[np.uint8]) -> None:
+        self._crc = zlib.crc32(part.data, self._crc)
+
+    def value(self) -> int:
+        return self._crc
+
+
+def _sum_of_file(file: Path, piece: Piece) -> tuple[int, int]:
+    """Return the checksum of what a file has of a piece, and how much that is."""
+    checksum, place = XXH64() if piece.hash == "xxh64" else _CRC32(), piece.begin
+    chunk = np.empty(_CHUNK, np.uint8)
     with file.open("rb", buffering=0) as opened:
-        opened.seek(begin)
-        while place < end and (chunk := opened.read(min(_CHUNK, end - place))):
-            crc = zlib.crc32(chunk, crc)
-            place += len(chunk)
-    return crc, place - begin
+        opened.seek(place)
+        while count := opened.readinto(chunk[: piece.end - place].data):
+            checksum.update(chunk[:count])
+            place += count
+    return checksum.value(), place - piece.begin
 
 
-def _crc_mapped(file: Path, begin: int, end: int) -> int:
+def _sum_mapped(file: Path, begin: int, end: int) -> int:
     """Return the checksum of a range that has just been written, by one call that leaves Python to other threads."""
-    with (
-        file.open("rb") as opened,
-        mmap.mmap(opened.fileno(), end, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-        view[begin:end] as part,
-    ):
-        return zlib.crc32(part)
+    checksum = XXH64()
+    checksum.update(np.memmap(file, np.uint8, "r", begin, (end - begin,)))
+    return checksum.value()

@@ -116,5 +116,5 @@ def _unfinished() -> str | None:
     return f"{count} copies of devices under way" if count else None
 
 
-progress.register(_advance)
+progress.register(_advance, under_way=lambda: any(_under_way.values()))
 progress.account_for(_unfinished)

@@ -50,6 +50,7 @@ def private_folder(name: str) -> Path:
     """Return a folder that only this user can change, created if need be. Local.
 
     It is in `GONDWANA_CACHE_DIR` if that is set, else in the user's cache folder, else in the one for temporary files.
+    If others can change the user's cache folder, the first rank of a job reports that once.
 
     Args:
         name: of the folder, after what is kept in it.
@@ -62,9 +63,13 @@ def private_folder(name: str) -> Path:
     problem: OSError | None = None
     for root in [Path(named)] if named else [platformdirs.user_cache_path("gondwana"), private]:
         try:
-            return _opened(root / name)
+            folder = _opened(root / name)
         except OSError as error:
             problem = problem or error
+            continue
+        if problem is not None and problem.errno == errno.EPERM:
+            _report(f"{describe(problem)}, so compiled code is kept in {root}")
+        return folder
     assert problem is not None
     raise problem
 

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.inputs import message_of
-from gondwana.runtime import interruptions, launcher, progress, second_interrupt, standard_error
+from gondwana.runtime import idle, interruptions, launcher, progress, second_interrupt, standard_error
 
 Communicator: TypeAlias = Any
 """The communicator of all ranks of a job, with the methods of mpi4py's communicators."""
@@ -127,6 +127,11 @@ def leaving() -> bool:
 def left() -> bool:
     """Return whether all ranks have finished, so that processes may end. Local."""
     return _state.left
+
+
+def alone() -> bool:
+    """Return whether no other rank is connected with this one. Local."""
+    return _state.comm is None
 
 
 def installed() -> bool:
@@ -250,14 +255,26 @@ def _leave() -> None:
         else:
             if not _state.left:
                 _end_by_exit(status, "other ranks are still running")
-    left_over = progress.unfinished()
-    if left_over and not status:
-        standard_error.write(
-            f"[rank {_rank()} on {socket.gethostname()}] ends with {' and '.join(left_over)}: wait for their futures, "
-            "or call gw.quiesce, before the program ends\n"
-        )
+    if not status:
+        _report_unfinished()
     for action in _state.last_actions:
         action()
+
+
+def report_if_alone() -> None:
+    """Report at exit what this process has not completed, if it has no other ranks to leave with. Local."""
+    if _state.comm is None and not _state.copied and not _state.status and not hasattr(sys, "last_value"):
+        _report_unfinished()
+
+
+def _report_unfinished() -> None:
+    left_over = progress.unfinished()
+    if left_over:
+        place = "" if _state.comm is None else f"[rank {_rank()} on {socket.gethostname()}] "
+        standard_error.write(
+            f"{place}ends with {' and '.join(left_over)}: wait for their futures, or call gw.quiesce, before the "
+            "program ends\n"
+        )
 
 
 def _await_others(arrived: Any, end: float) -> bool:
@@ -272,7 +289,7 @@ def _await_others(arrived: Any, end: float) -> bool:
             continue
         if time.monotonic() > end:
             return False
-        time.sleep(pause)
+        idle.sleep(pause, progress.progress if end == math.inf else arrived.Test)
         pause = min(2 * pause, 0.02)
     return True
 

@@ -4,11 +4,14 @@ A signal handler runs between any two steps of the main thread, and what it rais
 (`__del__`, a callback of a weak reference or of ctypes) Python prints "Exception ignored in ..." and continues, and
 compiling a kernel runs thousands of finalizers. Inside a remote call that this rank serves, the exception would become
 the result of the call. Here such an exception is raised again in the main thread until it reaches the program.
+Packages that are being imported discard exceptions, too: what is large is imported by another thread.
 """
 
 from __future__ import annotations
 
 import _thread
+import contextlib
+import importlib
 import math
 import signal
 import sys
@@ -69,6 +72,23 @@ def let_pass(error: BaseException) -> None:
     """
     if is_interruption(error):
         raise error
+
+
+def import_on_thread(module: str) -> None:
+    """Import a module on another thread, so that what a signal handler raises meanwhile is raised here. Local; blocks.
+
+    An error of the import is left to the statement that imports the module next.
+    """
+    if module in sys.modules or threading.current_thread() is not threading.main_thread():
+        return
+
+    def run() -> None:
+        with contextlib.suppress(Exception):
+            importlib.import_module(module)
+
+    thread = threading.Thread(target=run, name="gondwana-import")
+    thread.start()
+    thread.join()
 
 
 def raise_in_main(error: BaseException) -> None:

@@ -7,30 +7,52 @@
 
 User code that progress runs (a callback) is restricted: it may start operations but not wait, since what it waits for
 may need the very progress that it holds up. Waiting there raises `ProgressError`.
+
+Where a program has tasks, their scheduler takes over all waiting (`suspend_by`): a wait then suspends the calling task.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from gondwana.errors import GondwanaError
-from gondwana.runtime import cores
+from gondwana.runtime import idle
 
 Poll = Callable[[], bool]
 """Does whatever work there is, and returns whether there was any."""
 
-_IDLE_POLLS = 50
-"""Failed polls before a waiting rank yields the processor; it yields at once if ranks outnumber the cores."""
 
-_YIELDS = 200
-"""Yields after which a waiting rank sleeps between two polls if ranks outnumber the cores."""
-_NAP = 2e-5
-"""How long it sleeps [s]; waking up takes at least as long again."""
+class Source(Protocol):
+    """What calls back when a condition has begun to hold, so that nobody has to poll it."""
 
+    def at_once(self, call: Callable[[Any], None]) -> None:
+        """Register a call for that moment, in internal progress too."""
+
+    def forget(self, call: Callable[[Any], None]) -> bool:
+        """Remove a registered call; return whether it was still to come."""
+
+
+class Scheduler(Protocol):
+    """What suspends tasks where they would wait."""
+
+    def wait_until(
+        self, ready: Callable[[], bool], what: str, timeout: float | None, source: Source | None, bell: bool
+    ) -> None:
+        """Suspend the calling task until a condition holds: as `wait_until` of this module."""
+
+    def run_others(self) -> bool:
+        """Run the other tasks of this thread that can run now; return whether there were any."""
+
+
+class _Tasks:
+    scheduler: Scheduler | None = None
+
+
+_tasks = _Tasks()
 _movers: list[Poll] = []
 _accounts: list[Callable[[], str | None]] = []
 _servers: list[Poll] = []
@@ -38,25 +60,45 @@ _queue: deque[Callable[[], object]] = deque()
 _moving = threading.Lock()
 
 
+class Flow:
+    """What progress knows of one thread.
+
+    Attributes:
+        depth: of the callbacks that it runs, one inside the other.
+        tasks: what the scheduler keeps of it; None: it has neither tasks nor waited for any.
+    """
+
+    __slots__ = ("depth", "tasks")
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.tasks: Any = None
+
+
 class _Thread(threading.local):
-    depth = 0
+    def __init__(self) -> None:
+        self.flow = Flow()
 
 
-_thread = _Thread()
+thread = _Thread()
+"""`thread.flow` is the calling thread's. One look-up finds all, since it costs as much as a call."""
 
 
 class ProgressError(GondwanaError, RuntimeError):
     """A blocking call was made where it could never return."""
 
 
-def register(move: Poll, serve: Poll | None = None) -> None:
+def register(move: Poll, serve: Poll | None = None, under_way: Poll | None = None) -> None:
     """Register a source of work that every later call with progress polls. Local.
 
     Args:
         move: internal progress: it moves data and completes futures, and runs no user code.
         serve: user-level progress: it runs user code, inside `callback()`.
+        under_way: returns whether there is work whose end only polls find, so that this rank must not sleep for long.
     """
     _movers.append(move)
+    if under_way is not None:
+        idle.poll_for(under_way)
     if serve is not None:
         _servers.append(serve)
 
@@ -74,19 +116,20 @@ def unfinished() -> list[str]:
 def enqueue(call: Callable[[], object]) -> None:
     """Run `call` as a callback at the next user-level progress. Local."""
     _queue.append(call)
+    idle.wake()
 
 
 def in_callback() -> bool:
     """Return whether this thread runs a callback, where waiting is not allowed. Local; no progress."""
-    return _thread.depth > 0
+    return thread.flow.depth > 0
 
 
 class _Callback:
     def __enter__(self) -> None:
-        _thread.depth += 1
+        thread.flow.depth += 1
 
     def __exit__(self, *exception: object) -> None:
-        _thread.depth -= 1
+        thread.flow.depth -= 1
 
 
 _callback = _Callback()
@@ -114,11 +157,22 @@ def advance() -> bool:
         _moving.release()
 
 
-def progress() -> bool:
-    """Make user-level progress: move data, then run the callbacks and calls that have arrived. Local.
+def suspend_by(scheduler: Scheduler) -> None:
+    """Let a scheduler of tasks do all waiting from now on. Local."""
+    _tasks.scheduler = scheduler
 
-    Call it now and then in long computations, so that other ranks need not wait. Inside a callback it makes internal
-    progress only.
+
+def current_task() -> object:
+    """Return the task that calls, None in the program itself and on threads without tasks. Local."""
+    tasks = thread.flow.tasks
+    return None if tasks is None else tasks.current.task
+
+
+def progress() -> bool:
+    """Make user-level progress: move data, run the callbacks and calls that have arrived, then other tasks. Local.
+
+    Call it now and then in long computations, so that other ranks and tasks need not wait. Inside a callback it makes
+    internal progress only.
 
     Returns:
         Whether anything was done.
@@ -128,8 +182,20 @@ def progress() -> bool:
         >>> gw.progress()
         False
     """
+    done = serve_others()
+    if _tasks.scheduler is not None and not thread.flow.depth:
+        done |= _tasks.scheduler.run_others()
+    return done
+
+
+def serve_others() -> bool:
+    """Make user-level progress without running other tasks of this rank. Local.
+
+    Returns:
+        Whether anything was done.
+    """
     done = advance()
-    if _thread.depth:
+    if thread.flow.depth:
         return done
     for serve in _servers:
         done |= serve()
@@ -141,13 +207,22 @@ def progress() -> bool:
     return done
 
 
-def wait_until(ready: Callable[[], bool], what: str, timeout: float | None = None) -> None:
-    """Make user-level progress until a condition holds. Local; blocks.
+def wait_until(
+    ready: Callable[[], bool],
+    what: str,
+    timeout: float | None = None,
+    source: Source | None = None,
+    *,
+    bell: bool = False,
+) -> None:
+    """Make user-level progress until a condition holds; other tasks of this rank run meanwhile. Local; blocks.
 
     Args:
         ready: returns whether it holds; cheap, and makes no user-level progress itself.
         what: what is waited for, for messages.
         timeout: seconds; None: no limit.
+        source: calls back when the condition begins to hold; None: `ready` is polled.
+        bell: whether what makes it hold happens on this rank or rings its bell, so that the rank may sleep meanwhile.
 
     Raises:
         ProgressError: called inside a callback when the condition does not hold yet.
@@ -157,17 +232,27 @@ def wait_until(ready: Callable[[], bool], what: str, timeout: float | None = Non
         return
     refuse_in_callback(what)
     end = None if timeout is None else time.monotonic() + timeout
-    idle, crowded = 0, cores.crowded()
-    while not ready():
-        if progress():
-            idle = 0
+    left = timeout
+    idleness = idle.Idle(bell, end)
+
+    holds = False  # asked once only: a signal's `ready` consumes what it has found
+
+    def look() -> bool:
+        nonlocal holds
+        holds = ready()
+        return holds or serve_others()
+
+    while not (holds or ready()):
+        if _tasks.scheduler is not None:  # perhaps since a moment ago, when another rank has started a task here
+            _tasks.scheduler.wait_until(ready, what, left, source, bell)
+            return
+        if serve_others():
+            idleness.reset()
             continue
-        idle += 1
-        if crowded and idle > _YIELDS:
-            time.sleep(_NAP)  # the rank that is waited for, or any other, gets the core for longer than a poll takes
-        elif crowded or idle > _IDLE_POLLS:
-            os.sched_yield()
-        if end is not None and time.monotonic() > end:
+        idleness.pause(look)
+        if end is not None and (left := end - time.monotonic()) < 0.0:
+            if holds or ready():
+                return
             raise TimeoutError(f"waited {timeout:g} s for {what}: give a longer timeout=, or None")
 
 
@@ -177,7 +262,7 @@ def refuse_in_callback(what: str) -> None:
     Raises:
         ProgressError: this thread runs a callback.
     """
-    if _thread.depth:
+    if thread.flow.depth:
         raise ProgressError(
             f"waiting for {what} inside a callback or a remote call could never end, since progress stands still "
             "meanwhile: return a future, or continue in future.then(...)"

@@ -11,8 +11,10 @@ import signal
 import sys
 import threading
 from types import FrameType
+from typing import Never
 
 _SA_RESETHAND = 0x80000000
+_python_handler = signal.default_int_handler
 
 
 class _Action(ctypes.Structure):
@@ -30,11 +32,12 @@ def install() -> None:
     """Have a second SIGINT end this process while the first one waits for an answer. Local, idempotent.
 
     In an interactive session, which would lose more than it gains, and if the program handles SIGINT itself, nothing
-    is done.
+    is done. Else `signal.default_int_handler` is replaced, too: `asyncio.run` takes over SIGINT only from that.
     """
     if threading.current_thread() is not threading.main_thread() or hasattr(sys, "ps1") or "IPython" in sys.modules:
         return
-    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):
+    if signal.getsignal(signal.SIGINT) in (_python_handler, _interrupt):
+        signal.default_int_handler = _interrupt
         signal.signal(signal.SIGINT, _interrupt)
         answer_one(signal.SIGINT)
 
@@ -47,7 +50,7 @@ def answer_one(number: int) -> None:
     libc.sigaction(number, ctypes.byref(action), None)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
+def _interrupt(number: int, frame: FrameType | None, /) -> Never:
     """Answer SIGINT as Python does, and be ready for the next one."""
     install()
-    signal.default_int_handler(number, frame)
+    _python_handler(number, frame)

@@ -54,6 +54,12 @@ RULE = 60
 LINES = 20
 """Lines that a notice has at most."""
 
+SESSIONS = "PRTE_MCA_prte_local_tmpdir_base"
+"""Names the variable with the folder in which Open MPI's launcher makes the one of its job.
+
+It calls that by its process number alone, and does not start where a killed job of that number has left one behind.
+"""
+
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
 
@@ -126,6 +132,7 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         source, sink = os.pipe()
+        self._session = _session_folder()
         self._job = _start(command, mask, end_signal, sink)
         os.close(sink)
         self._errors = threading.Thread(target=_print_errors, args=(source,), daemon=True)
@@ -142,6 +149,7 @@ class Supervisor:
             done, status = os.waitpid(self._job, os.WNOHANG)
             if done:
                 self._errors.join(DRAIN)
+                _remove(self._session)
                 return self._status(os.waitstatus_to_exitcode(status))
             self._watch_deadline()
 
@@ -224,6 +232,31 @@ def descendants(pid: int) -> list[int]:
 def end_with_parent(number: int) -> None:
     """Have the kernel send this process a signal when the thread that has started it ends. Local."""
     _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def _session_folder() -> str:
+    """Make the folder for the session of this job, unless the user has named one; return "" then."""
+    if os.environ.get(SESSIONS):
+        return ""
+    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"gondwana-{os.getpid()}-{time.time_ns():x}")
+    try:
+        os.mkdir(folder, 0o700)
+    except OSError:  # the launcher says what is wrong
+        return ""
+    os.environ[SESSIONS] = folder
+    return folder
+
+
+def _remove(folder: str) -> None:
+    """Remove the folder of a session, which a launcher that was killed has left full."""
+    if not folder:
+        return
+    try:
+        os.rmdir(folder)
+    except OSError:
+        import shutil  # seldom needed, and as large as all the rest
+
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_signal: int, errors: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from types import TracebackType
 
@@ -31,7 +32,8 @@ class Lock:
     rank wrote on the node while it held the lock is visible to the next holder; data put to another node must be
     complete (`put(...).wait()`) before the release.
 
-    A lock belongs to a rank, not to a thread, and cannot be acquired twice. It is a context manager.
+    A lock belongs to a rank, not to a thread, and cannot be acquired twice. Of the tasks of a rank, one holds it at a
+    time. It is a context manager.
 
     Args:
         team: the ranks that share it.
@@ -55,6 +57,8 @@ class Lock:
         self._tail = self._segment.pointer(0, _WORD, _TAIL)
         self._held = False
         self._left = False
+        self._taken = False  # by a task of this rank that holds it or waits for it, or by the program
+        self._task: object = None
 
     def acquire(self, timeout: float | None = None) -> None:
         """Wait until this rank holds the lock. Blocks; user-level progress.
@@ -67,7 +71,13 @@ class Lock:
             ProgressError: called inside a callback while another rank holds it.
             UsageError: this rank holds it already.
         """
-        self._refuse_twice()
+        timeout = self._take_among_tasks(timeout)
+        try:
+            self._acquire_among_ranks(timeout)
+        finally:
+            self._taken = self._held
+
+    def _acquire_among_ranks(self, timeout: float | None) -> None:
         if not self._left or not self._return_to_queue():
             self._enqueue()
         try:
@@ -90,11 +100,14 @@ class Lock:
             UsageError: this rank holds it already.
         """
         self._refuse_twice()
+        if self._taken:
+            return False  # another task of this rank has it or waits for it
         if self._left and self._load(self._state(self._me)) != _OUTSIDE:
             return False  # since this rank gave up waiting, others have been queued before it
         self._left = False
         self._store(self._next(self._me), _NOBODY)
-        self._held = self._swap(self._tail, _NOBODY, self._me) == _NOBODY
+        self._held = self._taken = self._swap(self._tail, _NOBODY, self._me) == _NOBODY
+        self._task = progress.current_task()
         return self._held
 
     def release(self) -> None:
@@ -107,12 +120,15 @@ class Lock:
             raise UsageError(f"rank {self.team.rank} releases {self!r}, but does not hold it: acquire it first")
         self._held = False
         place = self._me
-        while True:
-            follower = self._follower(place)
-            self._store(self._state(place), _OUTSIDE)
-            if follower == _NOBODY or self._grant(follower):
-                return
-            place = follower
+        try:
+            while True:
+                follower = self._follower(place)
+                self._store(self._state(place), _OUTSIDE)
+                if follower == _NOBODY or self._grant(follower):
+                    return
+                place = follower
+        finally:
+            self._taken = False  # not before this rank is out of the queue
 
     @property
     def held(self) -> bool:
@@ -168,8 +184,18 @@ class Lock:
             if self._swap(self._state(place), _GONE, _LEAVING) == _GONE:
                 return False
 
+    def _take_among_tasks(self, timeout: float | None) -> float | None:
+        """Wait until no other task of this rank holds or awaits the lock; return what is left of the time."""
+        self._refuse_twice()
+        end = None if timeout is None else time.monotonic() + timeout
+        while self._taken:
+            progress.wait_until(lambda: not self._taken, repr(self), timeout)
+            timeout = None if end is None else max(0.0, end - time.monotonic())
+        self._taken, self._task = True, progress.current_task()
+        return timeout
+
     def _refuse_twice(self) -> None:
-        if self._held:
+        if self._held and self._task is progress.current_task():
             raise UsageError(f"rank {self.team.rank} holds {self!r} already: release it first")
 
     # -- words ---------------------------------------------------------------------------------------------------

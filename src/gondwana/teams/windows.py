@@ -349,7 +349,7 @@ class Window:
 @functools.cache
 def _serve_others() -> None:
     """Make MPI's progress part of this rank's: MPI may need it to execute operations of others on its memory."""
-    progress.register(mpi.drive)
+    progress.register(mpi.drive, under_way=lambda: True)
 
 
 def _create(team: Team, memory: Bytes) -> Any:

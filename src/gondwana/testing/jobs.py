@@ -5,12 +5,17 @@ Nothing here needs pytest, so that any test runner, and any script, can use it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import inspect
+import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +23,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from gondwana.cli import launch
+from gondwana.runtime import supervisor
 from gondwana.runtime.supervisor import descendants
 
 Program: TypeAlias = Path | str | Callable[..., Any]
 """The path of a script, its source, or a function without parameters."""
-
-NOT_STARTED = "The PMIx server's listener thread failed to start"
 
 _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "PYTEST_", "GONDWANA_RANKS", "GONDWANA_MPI", "GONDWANA_TIME", "GONDWANA_THREADS")
 """How variables begin that another launcher, another test or the runner of the tests may have left."""
@@ -117,12 +121,6 @@ def run_command(
         >>> run_command(["echo", "here"]).stdout.split()
         ['here']
     """
-    outcome = _run_once(argv, timeout, variables, cwd)
-    # On a loaded machine, a launcher of Open MPI 5.0.11 may end so before it has started anything.
-    return _run_once(argv, timeout, variables, cwd) if NOT_STARTED in outcome.stderr else outcome
-
-
-def _run_once(argv: Sequence[str], timeout: float, variables: Mapping[str, str] | None, cwd: Path | None) -> Outcome:
     with start_command(argv, variables=variables, cwd=cwd) as process:
         try:
             stdout, stderr = process.communicate(timeout=timeout)
@@ -148,7 +146,7 @@ def start_command(
     """
     return subprocess.Popen(
         list(argv),
-        env={**clean_environment(), **(variables or {})},
+        env={**clean_environment(), supervisor.SESSIONS: f"{_sessions()}/{next(_numbers)}", **(variables or {})},
         cwd=cwd,
         text=True,
         errors="replace",
@@ -157,6 +155,17 @@ def start_command(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+@functools.cache
+def _sessions() -> str:
+    """Make the folder for Open MPI's sessions of the jobs of this process, which may be killed: see `SESSIONS`."""
+    folder = tempfile.mkdtemp(prefix="gondwana-tests-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+_numbers = itertools.count()
 
 
 def kill_group(process: subprocess.Popen[str]) -> None:

@@ -39,7 +39,9 @@ def shifted(whole: np.ndarray) -> np.ndarray:
     return roll(whole, 1, 0) + 2 * roll(whole, -1, 0) + 3 * roll(whole, 1, 1) + 5 * roll(whole, -1, 1)
 
 
-def random_array(rng: np.random.Generator, ndim: int | None = None, **options) -> gw.GlobalArray:
+def random_array(
+    rng: np.random.Generator, ndim: int | None = None, dtype: str | None = None, **options
+) -> gw.GlobalArray:
     """An array whose layout is the same on all ranks, by the same random numbers."""
     ndim = int(rng.integers(1, 4)) if ndim is None else ndim
     base = rng.integers(-6, 7, ndim)
@@ -47,7 +49,7 @@ def random_array(rng: np.random.Generator, ndim: int | None = None, **options) -
     choices = grids(world.size, ndim)
     return gw.zeros(
         gw.RectDomain(tuple(base), tuple(base + shape)),
-        str(rng.choice(DTYPES)),
+        dtype or str(rng.choice(DTYPES)),
         **{
             "ghost": rng.integers(0, 4, ndim).tolist(),
             "periodic": [bool(flag) for flag in rng.integers(0, 2, ndim)],
@@ -225,8 +227,9 @@ def check_memory_that_some_cannot_attach():
 
 def check_whole_arrays():
     rng = np.random.default_rng(300 + world.size)
-    for key in range(4):
-        T = random_array(rng)
+    # The same types on any number of ranks: each is compiled once for all of them.
+    for key, (dtype, ndim) in enumerate((("float64", 3), ("int16", 1), ("complex128", 2), ("bool", 2))):
+        T = random_array(rng, ndim, dtype)
         whole = whole_data(T, key)
         set_cells(T, whole)
         assert np.array_equal(T.to_numpy(), whole)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import socket
 
+import pool_checks
+import remote_channel_checks
+import remote_task_checks
 import window_checks
 from checks import run_checks
 
@@ -21,7 +24,29 @@ SHARED = (
     "check_random_puts_and_gets_against_a_model",
     "check_the_budget_towards_a_rank",
 )
-"""Checks of other programs that are run here, too."""
+"""Checks of another program that are run here, too."""
+
+OF_POOLS = (
+    "check_every_case",
+    "check_idle_ranks_sleep",
+)
+"""The same of pools."""
+OF_CHANNELS = (
+    "check_a_put_beyond_the_capacity_waits",
+    "check_a_put_without_capacity_waits_for_its_taker",
+    "check_everybody_sees_the_end",
+    "check_many_items_of_all_ranks_arrive_once_and_in_the_order_of_each",
+    "check_many_take_what_many_put",
+)
+"""The same of remote channels."""
+OF_TASKS = (
+    "check_a_spawned_function_may_wait_and_spawn",
+    "check_cancellation",
+    "check_loops",
+    "check_many_futures_at_the_same_time",
+    "check_results_and_errors_come_back",
+)
+"""The same of spawned functions and divided loops."""
 
 
 def check_each_rank_has_a_host_of_its_own():
@@ -34,4 +59,10 @@ def check_each_rank_has_a_host_of_its_own():
 
 
 if __name__ == "__main__":
-    run_checks(globals() | {name: getattr(window_checks, name) for name in SHARED})
+    sources = (
+        (window_checks, SHARED),
+        (pool_checks, OF_POOLS),
+        (remote_channel_checks, OF_CHANNELS),
+        (remote_task_checks, OF_TASKS),
+    )
+    run_checks(globals() | {name: getattr(module, name) for module, names in sources for name in names})

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import gpu, hpcg, npb
+from gondwana.cli.bench import gpu, hpcg, npb, pools
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -104,6 +104,29 @@ def rma(
     on_ranks(ranks, "rma.benchmark", sizes=nbytes, repeat=repeat, batch_seconds=batch, file=file)
 
 
+@bench.command()
+def tasks(
+    cases: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Parts of names: task, channel, ... [all].")
+    ] = None,
+    ranks: Ranks = 2,
+    repeat: Repeat = 20,
+    batch: Batch = 0.02,
+    file: File = None,
+) -> None:
+    """Run tasks and hand items through channels, in a rank and between two, beside rivals in Python and in C.
+
+    Among them are greenlets, asyncio, threads, multiprocessing, mpi4py, and in C threads, OpenMP, condition variables.
+    """
+    from gondwana.bench import build
+
+    check_common(batch, file)
+    build.command()
+    kept = None if cases is None else names(cases)
+    on_ranks(ranks, "tasks.benchmark", names=kept, repeat=repeat, batch_seconds=batch, file=file)
+
+
+bench.command()(pools.pools)
 bench.command()(gpu.kinds)
 bench.command()(gpu.gpu)
 bench.command()(npb.npb)

@@ -1,0 +1,1 @@
+"""Tasks and channels beside greenlets, asyncio, threads and C."""

@@ -1,0 +1,148 @@
+"""Idleness: what a waiting rank does between two polls, and how other ranks of the node end its sleep.
+
+A rank that waits polls at first, then yields the processor between polls, and then sleeps. Where all that it waits for
+rings its bell, it sleeps until that happens. Where something else may happen, such as progress of MPI, it sleeps for a
+fixed share of the time that it has waited, so that what it waits for is late by that share at most.
+
+A bell is a word in memory that the ranks of the node share: 1 while its owner sleeps or is about to. Who has written
+something for the owner resets the word and wakes the owner (a futex, Linux's primitive for that).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import time
+from collections.abc import Callable
+
+from gondwana.runtime import cores
+
+_IDLE_POLLS = 50
+"""Failed polls before a waiting rank yields the processor; it yields at once if ranks outnumber the cores."""
+_YIELDS = 250
+"""Failed polls before it sleeps between two polls: some tenths of a millisecond."""
+_NAP = 2e-5
+"""The shortest sleep [s]; waking up takes at least as long again."""
+_SHARE = 1 / 64
+"""Sleep as a share of the time waited, where no bell announces all that may happen."""
+_LONGEST_NAP = 2e-3
+_LONGEST_SLEEP = 1e-2
+"""Sleep with a bell [s]: the end of it is for what no bell announces, such as a timeout or another thread."""
+
+_SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "riscv64": 98}.get(platform.machine(), -1)
+_FUTEX_WAIT, _FUTEX_WAKE = 0, 1
+
+Poll = Callable[[], bool]
+
+_polled: list[Poll] = []
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+class _Bell:
+    """The bell of this rank, once `install` has given it a word."""
+
+    def __init__(self) -> None:
+        self.word: memoryview | None = None
+        self.address = 0
+        self.armed = False
+
+    def sleep(self, seconds: float, look: Poll) -> None:
+        """Sleep for a time, or until the bell rings, unless `look` finds something when the bell is armed."""
+        if self.word is None:
+            if not look():
+                time.sleep(seconds)
+            return
+        self.word[0] = 1
+        self.armed = True
+        try:
+            if not look():
+                limit = _Timespec(0, int(seconds * 1e9))
+                _syscall(_SYS_FUTEX, self.address, _FUTEX_WAIT, 1, ctypes.addressof(limit), 0, 0)
+        finally:
+            self.armed = False
+            self.word[0] = 0
+
+
+_syscall = ctypes.CDLL(None).syscall
+_syscall.argtypes = [ctypes.c_long, ctypes.c_void_p, *[ctypes.c_long] * 2, *[ctypes.c_void_p] * 2, ctypes.c_long]
+_bell = _Bell()
+
+
+def sleep(seconds: float, look: Poll) -> None:
+    """Sleep for a time, or until the bell of this rank rings. Local.
+
+    Args:
+        seconds: below 1.
+        look: polls once more when the bell can be heard; if it finds something, there is no sleep.
+    """
+    _bell.sleep(seconds, look)
+
+
+def install(word: memoryview) -> None:
+    """Give this rank a bell: one 64-bit integer in memory that the ranks of its node share. Local."""
+    _bell.address = ctypes.addressof(ctypes.c_int64.from_buffer(word))
+    _bell.word = word if _SYS_FUTEX >= 0 else None
+
+
+def wake() -> None:
+    """End the sleep of this rank: another thread has something for it. Local; cheap if it does not sleep."""
+    if _bell.armed and _bell.word is not None:
+        _bell.word[0] = 0
+        _syscall(_SYS_FUTEX, _bell.address, _FUTEX_WAKE, 1, 0, 0, 0)
+
+
+def poll_for(under_way: Poll) -> None:
+    """Register a function that returns whether this rank has work under way whose end no bell announces. Local."""
+    _polled.append(under_way)
+
+
+class Idle:
+    """The idleness of one wait. Local.
+
+    Args:
+        bell: whether all that the wait is for rings the bell of this rank.
+        end: when it times out, by `time.monotonic`; None: never.
+    """
+
+    __slots__ = ("_bell", "_crowded", "_end", "_failed", "_since")
+
+    def __init__(self, bell: bool = False, end: float | None = None) -> None:
+        self._bell, self._end = bell, end
+        self._failed, self._since, self._crowded = 0, 0.0, cores.crowded()
+
+    def reset(self) -> None:
+        """Take note that a poll has found work. Local."""
+        self._failed = 0
+
+    def pause(self, look: Poll) -> None:
+        """Take note of a failed poll; return at once, or yield the processor, or sleep. Local.
+
+        Args:
+            look: polls once more, and returns whether it found anything.
+        """
+        self._failed += 1
+        if self._failed > _YIELDS:
+            self._sleep(look)
+        elif self._crowded or self._failed > _IDLE_POLLS:
+            if self._failed == _YIELDS:
+                self._since = time.monotonic()
+            os.sched_yield()
+
+    def _sleep(self, look: Poll) -> None:
+        now = time.monotonic()
+        if self._bell and not any(under_way() for under_way in _polled):
+            seconds = _LONGEST_SLEEP
+        else:
+            seconds = min(_SHARE * (now - self._since), _LONGEST_NAP)
+            if self._crowded:
+                seconds = max(seconds, _NAP)
+        if self._end is not None:
+            seconds = min(seconds, self._end - now)
+        if seconds >= _NAP:
+            _bell.sleep(seconds, look)
+        else:
+            os.sched_yield()

@@ -1,0 +1,33 @@
+"""Tasks: of a rank, on other ranks, and what they wait for."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gondwana.tasks.asyncio_bridge import run_coroutine as run_coroutine
+from gondwana.tasks.channel import Channel as Channel
+from gondwana.tasks.channel import ChannelClosed as ChannelClosed
+from gondwana.tasks.conditions import Condition as Condition
+from gondwana.tasks.conditions import Semaphore as Semaphore
+from gondwana.tasks.loops import pfor as pfor
+from gondwana.tasks.remote_channel import RemoteChannel as RemoteChannel
+from gondwana.tasks.selection import Selected as Selected
+from gondwana.tasks.selection import select as select
+from gondwana.tasks.shared_array import SharedArray as SharedArray
+from gondwana.tasks.spawning import Spawned as Spawned
+from gondwana.tasks.spawning import everywhere as everywhere
+from gondwana.tasks.spawning import fetch as fetch
+from gondwana.tasks.spawning import spawn as spawn
+from gondwana.tasks.spawning import spawn_at as spawn_at
+from gondwana.tasks.task import Task as Task
+from gondwana.tasks.task import TaskCancelled as TaskCancelled
+from gondwana.tasks.task import current_task as current_task
+from gondwana.tasks.task import sleep as sleep
+from gondwana.tasks.task import yield_task as yield_task
+
+
+def __getattr__(name: str) -> Any:
+    if name != "run_coroutine":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from gondwana.tasks.asyncio_bridge import run_coroutine  # asyncio takes 5 MB: see `Future.__await__`
+
+    return run_coroutine

@@ -1,0 +1,245 @@
+"""Putting items into rings and taking them (see `item_rings`): Python source that is compiled once. Imports Numba."""
+
+from __future__ import annotations
+
+from gondwana.calls.rings_native import ring_bell
+from gondwana.compiler.atomics import atomic_load, atomic_store, compare_exchange, fetch_bit_and, fetch_bit_or
+from gondwana.compiler.inlining import called, inlined
+from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, store_release
+from gondwana.tasks.item_rings import (
+    BELLS,
+    BITS,
+    BYTES,
+    CAPACITY,
+    CLOSED,
+    FREE,
+    HEAD,
+    LENGTH,
+    NOT_NOW,
+    OUT,
+    PUBLISHED,
+    PUTTERS,
+    RING,
+    SIZE_BITS,
+    SLOTS,
+    STEPS,
+    STRIDE,
+    TAIL,
+    TAKEN,
+    TAKERS,
+    UNBUFFERED,
+    WITHDRAWN,
+)
+
+_SIZE = (1 << SIZE_BITS) - 1
+_WORD = 8
+
+
+@inlined
+def slot_of(ring: int, position: int) -> int:
+    """Return the address of the slot of a position."""
+    return ring + SLOTS + position % load_word(ring + CAPACITY) * load_word(ring + STRIDE)  # type: ignore[no-any-return]
+
+
+# -- who sleeps ---------------------------------------------------------------------------------------------------
+
+
+@called
+def wake(sleepers: int, bells: int, everyone: bool) -> int:
+    """Wake a rank, or all, that have said that they may sleep; those that do not sleep look again by themselves."""
+    while True:
+        bits = atomic_load(sleepers, 0)
+        if bits == 0:
+            return 0
+        bit = bits & -bits
+        fetch_bit_and(sleepers, ~bit)
+        for place in range(load_word(bells)):
+            if 1 << place % BITS == bit and ring_bell(load_word(bells + _WORD * (1 + place))) and not everyone:
+                return 0
+
+
+# -- putting ------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def claim(ring: int) -> int:
+    """Claim the next position for an item; return it, `NOT_NOW` if the ring is full, or `CLOSED`."""
+    while True:
+        tail = load_acquire(ring + TAIL)
+        if tail & 1:
+            return CLOSED
+        position = tail >> 1
+        step = load_acquire(slot_of(ring, position)) - STEPS * position
+        if step == FREE:
+            if compare_exchange(ring + TAIL, tail, tail + 2) == tail:
+                return position  # type: ignore[no-any-return]
+        elif step < FREE and load_acquire(ring + TAIL) == tail:
+            return NOT_NOW
+
+
+@inlined
+def publish(ring: int, position: int, bells: int) -> None:
+    """Let consumers have the item that has been written at a position."""
+    atomic_store(slot_of(ring, position), STEPS * position + PUBLISHED)
+    if atomic_load(ring + TAKERS, 0) != 0:
+        wake(ring + TAKERS, bells, False)
+
+
+@inlined
+def _push(ring: int, data: int, word: int, bells: int) -> int:
+    position = claim(ring)
+    if position >= 0:
+        slot = slot_of(ring, position)
+        store_release(slot + LENGTH, word)
+        move_bytes(slot + BYTES, data, word & _SIZE)
+        publish(ring, position, bells)
+    return position  # type: ignore[no-any-return]
+
+
+def push(view: int, data: int, word: int) -> int:
+    """Put an item, whose size and tag are in `word`; return its position, `NOT_NOW` or `CLOSED`."""
+    return _push(load_word(view + RING), data, word, load_word(view + BELLS))  # type: ignore[no-any-return]
+
+
+def push_soon(ring: int, data: int, word: int, bells: int, polls: int, bit: int) -> int:
+    """Put an item as `push`, trying a number of times; then say that this rank may sleep, and try once more."""
+    for _ in range(polls):
+        position = _push(ring, data, word, bells)
+        if position != NOT_NOW:
+            return position  # type: ignore[no-any-return]
+        pause()
+    fetch_bit_or(ring + PUTTERS, bit)
+    return _push(ring, data, word, bells)  # type: ignore[no-any-return]
+
+
+@inlined
+def _is_taken(ring: int, position: int) -> bool:
+    return load_acquire(slot_of(ring, position)) - STEPS * position > WITHDRAWN  # type: ignore[no-any-return]
+
+
+def taken_soon(ring: int, position: int, polls: int, bit: int) -> int:
+    """Return whether the item at a position is taken, polling a number of times and then as `push_soon`."""
+    for _ in range(polls):
+        if _is_taken(ring, position):
+            return 1
+        pause()
+    fetch_bit_or(ring + PUTTERS, bit)
+    return 1 if _is_taken(ring, position) else 0
+
+
+def withdraw(ring: int, position: int) -> int:
+    """Withdraw an item of a ring without capacity; return 1, or 0 if it has been taken."""
+    published = STEPS * position + PUBLISHED
+    return 1 if compare_exchange(slot_of(ring, position), published, published + 1) == published else 0
+
+
+# -- taking -------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def release(ring: int, position: int, bells: int) -> None:
+    """Free the slot of a position for the next lap."""
+    atomic_store(slot_of(ring, position), STEPS * (position + load_word(ring + CAPACITY)))
+    if atomic_load(ring + PUTTERS, 0) != 0:
+        wake(ring + PUTTERS, bells, load_word(ring + UNBUFFERED) != 0)
+
+
+@inlined
+def _none(ring: int, head: int) -> int:
+    tail = load_acquire(ring + TAIL)
+    return CLOSED if tail == 2 * head + 1 else NOT_NOW
+
+
+@inlined
+def obtain(ring: int, bells: int) -> int:
+    """Claim the next item; return its position, `NOT_NOW` if there is none, or `CLOSED` if there will be none."""
+    while True:
+        head = load_acquire(ring + HEAD)
+        slot = slot_of(ring, head)
+        step = load_acquire(slot) - STEPS * head
+        if step in (PUBLISHED, WITHDRAWN):
+            if compare_exchange(ring + HEAD, head, head + 1) == head:
+                published = STEPS * head + PUBLISHED
+                if (
+                    load_word(ring + UNBUFFERED) == 0
+                    or compare_exchange(slot, published, STEPS * head + TAKEN) == published
+                ):
+                    return head  # type: ignore[no-any-return]
+                release(ring, head, bells)
+        elif step <= FREE and load_acquire(ring + HEAD) == head:
+            return _none(ring, head)  # type: ignore[no-any-return]
+
+
+@inlined
+def _copy(slot: int, out: int) -> None:
+    word = load_word(slot + LENGTH)
+    store_release(out, word)
+    move_bytes(out + _WORD, slot + BYTES, word & _SIZE)
+
+
+@inlined
+def _pull(ring: int, out: int, bells: int) -> int:
+    position = obtain(ring, bells)
+    if position >= 0:
+        _copy(slot_of(ring, position), out)
+        release(ring, position, bells)
+    return position  # type: ignore[no-any-return]
+
+
+def pull(view: int) -> int:
+    """Take an item, and write its word and its bytes; return its position, `NOT_NOW` or `CLOSED`."""
+    return _pull(load_word(view + RING), view + OUT, load_word(view + BELLS))  # type: ignore[no-any-return]
+
+
+def pull_soon(ring: int, out: int, bells: int, polls: int, bit: int) -> int:
+    """Take an item as `pull`, trying a number of times; then say that this rank may sleep, and try once more."""
+    for _ in range(polls):
+        position = _pull(ring, out, bells)
+        if position != NOT_NOW:
+            return position  # type: ignore[no-any-return]
+        pause()
+    fetch_bit_or(ring + TAKERS, bit)
+    return _pull(ring, out, bells)  # type: ignore[no-any-return]
+
+
+@inlined
+def _peek(ring: int, out: int) -> int:
+    while True:
+        head = load_acquire(ring + HEAD)
+        slot = slot_of(ring, head)
+        step = load_acquire(slot) - STEPS * head
+        if step == PUBLISHED:
+            word = load_word(slot + LENGTH)
+            if word & _SIZE <= load_word(ring + STRIDE) - BYTES:  # else it is being replaced
+                _copy(slot, out)
+            if compare_exchange(ring + HEAD, head, head) == head:
+                return head  # type: ignore[no-any-return]
+        elif step <= FREE and load_acquire(ring + HEAD) == head:
+            return _none(ring, head)  # type: ignore[no-any-return]
+
+
+def peek(ring: int, out: int, bells: int, bit: int) -> int:
+    """Copy the next item as `pull`, but leave it there; if `bit` is not 0, say that this rank may sleep."""
+    position = _peek(ring, out)
+    if position == NOT_NOW and bit != 0:
+        fetch_bit_or(ring + TAKERS, bit)
+        position = _peek(ring, out)
+    if position >= 0 and atomic_load(ring + TAKERS, 0) != 0:
+        wake(ring + TAKERS, bells, False)  # the item is for another
+    return position  # type: ignore[no-any-return]
+
+
+def leave(ring: int, sleepers: int, bit: int, bells: int) -> int:
+    """Say that this rank waits no more; if it may have been woken instead of another and `bells` is not 0, wake one."""
+    before = fetch_bit_and(ring + sleepers, ~bit)
+    if before & bit == 0 and bells != 0:
+        wake(ring + sleepers, bells, False)
+    return 0
+
+
+def close(ring: int, bells: int) -> int:
+    """Let no more items in, and wake all who wait."""
+    fetch_bit_or(ring + TAIL, 1)
+    wake(ring + TAKERS, bells, True)
+    wake(ring + PUTTERS, bells, True)
+    return 0

@@ -1,0 +1,488 @@
+"""Which worker gets which task, and when: the heart of a pool.
+
+Idle workers are a stack, so a task goes to the worker that was busy last, whose caches are warm and which may still
+poll; how many others are idle does not matter. A worker gets further tasks ahead of time, in one message, as long as
+tasks of that function are short; what may take long is never sent behind something else.
+
+The work of the pool (receiving results, sending the next tasks) is done by whoever waits for a future. If nobody does,
+a thread of the pool, the stand-in, takes over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from gondwana.runtime import progress
+from gondwana.tasks.pool import messages, packing
+from gondwana.tasks.pool.batches import describe
+from gondwana.tasks.pool.errors import PoolBrokenError, PoolClosedError, WorkerLostError
+from gondwana.tasks.pool.future import TaskFuture
+from gondwana.tasks.pool.packing import Function, Packer
+from gondwana.tasks.scheduler import has_tasks
+
+AHEAD = 2e-3
+"""Seconds of work that a worker has at most beside the task that it runs."""
+SHORT = 0.02
+"""Seconds of the longest task behind which another one is sent."""
+MOST_AHEAD = 256
+"""Tasks that a worker has at most."""
+_FORGET = 0.8
+"""How fast a shorter duration replaces a longer one as what is expected; a longer one does at once."""
+_MOST_FUNCTIONS = 1024
+_POLL_EVERY = 16
+"""Submitted tasks between two looks for results."""
+
+TICK = 1e-3
+"""Seconds in which nobody has done the pool's work before the stand-in does."""
+_QUIET_TICKS = 100
+"""Ticks without a task after which the stand-in sleeps until there is one."""
+_NAP = 0.1
+"""Seconds that a wait lasts before its condition is looked at again, if nothing arrives."""
+_FOLLOW = 0.01
+"""Seconds that a thread waits for another that leads before it tries to lead itself."""
+_FAILED_STARTS = 3
+"""Workers in a row that may end before they are ready."""
+
+
+class Task:
+    """A task and its future.
+
+    Args:
+        function: what to call.
+        arguments: the pickle of a tuple and a dictionary.
+        buffers: of the pickle.
+        future: for a task of this process.
+        origin: for a task of a task: the worker that has submitted it, and its number there.
+    """
+
+    __slots__ = ("arguments", "buffers", "function", "future", "origin")
+
+    def __init__(
+        self,
+        function: Function,
+        arguments: bytes,
+        buffers: tuple[Any, ...],
+        future: TaskFuture | None,
+        origin: tuple[int, int] = (0, 0),
+    ) -> None:
+        self.function, self.arguments, self.buffers = function, arguments, buffers
+        self.future, self.origin = future, origin
+
+    def describe(self) -> str:
+        """Return the call for messages, such as `simulate(3)`. Local."""
+        return describe(self.function, *packing.load(self.arguments, self.buffers))
+
+
+@dataclass(slots=True)
+class _Seat:
+    """A worker: the tasks that it has, in the order in which they were sent, and how many of them wait for others."""
+
+    number: int
+    tasks: dict[int, Task] = field(default_factory=dict)
+    waiting: int = 0
+
+    @property
+    def load(self) -> int:
+        """How many tasks it has that do not wait for others."""
+        return len(self.tasks) - self.waiting
+
+    @property
+    def newest(self) -> Task:
+        """The task that was sent last of those that it has."""
+        return next(reversed(self.tasks.values()))
+
+
+Outcome = tuple[Task, bool, Any, tuple[Any, ...], int]
+"""A task that has ended: whether it succeeded, its result or error as bytes (or an exception), and its worker."""
+
+
+class Dispatcher:
+    """Sends the tasks of a pool to its workers and completes their futures. Local; threads may share it.
+
+    Args:
+        lines: connections to the workers.
+        packer: how functions and values are packed for them.
+
+    Attributes:
+        condition: of all futures; its lock protects the state.
+        outstanding: tasks that have not ended.
+    """
+
+    def __init__(self, lines: messages.Lines, packer: Packer) -> None:
+        self.packer = packer
+        self.condition = threading.Condition(threading.RLock())
+        self.outstanding = 0
+        self._lines = lines
+        self._seats: dict[int, _Seat] = {}
+        self._idle: list[_Seat] = []
+        self._waiting: list[_Seat] = []
+        self._queue: deque[Task] = deque()
+        self._nested: list[Task] = []
+        self._seconds: dict[Function, float] = {}
+        self._number = self._submitted = self._failed_starts = 0
+        self._broken = ""
+        self._cause: BaseException | None = None
+        self._closed = self._at_once = False
+        self._duty = threading.Lock()
+        self._led = self._followers = 0
+        self._parked = True
+        self._work = threading.Event()
+        self._stand_in: threading.Thread | None = None
+
+    @property
+    def workers(self) -> int:
+        """How many workers there are, those that are about to be ready included."""
+        return self._lines.workers
+
+    # -- tasks come --------------------------------------------------------------------------------------------------
+
+    def submit(self, task: Task) -> None:
+        """Queue a task, or send it to an idle worker. Local; does not wait.
+
+        Raises:
+            PoolClosedError: the pool is shut down.
+            PoolBrokenError: it has no workers any more.
+        """
+        with self.condition:
+            if self._closed:
+                raise PoolClosedError("the pool is shut down: submit tasks inside its `with` statement")
+            if self._broken:
+                raise PoolBrokenError(self._broken) from self._cause
+            self._enqueue(task)
+            self._submitted += 1
+        if self._parked:
+            self._call_stand_in()
+        if self._submitted % _POLL_EVERY == 0:
+            self.poll()
+
+    def _enqueue(self, task: Task) -> None:
+        self.outstanding += 1
+        if task.future is None:
+            self._nested.append(task)
+        else:
+            self._queue.append(task)
+        self._assign()
+
+    def _assign(self) -> None:
+        """Give tasks to workers that have nothing to do."""
+        while self._nested and (self._waiting or self._idle):
+            self._feed((self._waiting or self._idle).pop())
+        while self._queue and self._idle:
+            self._feed(self._idle.pop())
+
+    def _feed(self, seat: _Seat) -> None:
+        """Send a worker that is on no list as many tasks as it should have, or put it on one."""
+        nested = bool(self._nested) and seat.load <= 0
+        tasks = [self._nested.pop()] if nested else [] if seat.waiting else self._take(self._room(seat))
+        if tasks:
+            first = self._number + 1
+            self._number += len(tasks)
+            seat.tasks.update(enumerate(tasks, first))
+            sent = [
+                (number, task.function, task.arguments, packing.as_parts(task.buffers))
+                for number, task in enumerate(tasks, first)
+            ]
+            self._lines.send(seat.number, (messages.RUN, sent, nested))
+        elif seat.load <= 0:
+            (self._waiting if seat.waiting else self._idle).append(seat)
+
+    def _take(self, most: int) -> list[Task]:
+        """Take the next tasks from the queue that are not cancelled, all of one function."""
+        tasks: list[Task] = []
+        while self._queue and len(tasks) < most:
+            if tasks and self._queue[0].function != tasks[0].function:
+                break
+            task = self._queue.popleft()
+            assert task.future is not None
+            if task.future.begin():
+                tasks.append(task)
+            else:
+                self.outstanding -= 1
+        return tasks
+
+    def _room(self, seat: _Seat) -> int:
+        """Return how many tasks like the next one a worker should get."""
+        if not self._queue or (seat.tasks and seat.newest.function != self._queue[0].function):
+            return 0
+        seconds = self._seconds.get(self._queue[0].function, SHORT)
+        if seconds >= SHORT:
+            return 1 - seat.load
+        share = len(self._queue) // (2 * len(self._seats))  # the other half will balance what is uneven
+        return 1 + min(int(max(1, AHEAD / max(seconds, 1e-7))), MOST_AHEAD, share) - seat.load
+
+    # -- messages arrive ---------------------------------------------------------------------------------------------
+
+    def poll(self) -> None:
+        """Do the pool's work that there is, unless another thread does it. Local; does not block."""
+        if self._duty.acquire(False):
+            try:
+                self._led += 1
+                self._work_off()
+            finally:
+                self._duty.release()
+
+    def _work_off(self) -> bool:
+        """Handle what has arrived; return whether there was anything. The caller has the duty."""
+        arrived = self._lines.receive()
+        if not arrived:
+            return False
+        ended: list[Outcome] = []
+        with self.condition:
+            for worker, message in arrived:
+                self._handle(worker, message, ended)
+        for outcome in ended:
+            self._settle(*outcome)
+        return True
+
+    def _handle(self, worker: int, message: messages.Message, ended: list[Outcome]) -> None:
+        verb, *content = message
+        seat = self._seats.get(worker)
+        if verb == messages.DONE and seat is not None:
+            for number, succeeded, data, buffers, seconds in content[0]:
+                task = seat.tasks.pop(number)
+                self._expect(task.function, seconds)
+                ended.append((task, succeeded, data, buffers, worker))
+            self._feed(seat)
+        elif verb == messages.SUBMIT:
+            number, function, arguments, buffers = content
+            self._enqueue(Task(function, arguments, buffers, None, (worker, number)))
+        elif verb == messages.WAITS and seat is not None:
+            self._unlist(seat)
+            seat.waiting += content[0]
+            self._feed(seat)
+        elif verb == messages.BACK and seat is not None:
+            self._unlist(seat)
+            self._take_back(seat, content[0])
+            self._feed(seat)
+            self._assign()
+        elif verb == messages.READY:
+            self._failed_starts = 0
+            seat = self._seats[worker] = _Seat(worker)
+            self._feed(seat)
+        elif verb == messages.FAILED:
+            error = packing.load_error(content[0], self._lines.name(worker))
+            self._break(error, f"the initializer of {self._lines.name(worker)} failed: {error!r}", ended)
+        elif verb == messages.LOST:
+            self._lose(worker, content[0], content[1], ended)
+
+    def _unlist(self, seat: _Seat) -> None:
+        """Take a worker from the lists of those that have nothing to do."""
+        for seats in (self._idle, self._waiting):
+            if seat in seats:
+                seats.remove(seat)
+
+    def _take_back(self, seat: _Seat, numbers: Iterable[int]) -> None:
+        """Queue tasks again that a worker has not begun, before all others."""
+        for number in sorted(numbers, reverse=True):
+            task = seat.tasks.pop(number)
+            if task.future is None:
+                self._nested.append(task)
+            else:
+                task.future.again()
+                self._queue.appendleft(task)
+
+    def _expect(self, function: Function, seconds: float) -> None:
+        """Learn how long tasks of a function take."""
+        before = self._seconds.get(function, 0.0)
+        if not before and len(self._seconds) >= _MOST_FUNCTIONS:
+            self._seconds.clear()
+        self._seconds[function] = max(seconds, _FORGET * before + (1 - _FORGET) * seconds)
+
+    def _settle(self, task: Task, succeeded: bool, data: Any, buffers: tuple[Any, ...], worker: int) -> None:
+        """Complete a future with what a worker has sent."""
+        with self.condition:
+            self.outstanding -= 1
+            if task.future is None:
+                self._pass_on(task, succeeded, data, buffers)
+                return
+        value: Any = None
+        error: BaseException | None = None
+        if isinstance(data, BaseException):
+            error = data
+        elif succeeded:
+            try:
+                value = packing.load(data, buffers)
+            except Exception as problem:
+                error = problem
+        else:
+            error = packing.load_error(data, self._lines.name(worker))
+        task.future.settle(value, error)
+
+    def _pass_on(self, task: Task, succeeded: bool, data: Any, buffers: tuple[Any, ...]) -> None:
+        """Send the outcome of a task of a task to where that runs, if its worker is still there."""
+        worker, number = task.origin
+        if worker in self._seats:
+            if isinstance(data, BaseException):
+                data, buffers = packing.pack_error(data)
+            outcome = (number, succeeded, data, packing.as_parts(buffers))
+            self._lines.send(worker, (messages.RESULTS, [outcome]))
+
+    # -- workers are lost --------------------------------------------------------------------------------------------
+
+    def _lose(self, worker: int, how: str, begun: int, ended: list[Outcome]) -> None:
+        """Fail the tasks that a lost worker had begun, queue the others again, and start another worker."""
+        seat = self._seats.pop(worker, None)
+        name = self._lines.name(worker)
+        if seat is None:
+            self._failed_starts += 1
+        else:
+            self._unlist(seat)
+            self._take_back(seat, [number for number in seat.tasks if number > begun])
+            for number, task in seat.tasks.items():
+                what = "while it ran" if number == begun else "before it had sent the result of"
+                ended.append((task, False, WorkerLostError(f"{name} {how} {what} {task.describe()}"), (), worker))
+        if self._closed and not self._queue and not self._nested:
+            return
+        if self._failed_starts >= _FAILED_STARTS or not self._lines.replace():
+            if self._failed_starts >= _FAILED_STARTS or not self._seats:
+                self._break(None, f"the last {self._failed_starts or 1} workers were lost: {name} {how}", ended)
+            return
+        self._assign()
+
+    def _break(self, cause: BaseException | None, reason: str, ended: list[Outcome]) -> None:
+        """Fail all tasks, since there is nobody to run them."""
+        self._broken, self._cause = f"{reason}; the pool takes no more tasks", cause
+        left = [*self._queue, *self._nested, *(task for seat in self._seats.values() for task in seat.tasks.values())]
+        for emptied in (self._queue, self._nested, self._seats, self._idle, self._waiting):
+            emptied.clear()
+        for task in left:
+            if task.future is not None and task.future.cancelled():
+                self.outstanding -= 1
+                continue
+            error = PoolBrokenError(self._broken)
+            error.__cause__ = cause
+            ended.append((task, False, error, (), 0))
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def wait(self, ready: Callable[[], bool], timeout: float | None) -> bool:
+        """Do the pool's work until something holds; return whether it does. Blocks.
+
+        Args:
+            ready: returns whether it holds.
+            timeout: seconds; None: no limit.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        while not ready():
+            if has_tasks():
+                return self._suspend(ready, None if end is None else end - time.monotonic())
+            left = _NAP if end is None else min(_NAP, end - time.monotonic())
+            if left <= 0:
+                return False
+            if self._duty.acquire(False):
+                try:
+                    self._lead(ready, left)
+                finally:
+                    self._duty.release()
+                    self._hand_over()
+            else:
+                self._follow(ready, left)
+        return True
+
+    def _suspend(self, ready: Callable[[], bool], seconds: float | None) -> bool:
+        """Let other tasks of this thread run meanwhile; whoever of them finds work of the pool does it."""
+
+        def polled() -> bool:
+            with progress.callback():  # the scheduler makes progress itself
+                self.poll()
+            return ready()
+
+        with contextlib.suppress(TimeoutError):
+            progress.wait_until(polled, "a task of a pool", seconds)
+        return ready()
+
+    def _lead(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Do what there is to do, or wait for it. The caller has the duty."""
+        self._led += 1
+        if not self._work_off() and not ready():
+            self._lines.sleep(seconds)
+
+    def _follow(self, ready: Callable[[], bool], seconds: float) -> None:
+        """Wait while another thread leads."""
+        with self.condition:
+            self._followers += 1
+            if not ready():
+                self.condition.wait(min(seconds, _FOLLOW))
+            self._followers -= 1
+
+    def _hand_over(self) -> None:
+        """Let another waiting thread lead."""
+        if self._followers:
+            with self.condition:
+                self.condition.notify_all()
+
+    def _call_stand_in(self) -> None:
+        with self.condition:
+            if self._stand_in is None:
+                self._stand_in = threading.Thread(target=self._stand_by, name="gondwana-pool", daemon=True)
+                self._stand_in.start()
+            self._parked = False
+            self._work.set()
+
+    def _stand_by(self) -> None:
+        """Do the pool's work while nobody waits, until the pool has ended."""
+        led, quiet = -1, 0
+        while not (self._closed and self.outstanding == 0):
+            if quiet > _QUIET_TICKS and not self._closed:
+                self._parked = True
+                self._work.wait()
+                self._work.clear()
+                quiet = 0
+            time.sleep(TICK)
+            quiet = 0 if self.outstanding else quiet + 1
+            if self._led != led:
+                led = self._led
+            elif self.outstanding and self._duty.acquire(False):
+                try:
+                    if not self._work_off():
+                        self._lines.sleep(_NAP)
+                        self._work_off()
+                finally:
+                    self._duty.release()
+                    self._hand_over()
+        with self._duty:
+            self._lines.stop(at_once=self._at_once)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def close(self, *, wait: bool, cancel: bool, at_once: bool) -> None:
+        """Take no more tasks, and let the workers end when they have run those that there are. Local.
+
+        Args:
+            wait: whether to block until then.
+            cancel: whether to cancel the tasks that no worker has.
+            at_once: whether to end the workers in mid-task.
+        """
+        ended: list[Outcome] = []
+        with self.condition:
+            self._closed, first = True, not self._closed
+            self._at_once = self._at_once or at_once
+            dropped = self._drop() if cancel or at_once else []
+            if at_once:
+                self._break(None, "the pool was ended while tasks ran", ended)
+        for future in dropped:
+            if future.cancel():
+                future.set_running_or_notify_cancel()
+        for outcome in ended:
+            self._settle(*outcome)
+        if first:
+            self._call_stand_in()
+            self._lines.wake()
+        if wait and self._stand_in is not threading.current_thread():
+            self.wait(lambda: self.outstanding == 0, None)
+            self._work.set()
+            assert self._stand_in is not None
+            self._stand_in.join()
+
+    def _drop(self) -> list[TaskFuture]:
+        """Empty the queue; return the futures of its tasks."""
+        dropped = list(self._queue)
+        self._queue.clear()
+        self.outstanding -= len(dropped)
+        return [task.future for task in dropped if task.future is not None]

@@ -1,0 +1,92 @@
+"""Futures of tasks: those of `concurrent.futures`, whose waiting thread may do the pool's work meanwhile."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any, Protocol
+
+_PENDING, _RUNNING, _FINISHED = "PENDING", "RUNNING", "FINISHED"
+_CANCELLED = ("CANCELLED", "CANCELLED_AND_NOTIFIED")
+
+
+class Waiter(Protocol):
+    """What the futures of a pool share."""
+
+    condition: threading.Condition
+
+    def wait(self, ready: Callable[[], bool], timeout: float | None) -> bool:
+        """Wait until something holds; return whether it does. Blocks."""
+
+
+class TaskFuture(concurrent.futures.Future[Any]):
+    """The future of a task. Local.
+
+    The futures of a pool share one condition, since most of the time that a `concurrent.futures.Future` takes goes into
+    its own.
+    """
+
+    def __init__(self, waiter: Waiter) -> None:
+        self._condition = waiter.condition
+        self._state = _PENDING
+        self._result = None
+        self._exception = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Any] = []
+        self._waiter = waiter
+
+    def done(self) -> bool:
+        """Return whether the task has ended or was cancelled. Local."""
+        return self._state not in (_PENDING, _RUNNING)
+
+    def begin(self) -> bool:
+        """Note that the task goes to a worker; return False if it was cancelled before. Local."""
+        if self._state == _PENDING:
+            self._state = _RUNNING
+            return True
+        return self.set_running_or_notify_cancel()
+
+    def again(self) -> None:
+        """Note that the task has come back from a worker that did not begin it. Local."""
+        self._state = _PENDING
+
+    def settle(self, value: Any, error: BaseException | None) -> None:
+        """Complete the future with a result or an error, and run its callbacks. Local."""
+        with self._condition:
+            self._result, self._exception, self._state = value, error, _FINISHED
+            for waiter in self._waiters:
+                (waiter.add_result if error is None else waiter.add_exception)(self)
+            self._condition.notify_all()
+        if self._done_callbacks:
+            self._invoke_callbacks()  # type: ignore[attr-defined]
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return the result of the task, or raise its exception. Blocks.
+
+        Args:
+            timeout: seconds; None: no limit.
+
+        Raises:
+            CancelledError: the task was cancelled.
+            TimeoutError: it has not ended after `timeout` seconds.
+        """
+        self._await(timeout)
+        if self._exception is not None:
+            try:
+                raise self._exception
+            finally:
+                self = None  # type: ignore[assignment]  # the traceback must not keep the future
+        return self._result
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the exception of the task, None if it has a result. Blocks; arguments and errors as for `result`."""
+        self._await(timeout)
+        return self._exception
+
+    def _await(self, timeout: float | None) -> None:
+        if self._state != _FINISHED and not self._waiter.wait(self.done, timeout):
+            raise TimeoutError(f"the task has not ended after {timeout:g} s: give a longer timeout, or None")
+        if self._state in _CANCELLED:
+            raise CancelledError

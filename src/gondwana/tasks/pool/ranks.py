@@ -1,0 +1,237 @@
+"""The workers of a pool that are the other ranks of its job, which send messages as remote calls do."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import select
+import time
+from collections import deque
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from gondwana.calls import discharge, endpoints
+from gondwana.runtime import cores, progress
+from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.tasks.pool import messages
+from gondwana.tasks.pool.messages import Message
+from gondwana.tasks.scheduler import has_tasks
+from gondwana.teams import world
+
+SPIN = 1e-3
+"""Seconds that a rank polls for the next message, if the one before came within that time; then it sleeps."""
+SPIN_CROWDED = 1e-4
+"""The same if ranks outnumber the cores."""
+ALONE = 2e-5
+"""Seconds that it polls without yielding the processor, unless ranks outnumber the cores."""
+NAP, LONGEST_NAP = 2e-4, 2e-2
+"""Seconds that a rank sleeps before it serves remote calls, and ranks of other nodes, which cannot wake it: a tenth of
+the time that it has waited, between these limits."""
+ROOT = 0
+"""The rank that submits."""
+
+_inboxes: dict[str, deque[tuple[int, Message]]] = {}
+
+
+def _deliver(key: str, source: int, message: Message) -> None:
+    """Take a message for a pool; runs as a remote call."""
+    inbox(key).append((source, message))
+
+
+def inbox(key: str) -> deque[tuple[int, Message]]:
+    """Return the messages for a pool that have arrived, perhaps before it exists here. Local."""
+    return _inboxes.setdefault(key, deque())
+
+
+@dataclass(frozen=True)
+class _Sleeper:
+    """Where ranks of one host find out whether a rank sleeps, and wake it."""
+
+    page: SharedFile
+    pipe: SharedFile
+
+
+class Bells:
+    """Wakes ranks of this node that sleep, and lets this one sleep. Collective over the world to create.
+
+    The file of a pipe is opened through the process that has made it, as shared memory is.
+    """
+
+    def __init__(self) -> None:
+        self._source, sink = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        page = SharedFile.create("gondwana-bell", mmap.PAGESIZE)
+        own = _Sleeper(page, SharedFile(os.getpid(), sink, os.fstat(sink).st_ino))
+        self._all = world.allgather(own)
+        self._asleep = mmap.mmap(page.descriptor, mmap.PAGESIZE)
+        self._others: dict[int, tuple[mmap.mmap, int] | None] = {}
+
+    def ring(self, rank: int) -> None:
+        """Wake a rank if it sleeps and is on this node. Local."""
+        try:
+            other = self._others[rank]
+        except KeyError:
+            other = self._others[rank] = self._open(rank)
+        if other is not None and other[0][0]:
+            with contextlib.suppress(OSError):  # the pipe is full, so it will wake up
+                os.write(other[1], b"\0")
+
+    def _open(self, rank: int) -> tuple[mmap.mmap, int] | None:
+        if world.node_of(rank) != world.node_index:
+            return None
+        try:
+            descriptor = self._all[rank].page.open()
+            page = mmap.mmap(descriptor, mmap.PAGESIZE)
+            os.close(descriptor)
+            path = self._all[rank].pipe.path
+            return page, os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (OSError, ForeignFileError):
+            return None
+
+    def sleep(self, seconds: float, arrived: Any) -> None:
+        """Sleep until another rank rings or the time is over. Blocks.
+
+        Args:
+            seconds: the most; short, since a ring may be missed: the flag of a sleeper may be seen too late.
+            arrived: makes progress, and returns whether there is something to do before the rank may sleep.
+        """
+        self._asleep[0] = 1
+        try:
+            if not arrived():
+                ready, _, _ = select.select([self._source], [], [], seconds)
+                if ready:
+                    with contextlib.suppress(BlockingIOError):
+                        os.read(self._source, 4096)
+        finally:
+            self._asleep[0] = 0
+
+
+@cache
+def bells() -> Bells:
+    """Return the bells of this job. Collective over the world at first use, then local."""
+    return Bells()
+
+
+class RankLine:
+    """A rank's messages of a pool. Local; threads may share it.
+
+    Args:
+        key: names the pool.
+    """
+
+    _progress = staticmethod(progress.serve_others)
+
+    def __init__(self, key: str) -> None:
+        self._key, self._rank = key, world.rank
+        self._is_root = self._rank == ROOT
+        self._bells = bells()
+        self._inbox = inbox(key)
+        self._spins = True
+        self._woken = False
+
+    def send_to(self, rank: int, message: Message) -> None:
+        """Send a message; what there is no room for is kept. Local; does not block."""
+        with progress.callback():
+            endpoints.request_nothing(rank, world, _deliver, (self._key, self._rank, message), {})
+        self._bells.ring(rank)
+
+    def take(self) -> list[tuple[int, Message]]:
+        """Return the messages that have arrived, with the ranks that have sent them. Local; user-level progress."""
+        self._progress()
+        arrived = []
+        while self._inbox:
+            arrived.append(self._inbox.popleft())
+        return arrived
+
+    def _arrived(self) -> bool:
+        self._progress()
+        return bool(self._inbox) or self._woken
+
+    def sleep(self, seconds: float) -> None:
+        """Wait until something has arrived, `wake` is called, or the time is over. Blocks; user-level progress.
+
+        It polls if the last message came soon, and else sleeps.
+        """
+        crowded = cores.crowded()
+        start = time.perf_counter()
+        spin = min(seconds, SPIN_CROWDED if crowded else SPIN) if self._spins else 0.0
+        while not self._arrived() and not (self._is_root and has_tasks()):
+            waited = time.perf_counter() - start
+            if waited >= seconds:
+                break
+            if waited >= spin:
+                self._bells.sleep(
+                    min(seconds - waited, LONGEST_NAP, max(NAP, waited / 10)),
+                    self._arrived,
+                )
+            elif crowded or waited > ALONE:
+                os.sched_yield()  # perhaps what is waited for needs this core
+        self._spins = time.perf_counter() - start < (SPIN_CROWDED if crowded else SPIN)
+        self._woken = False
+
+    def wake(self) -> None:
+        """End a `sleep` of another thread. Local."""
+        self._woken = True
+        self._bells.ring(self._rank)
+
+
+class WorkerLine(RankLine):
+    """What connects a rank that works to rank 0. Local.
+
+    Args:
+        key: names the pool.
+    """
+
+    _progress = staticmethod(progress.progress)  # what runs here may have left tasks of this rank behind
+
+    def send(self, message: Message) -> None:
+        """Send a message. Local; does not block."""
+        self.send_to(ROOT, message)
+
+    def receive(self, timeout: float | None) -> list[Message]:
+        """Return the messages that have arrived; if there are none, wait for some, for so many seconds at most."""
+        end = None if timeout is None else time.monotonic() + timeout
+        arrived = self.take()
+        while not arrived:
+            left = 1.0 if end is None else end - time.monotonic()
+            if left <= 0:
+                break
+            self.sleep(left)
+            arrived = self.take()
+        return [message for _, message in arrived]
+
+
+class Ranks(RankLine):
+    """What connects rank 0 to the others, which work. Local; threads may share it.
+
+    Args:
+        key: names the pool.
+    """
+
+    @property
+    def workers(self) -> int:
+        """How many there are."""
+        return world.size - 1
+
+    def send(self, worker: int, message: Message) -> None:
+        """Send a message; what there is no room for is kept. Local; does not block."""
+        self.send_to(worker, message)
+
+    def receive(self) -> list[tuple[int, Message]]:
+        """Return the messages that have arrived, with the ranks that have sent them. Does not block."""
+        return self.take()
+
+    def replace(self) -> bool:
+        """Return False: a job cannot start ranks."""
+        return False
+
+    def name(self, worker: int) -> str:
+        """Return the name of a worker for messages. Local."""
+        return f"rank {worker}"
+
+    def stop(self, *, at_once: bool) -> None:
+        """Let the workers continue their program. Local; does not wait for them."""
+        for rank in range(1, world.size):
+            self.send(rank, (messages.STOP,))
+        discharge()

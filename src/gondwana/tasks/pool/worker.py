@@ -1,0 +1,190 @@
+"""What a worker does: it runs the tasks that come, and returns their outcomes in groups."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gondwana.runtime import interruptions
+from gondwana.tasks.pool import messages, packing
+from gondwana.tasks.pool.future import TaskFuture
+from gondwana.tasks.pool.maps import Submitter
+from gondwana.tasks.pool.packing import Function, Packer
+
+HOLD = 2e-4
+"""Seconds that a worker keeps outcomes back at most while it has further tasks that are shorter."""
+
+_clock = time.perf_counter
+
+
+class Worker:
+    """A worker of a pool. Local.
+
+    Args:
+        line: its connection to the pool.
+        packer: for results and nested tasks.
+        begin: called with the number of each task before it begins.
+
+    Attributes:
+        condition: of the futures of nested tasks.
+        serving: whether it runs tasks now.
+    """
+
+    workers = 1
+    """A task does not know how many workers its pool has; it keeps enough on the way for one."""
+
+    def __init__(
+        self, line: messages.Line, packer: Packer, begin: Callable[[int], object] = lambda number: None
+    ) -> None:
+        self.condition = threading.Condition(threading.RLock())
+        self.packer = packer
+        self._line = line
+        self._begin = begin
+        self._tasks: deque[tuple[int, Function, bytes, Any]] = deque()
+        self._outcomes: list[tuple[Any, ...]] = []
+        self._held_since = 0.0
+        self._nested: dict[int, TaskFuture] = {}
+        self._submitted = self._waiting = 0
+        self._stopped = self.serving = False
+
+    def serve(self, initializer: Function | None, data: bytes, buffers: tuple[Any, ...] = ()) -> None:
+        """Run the initializer, then tasks until the pool says that there will be no more. Blocks.
+
+        Args:
+            initializer: None for none.
+            data: the pickle of its arguments.
+            buffers: of the pickle.
+
+        Raises:
+            OSError: the pool has ended.
+            EOFError: likewise.
+        """
+        try:
+            if initializer is not None:
+                packing.load_function(initializer)(*packing.load(data, buffers))
+        except Exception as error:
+            interruptions.let_pass(error)
+            self._line.send((messages.FAILED, packing.pack_error(error)[0]))
+        else:
+            self._line.send((messages.READY,))
+        self.serving = True
+        while not self._stopped:
+            self._step()
+        self.serving = False
+
+    def _step(self, end: float | None = None) -> None:
+        """Run a task, or wait for messages, until a time at most."""
+        if not self._tasks:
+            self._send_outcomes()
+            self._receive(None if end is None else max(0.0, end - time.monotonic()))
+            return
+        number, function, data, buffers = self._tasks.popleft()
+        self._begin(number)
+        start = _clock()
+        try:
+            args, kwargs = packing.load(data, buffers)
+            value, rest = self.packer.value(packing.load_function(function)(*args, **kwargs))
+            succeeded = True
+        except Exception as error:
+            interruptions.let_pass(error)
+            value, rest = packing.pack_error(error)
+            succeeded = False
+        end = _clock()
+        self._outcomes.append((number, succeeded, value, packing.as_parts(rest), end - start))
+        if self._tasks and end - self._held_since > HOLD:
+            self._send_outcomes()
+            self._held_since = end
+
+    def _send_outcomes(self) -> None:
+        if self._outcomes:
+            outcomes, self._outcomes = self._outcomes, []
+            self._line.send((messages.DONE, outcomes))
+
+    def _receive(self, timeout: float | None) -> None:
+        for verb, *content in self._line.receive(timeout):
+            if verb == messages.RUN:
+                tasks, nested = content
+                if self._waiting and not nested:
+                    self._give_back(tasks)
+                else:
+                    self._tasks += tasks
+                self._held_since = _clock()
+            elif verb == messages.RESULTS:
+                for outcome in content[0]:
+                    self._settle(*outcome)
+            else:
+                self._stopped = True
+
+    # -- tasks of tasks ----------------------------------------------------------------------------------------------
+
+    def submit(self, function: Function, arguments: bytes, buffers: tuple[Any, ...]) -> TaskFuture:
+        """Submit a task to the pool of this worker, from a task. Local; does not wait."""
+        future = TaskFuture(self)
+        future.begin()
+        self._submitted += 1
+        self._nested[self._submitted] = future
+        self._line.send((messages.SUBMIT, self._submitted, function, arguments, packing.as_parts(buffers)))
+        return future
+
+    def _settle(self, number: int, succeeded: bool, data: bytes, buffers: Any) -> None:
+        future = self._nested.pop(number)
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            if succeeded:
+                value = packing.load(data, buffers)
+            else:
+                error = packing.load_error(data, "another worker")
+        except Exception as problem:
+            interruptions.let_pass(problem)
+            error = problem
+        future.settle(value, error)
+
+    def wait(self, ready: Callable[[], bool], timeout: float | None) -> bool:
+        """Run tasks of tasks until something holds; return whether it does. Blocks.
+
+        Others could wait in turn, on the same stack, so they are given back.
+
+        Args:
+            ready: returns whether it holds.
+            timeout: seconds; None: no limit. The task that runs then is not interrupted.
+        """
+        if ready():
+            return True
+        end = None if timeout is None else time.monotonic() + timeout
+        self._waiting += 1
+        self._line.send((messages.WAITS, 1))
+        if self._tasks:
+            self._give_back(self._tasks)
+            self._tasks.clear()
+        while not ready() and (end is None or time.monotonic() < end):
+            self._step(end)
+        self._waiting -= 1
+        self._line.send((messages.WAITS, -1))
+        return ready()
+
+    def _give_back(self, tasks: Iterable[tuple[Any, ...]]) -> None:
+        self._line.send((messages.BACK, [task[0] for task in tasks]))
+
+
+class NestedPool(Submitter):
+    """The pool of a worker as its tasks see it. Local.
+
+    Args:
+        key: of the pool.
+        worker: this one.
+    """
+
+    def __init__(self, key: str, worker: Worker) -> None:
+        super().__init__(key)
+        self._worker = worker
+
+    @property
+    def _shared(self) -> Worker:
+        return self._worker
+
+    def _submit(self, function: Function, arguments: bytes, buffers: tuple[Any, ...]) -> TaskFuture:
+        return self._worker.submit(function, arguments, buffers)

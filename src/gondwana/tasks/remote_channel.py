@@ -1,0 +1,431 @@
+"""Channels that all ranks reach: rings in shared memory inside a node, remote calls to the home rank between nodes."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.calls import mailbox
+from gondwana.compiler.types.arguments import Described
+from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.errors import UsageError
+from gondwana.runtime import cores, progress
+from gondwana.runtime.shared_file import SharedFile
+from gondwana.tasks import item_rings, overflow
+from gondwana.tasks.channel import ChannelClosed
+from gondwana.tasks.item_rings import (
+    CLOSED,
+    GONE,
+    HEAD,
+    LENGTH,
+    NOT_NOW,
+    OUT,
+    PUTTERS,
+    SIZE_BITS,
+    TAIL,
+    TAKERS,
+    ItemRing,
+)
+from gondwana.tasks.items import OUTSIDE, SIMPLE, Objects, Values
+from gondwana.teams import Team, world
+
+T = TypeVar("T")
+Key = tuple[int, int]
+"""The home rank of a channel in the world, and its number there."""
+
+_SIZE = (1 << SIZE_BITS) - 1
+_PATIENCE = 1000
+"""Polls of a waiting call before it makes progress: some ten microseconds."""
+_FEW = 20
+"""Polls between later calls of progress."""
+_AT_ONCE = 1.0
+"""Seconds within which a waiting rank takes what `put_nowait` offers."""
+
+_numbers = itertools.count(1)
+_known: weakref.WeakValueDictionary[Key, RemoteChannel[Any]] = weakref.WeakValueDictionary()
+_sent: dict[int, RemoteChannel[Any]] = {}
+"""Channels of this rank that others may know, by number: kept until they are closed and empty."""
+
+extend("gondwana.tasks.remote_channel_overloads")
+
+
+class RemoteChannel(Generic[T]):
+    """A queue of items that any rank puts into and takes from.
+
+    Local to create; the calling rank is its home. The channel can be pickled: send it in remote calls, collectives of
+    objects, or through other channels, and every rank that receives it works on the same queue. On the node of the home
+    rank the items travel through shared memory, and neither side needs the attention of another rank. Ranks of other
+    nodes send them by remote calls, which the home rank serves when it makes progress; so a channel is best made by the
+    rank that takes.
+
+    Each item is taken once. Items of one producer arrive in order at whoever takes them. Many ranks, and many tasks of
+    each, may put and take. A channel lives until it is closed and empty, or until no rank refers to it; one that was
+    sent and is never closed lives as long as the job. If a rank dies, the job ends, as everywhere; a rank that finishes
+    its program leaves its items in the channel, and its channels work until all ranks have finished.
+
+    Args:
+        capacity: items that it holds; a `put` beyond that waits. 0: a `put` ends when its item is taken.
+        dtype: of all items. They travel without pickling, and compiled code can put and take numbers:
+            `channel.put(x)`, `channel.take()`. None: any objects that can be pickled.
+
+    Raises:
+        UsageError: `capacity` is negative, or the dtype holds Python objects.
+
+    Attributes:
+        home: the rank in the world on which it was made.
+        capacity: items that it holds.
+        dtype: of its items, or None.
+
+    Example:
+        >>> import gondwana as gw
+        >>> channel = gw.RemoteChannel(capacity=10)
+        >>> for word in ("one", "two"):
+        ...     channel.put(word)
+        >>> channel.close()
+        >>> list(channel)
+        ['one', 'two']
+    """
+
+    def __init__(self, capacity: int = 0, dtype: npt.DTypeLike | None = None) -> None:
+        if capacity < 0:
+            raise UsageError(f"a channel of {capacity} items: give 0 or more")
+        items = Objects() if dtype is None else Values(np.dtype(dtype))
+        self._set_up((world.rank, next(_numbers)), capacity, items)
+        self._use(ItemRing(capacity, items.largest))
+
+    @classmethod
+    def of_team(
+        cls, team: Team = world, capacity: int = 0, dtype: npt.DTypeLike | None = None, home: int = 0
+    ) -> RemoteChannel[T]:
+        """Make a channel that all ranks of a team know. Collective over team; blocking.
+
+        Args:
+            team: the ranks.
+            capacity: as for `RemoteChannel`.
+            dtype: as for `RemoteChannel`.
+            home: its home, a rank of the team.
+
+        Raises:
+            UsageError: the arguments differ between ranks, or there is no such rank.
+        """
+        team.expect_same("channels", capacity=capacity, dtype=dtype, home=home)
+        if not 0 <= home < team.size:
+            raise UsageError(f"a channel at rank {home}: the ranks of {team.name} are 0 to {team.size - 1}")
+        problem: Exception | None = None
+        channel: RemoteChannel[T] | None = None
+        if team.rank == home:
+            try:
+                channel = cls(capacity, dtype)
+            except Exception as error:
+                problem = error
+        team.agree(problem)
+        found: RemoteChannel[T] = team.bcast(channel, home)
+        return found
+
+    def _set_up(self, key: Key, capacity: int, items: Objects | Values) -> None:
+        self._key = key
+        self.home, self.capacity, self.dtype = key[0], capacity, items.dtype
+        self._items = items
+        self._pack = items.pack
+        _known[key] = self
+
+    def _use(self, ring: ItemRing) -> None:
+        """Work on a ring that is mapped here."""
+        code = item_rings.operations()
+        self._ring, self._at, self._code, self._bells = ring, ring.address, code, code.bells
+        self._push, self._pull = code.push, code.pull
+        self._view = np.array([ring.address, code.bells, *[0] * -(-ring.room // 8)], np.int64)
+        self._view_at: int = self._view.ctypes.data
+        self._buffer = self._view[OUT // 8 :]
+        self._word, self._payload = self._buffer.data, self._buffer.data.cast("B")[LENGTH:]
+        self._taking = threading.Lock()
+        self._waiting = {TAKERS: 0, PUTTERS: 0}
+
+    # -- putting -------------------------------------------------------------------------------------------------
+
+    def put(self, item: T, timeout: float | None = None) -> None:
+        """Put an item; wait while there is no room. Blocks; user-level progress.
+
+        Without capacity, it waits until the item is taken. Between nodes it waits for the answer of the home rank.
+
+        Args:
+            item: is copied.
+            timeout: seconds; None: no limit.
+
+        Raises:
+            ChannelClosed: the channel is closed, or is closed meanwhile; the item is not in it.
+            TimeoutError: there was no room, or without capacity no taker, for `timeout` seconds; it is not in it.
+            TypeError: the item cannot be pickled, or does not fit the dtype.
+            ProgressError: called inside a callback when it would have to wait.
+        """
+        tag, data = self._pack(item)
+        size = len(data)
+        if size > self._items.largest:
+            tag, data = tag | OUTSIDE, overflow.write(data)
+            size = overflow.NBYTES
+        position = self._push(self._view_at, data, size | tag << SIZE_BITS)
+        if position < 0 or self.capacity == 0:
+            self._finish_put(position, data, size | tag << SIZE_BITS, timeout)
+
+    def put_nowait(self, item: T) -> bool:
+        """Put an item if that is possible at once; return whether it was. Local; between nodes it asks the home rank.
+
+        Without capacity, a rank must be waiting in `take`, and this waits a moment until that rank has the item.
+
+        Raises:
+            ChannelClosed: the channel is closed.
+            TypeError: as for `put`.
+        """
+        if self.capacity == 0 and not item_rings.word_at(self._at + TAKERS):
+            if self.closed:
+                raise ChannelClosed(f"an item was put into {self!r}, which is closed")
+            return False
+        try:
+            self.put(item, _AT_ONCE if self.capacity == 0 else 0.0)
+        except (TimeoutError, progress.ProgressError):
+            return False
+        return True
+
+    def _finish_put(self, position: int, data: bytes, word: int, timeout: float | None) -> None:
+        """Complete a put that could not be completed at once."""
+        at, code, bells = self._at, self._code, self._bells
+        try:
+            if position == NOT_NOW:
+                where = item_rings.address_of(data)
+
+                def again(polls: int, bit: int) -> int:
+                    return int(code.push_soon(at, where, word, bells, polls, bit))
+
+                position = self._wait(again, PUTTERS, "room in", timeout)
+            if position == CLOSED:
+                raise ChannelClosed(f"an item was put into {self!r}, which is closed")
+            if self.capacity == 0:
+                self._await_taker(position, timeout)
+        except BaseException:
+            if word >> SIZE_BITS & OUTSIDE:
+                overflow.free(data)
+            raise
+
+    def _await_taker(self, position: int, timeout: float | None) -> None:
+        at, code = self._at, self._code
+
+        def is_taken(polls: int, bit: int) -> int:
+            return NOT_NOW if code.taken_soon(at, position, polls, bit) == 0 else position
+
+        try:
+            self._wait(is_taken, PUTTERS, "a taker of an item of", timeout)
+        except BaseException:
+            if code.withdraw(at, position):
+                raise
+
+    # -- taking --------------------------------------------------------------------------------------------------
+
+    def take(self, timeout: float | None = None) -> T:
+        """Take the next item; wait while there is none. Blocks; user-level progress.
+
+        Args:
+            timeout: seconds; None: no limit.
+
+        Raises:
+            ChannelClosed: the channel is closed, and all items have been taken.
+            TimeoutError: there was no item for `timeout` seconds.
+            ProgressError: called inside a callback when there is none.
+        """
+        with self._taking:
+            position = self._pull(self._view_at)
+            if position >= 0:
+                tag = self._word[0] >> SIZE_BITS
+                if tag == SIMPLE:
+                    item: T = self._items.unpack(SIMPLE, self._payload)
+                    return item
+                found = self._bytes_of(self._buffer, True)
+        if position >= 0:
+            other: T = self._items.unpack(*found)
+            return other
+        if position == CLOSED:
+            raise self._drained()
+        return self._take_later(timeout)
+
+    def take_nowait(self, default: Any = None) -> T | Any:
+        """Take the next item, or return `default` if there is none. Local; between nodes it asks the home rank.
+
+        Raises:
+            ChannelClosed: the channel is closed, and all items have been taken.
+        """
+        try:
+            return self.take(0.0)
+        except (TimeoutError, progress.ProgressError):
+            return default
+
+    def _take_later(self, timeout: float | None) -> T:
+        at, code, bells = self._at, self._code, self._bells
+        buffer = np.empty_like(self._buffer)  # the machine code writes there without the GIL
+        out = buffer.ctypes.data
+
+        def again(polls: int, bit: int) -> int:
+            return int(code.pull_soon(at, out, bells, polls, bit))
+
+        if self._wait(again, TAKERS, "an item of", timeout) == CLOSED:
+            raise self._drained()
+        item: T = self._items.unpack(*self._bytes_of(buffer, True))
+        return item
+
+    def peek(self, timeout: float | None = None) -> T:
+        """Return the next item and leave it in the channel; wait while there is none. Blocks; user-level progress.
+
+        Another rank may take it at any time. Arguments and errors as for `take`.
+        """
+        buffer = np.empty_like(self._buffer)
+        out, at, code, bells = buffer.ctypes.data, self._at, self._code, self._bells
+
+        def again(polls: int, bit: int) -> int:
+            return int(code.peek(at, out, bells, bit))
+
+        while True:
+            position = again(1, 0)
+            if position == NOT_NOW:
+                position = self._wait(again, TAKERS, "an item of", timeout)
+            if position == CLOSED:
+                raise self._drained()
+            found = self._bytes_of(buffer, False)
+            if not buffer[0] >> SIZE_BITS & OUTSIDE or item_rings.word_at(at + HEAD) == position:
+                item: T = self._items.unpack(*found)
+                return item
+
+    def __iter__(self) -> Iterator[T]:
+        """Take items until the channel is closed and empty."""
+        while True:
+            try:
+                item = self.take()
+            except ChannelClosed:
+                return
+            yield item
+
+    def _bytes_of(self, buffer: npt.NDArray[np.int64], taken: bool) -> tuple[int, bytearray]:
+        """Return the tag and the bytes of the item that machine code has copied from a slot.
+
+        Args:
+            buffer: the word of the item, and what was in the slot.
+            taken: whether nobody else reads the item: its memory is freed.
+        """
+        word = int(buffer[0])
+        tag, data = word >> SIZE_BITS, bytearray(buffer.data.cast("B")[LENGTH : LENGTH + (word & _SIZE)])
+        if not tag & OUTSIDE:
+            return tag, data
+        where, data = data, overflow.read(data)
+        if taken:
+            overflow.free(where)
+        return tag & ~OUTSIDE, data
+
+    # -- closing -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let no more items in. Local; between nodes it waits for the answer of the home rank.
+
+        What is in the channel can still be taken. All ranks that wait in vain get `ChannelClosed`. Closing it again
+        does nothing.
+        """
+        self._code.close(self._at, self._bells)
+        _forget_drained()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed: there may still be items. Local; between nodes it asks the home rank."""
+        return item_rings.word_at(self._at + TAIL) & 1 == 1
+
+    def __len__(self) -> int:
+        """Return the number of items in it now. Local; between nodes it asks the home rank."""
+        if self.capacity == 0:
+            return 0
+        taken = item_rings.word_at(self._at + HEAD)
+        return max(0, (item_rings.word_at(self._at + TAIL) >> 1) - taken)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def _drained(self) -> ChannelClosed:
+        _forget_drained()
+        return ChannelClosed(f"{self!r} is closed, and all items have been taken")
+
+    # -- waiting -------------------------------------------------------------------------------------------------
+
+    def _wait(self, attempt: Callable[[int, int], int], sleepers: int, what: str, timeout: float | None) -> int:
+        """Wait until an attempt, given a number of polls and the bit of this rank, returns anything but `NOT_NOW`."""
+        bit, result, polls = self._code.bit, NOT_NOW, 1 if timeout == 0 or cores.crowded() else _PATIENCE
+
+        def ready() -> bool:
+            nonlocal result, polls
+            if result == NOT_NOW:
+                result, polls = attempt(polls, bit), min(polls, _FEW)
+            return result != NOT_NOW
+
+        self._waiting[sleepers] += 1
+        try:
+            progress.wait_until(ready, f"{what} {self!r}", timeout, bell=True)
+        finally:
+            self._waiting[sleepers] -= 1
+            self._stop_waiting(sleepers, result != NOT_NOW)
+        return result
+
+    def _stop_waiting(self, sleepers: int, successful: bool) -> None:
+        """Have this rank woken no more; if a wait was in vain, another may have to be woken in its place."""
+        if self._waiting[sleepers] == 0:
+            self._code.leave(self._at, sleepers, self._code.bit, 0 if successful else self._bells)
+
+    # -- as a value ----------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        of = "" if self.dtype is None else f" of {self.dtype}"
+        return f"<RemoteChannel {self._key[1]}{of} at rank {self.home}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.home == world.rank and not self.closed:
+            _sent[self._key[1]] = self
+        return arrive, (self._key, self.capacity, self.dtype, self._file())
+
+    def _file(self) -> SharedFile | None:
+        return self._ring.file
+
+    def __gondwana_argument__(self) -> Described:
+        """Spec and words for compiled code: the addresses of the ring and of the table of bells."""
+        name = "" if self.dtype is None else self.dtype.name
+        return describe_handle("remote_channel", (name, self.capacity > 0), (self._at, self._bells))
+
+
+def _forget_drained() -> None:
+    """Let go of channels that are closed and empty, unless the program refers to them."""
+    for number, channel in list(_sent.items()):
+        if channel.closed and not len(channel):
+            del _sent[number]
+
+
+def arrive(key: Key, capacity: int, dtype: np.dtype[Any] | None, file: SharedFile | None) -> RemoteChannel[Any]:
+    """Return the channel of a key as this rank sees it. Local."""
+    found = _known.get(key)
+    if found is not None:
+        return found
+    from gondwana.tasks.distant_channel import DistantChannel
+
+    items = Objects() if dtype is None else Values(dtype)
+    near = mailbox.own().is_near(key[0]) and key[0] != world.rank
+    if near:
+        try:
+            ring = ItemRing(capacity, items.largest, file)
+        except GONE:
+            near = False
+    channel: RemoteChannel[Any] = object.__new__(RemoteChannel if near else DistantChannel)
+    channel._set_up(key, capacity, items)
+    if near:
+        channel._use(ring)
+    return channel
+
+
+def at_home(number: int) -> RemoteChannel[Any] | None:
+    """Return a channel of this rank, None if it was closed and is empty. Local."""
+    return _known.get((world.rank, number))

@@ -1,0 +1,142 @@
+"""`put`, `take` and `close` of remote channels in compiled code. Imports Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import types
+from numba.core.datamodel import default_manager
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload_method
+
+from gondwana.compiler.inlining import INLINED, inlined
+from gondwana.compiler.memory_order import load_acquire, pause, sched_yield, store_release
+from gondwana.compiler.types.arguments import DTYPES
+from gondwana.compiler.types.handle_types import advise, family_type, handle_word
+from gondwana.compiler.types.unpack import scalar_type
+from gondwana.tasks import item_rings_native as native
+from gondwana.tasks.item_rings import BYTES, CLOSED, LENGTH, NOT_NOW, PUBLISHED, SIZE_BITS, STEPS
+from gondwana.tasks.items import SIMPLE
+
+_RING, _BELLS = 0, 1
+_SPINS = 200
+"""Polls before a waiting call yields the processor between polls."""
+_FAMILY = family_type("remote_channel")
+
+_only = "channel.put(x) and channel.take(); other operations are for Python"
+advise("remote_channel", peek=_only, put_nowait=_only, take_nowait=_only)
+
+_close = inlined(native.close)
+
+
+@intrinsic
+def _store(typingctx: Any, address: Any, value: Any) -> Any:
+    """Write a number as an element of an array."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = default_manager[value].as_data(builder, args[1])
+        builder.store(data, builder.inttoptr(args[0], data.type.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.none(types.int64, value), codegen
+
+
+@intrinsic
+def _load(typingctx: Any, address: Any, like: Any) -> Any:
+    """Read an element of an array; `like` is any value of its type."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        model = default_manager[like]
+        pointer = builder.inttoptr(args[0], model.get_data_type().as_pointer())
+        return model.from_data(builder, builder.load(pointer))
+
+    return like(types.int64, like), codegen
+
+
+@inlined
+def _relax(polls: int) -> None:
+    if polls < _SPINS:
+        pause()
+    else:
+        sched_yield()
+
+
+def _number(channel: Any) -> Any:
+    """Return the type of the items of a channel."""
+    name, _ = channel.parameters
+    if name not in DTYPES:
+        raise TypingError(
+            "compiled code puts and takes numbers: give the channel their dtype when you make it, as in "
+            f"gw.RemoteChannel(100, dtype=float), not dtype={name or None}"
+        )
+    return scalar_type(name)
+
+
+@inlined
+def _await_taker(ring: int, position: int) -> None:
+    polls = 0
+    while load_acquire(native.slot_of(ring, position)) - STEPS * position == PUBLISHED:
+        _relax(polls)
+        polls += 1
+
+
+@overload_method(_FAMILY, "put", strict=False, jit_options=INLINED)
+def _put(channel: Any, item: Any) -> Any:
+    kind = _number(channel)
+    if not isinstance(item, types.Number | types.Boolean | types.Literal):
+        raise TypingError(f"put of {channel} takes a number, not {item}")
+    unbuffered = not channel.parameters[1]
+    word = default_nbytes(kind) | SIMPLE << SIZE_BITS
+
+    def run(channel: Any, item: Any) -> None:
+        ring = handle_word(channel, _RING)
+        position = native.claim(ring)
+        polls = 0
+        while position == NOT_NOW:
+            _relax(polls)
+            polls += 1
+            position = native.claim(ring)
+        if position == CLOSED:
+            raise RuntimeError("an item was put into a channel that is closed")
+        slot = native.slot_of(ring, position)
+        store_release(slot + LENGTH, word)
+        _store(slot + BYTES, kind(item))
+        native.publish(ring, position, handle_word(channel, _BELLS))
+        if unbuffered:
+            _await_taker(ring, position)
+
+    return run
+
+
+@overload_method(_FAMILY, "take", strict=False, jit_options=INLINED)
+def _take(channel: Any) -> Any:
+    kind = _number(channel)
+
+    def run(channel: Any) -> Any:
+        ring, bells = handle_word(channel, _RING), handle_word(channel, _BELLS)
+        position = native.obtain(ring, bells)
+        polls = 0
+        while position == NOT_NOW:
+            _relax(polls)
+            polls += 1
+            position = native.obtain(ring, bells)
+        if position == CLOSED:
+            raise RuntimeError("take from a channel that is closed, and all of whose items have been taken")
+        item = _load(native.slot_of(ring, position) + BYTES, kind(0))
+        native.release(ring, position, bells)
+        return item
+
+    return run
+
+
+@overload_method(_FAMILY, "close", strict=False, jit_options=INLINED)
+def _close_channel(channel: Any) -> Any:
+    def run(channel: Any) -> None:
+        _close(handle_word(channel, _RING), handle_word(channel, _BELLS))
+
+    return run
+
+
+def default_nbytes(kind: Any) -> int:
+    """Return the bytes of a number of a type in memory."""
+    return 1 if isinstance(kind, types.Boolean) else kind.bitwidth // 8

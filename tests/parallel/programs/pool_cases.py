@@ -1,0 +1,271 @@
+"""What tasks of a pool do, whatever its workers are: each case gets a pool and fails by an assertion."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import itertools
+import operator
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana.teams import RemoteError
+
+PATIENCE = 60
+CASES: dict[str, Callable[[gw.WorkerPool], None]] = {}
+
+
+def case(function: Callable[[gw.WorkerPool], None]) -> Callable[[gw.WorkerPool], None]:
+    CASES[function.__name__] = function
+    return function
+
+
+def is_alone(pool: gw.WorkerPool) -> bool:
+    """Whether tasks run where they are submitted."""
+    return pool.submit(os.getpid).result(PATIENCE) == os.getpid()
+
+
+def error_of(function: Callable[..., object], *arguments: object) -> Exception:
+    try:
+        function(*arguments)
+    except Exception as error:
+        return error
+    raise AssertionError(f"{function} raised nothing")
+
+
+# -- what tasks call -------------------------------------------------------------------------------------------------
+
+
+class OddError(Exception):
+    """An error that can be pickled but not rebuilt."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(first)
+
+
+def square(x):
+    return x * x
+
+
+def keywords(*args, **options):
+    return args, options
+
+
+def half(x):
+    if x % 2:
+        raise ValueError(f"{x} is odd")
+    return x // 2
+
+
+def fail_oddly():
+    raise OddError("one", "two")
+
+
+def hold(path):
+    """Wait until there is a file, and at least a while."""
+    end = time.monotonic() + PATIENCE
+    time.sleep(0.05)
+    while not os.path.exists(path) and time.monotonic() < end:
+        time.sleep(0.005)
+
+
+def fail_first(folder, x):
+    """Fail at the first call for each `x`, on whatever worker."""
+    try:
+        os.close(os.open(os.path.join(folder, str(x)), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return x
+    raise OSError("not yet")
+
+
+def fibonacci(pool, n):
+    if n < 2:
+        return n
+    other = pool.submit(fibonacci, pool, n - 1)
+    return fibonacci(pool, n - 2) + other.result(PATIENCE)
+
+
+def nested_maps(pool):
+    return list(pool.map(square, range(5))), sorted(pool.pmap(square, range(30), ordered=False)), raise_inside(pool)
+
+
+def raise_inside(pool):
+    return str(error_of(pool.submit(half, 3).result))
+
+
+# -- cases -----------------------------------------------------------------------------------------------------------
+
+
+@case
+def results(pool):
+    assert isinstance(pool, concurrent.futures.Executor)
+    future = pool.submit(square, 12)
+    assert isinstance(future, concurrent.futures.Future)
+    called = []
+    future.add_done_callback(called.append)
+    assert future.result(PATIENCE) == 144
+    assert future.done()
+    assert not future.running()
+    assert not future.cancelled()
+    assert future.exception() is None
+    assert pool.submit(keywords, 1, [2], x=3).result(PATIENCE) == ((1, [2]), {"x": 3})
+    outside = 5
+    assert pool.submit(lambda x: x + outside, 1).result(PATIENCE) == 6
+    assert pool.submit(operator.methodcaller("upper"), "abc").result(PATIENCE) == "ABC"
+    end = time.monotonic() + PATIENCE
+    while called != [future] and time.monotonic() < end:
+        time.sleep(0.01)
+    assert called == [future]
+
+
+@case
+def errors(pool):
+    error = error_of(pool.submit(half, 7).result, PATIENCE)
+    assert isinstance(error, ValueError)
+    assert str(error) == "7 is odd"
+    if not is_alone(pool):
+        assert "in half" in error.__notes__[0]
+        assert "Raised by a task on " in error.__notes__[0]
+        odd = error_of(pool.submit(fail_oddly).result, PATIENCE)
+        assert isinstance(odd, RemoteError)
+        assert "OddError: one" in str(odd)
+        assert isinstance(pool.submit(threading.Lock).exception(PATIENCE), TypeError), "a lock cannot be sent"
+    assert isinstance(error_of(pool.submit, square, threading.Lock()), TypeError)
+
+
+@case
+def maps(pool):
+    assert list(pool.map(pow, [2, 3, 4], itertools.count(1))) == [2, 9, 64]
+    assert list(pool.map(square, range(100), chunksize=7)) == [x * x for x in range(100)]
+    assert list(pool.map(square, [])) == []
+    for chunksize in (1, 3):
+        found = pool.map(half, [2, 4, 5, 6], chunksize=chunksize)
+        assert [next(found), next(found)] == [1, 2]
+        assert str(error_of(next, found)) == "5 is odd"
+    assert isinstance(error_of(lambda: pool.map(square, [1], chunksize=0)), UsageError)
+
+
+@case
+def parallel_maps(pool):
+    squares = [x * x for x in range(5000)]
+    assert list(pool.pmap(square, range(5000))) == squares
+    assert sorted(pool.pmap(square, range(5000), ordered=False)) == squares
+    for batch in (1, 7):
+        assert list(pool.pmap(square, range(100), batch=batch)) == squares[:100]
+    assert list(itertools.islice(pool.pmap(square, itertools.count()), 3000)) == squares[:3000]
+    assert list(pool.pmap(square, [])) == []
+    assert list(pool.pmap(square, range(100), progress="squares")) == squares[:100]
+    for options in ({"batch": 0}, {"retries": -1}):
+        assert isinstance(error_of(lambda options=options: pool.pmap(square, [1], **options)), UsageError)
+
+
+@case
+def failing_items(pool):
+    assert str(error_of(list, pool.pmap(half, [2, 3, 4], batch=2))) == "3 is odd"
+    for batch in (None, 1, 6):
+        found = list(pool.pmap(half, range(40), batch=batch, on_error=str))
+        assert found == [f"{x} is odd" if x % 2 else x // 2 for x in range(40)]
+    with tempfile.TemporaryDirectory() as folder:
+        assert list(pool.pmap(fail_first, [folder] * 30, range(30), retries=1)) == list(range(30))
+        found = list(pool.pmap(fail_first, [folder] * 3, range(30, 33), on_error=lambda error: -1))
+        assert found == [-1, -1, -1]
+
+
+@case
+def many_outstanding(pool):
+    futures = [pool.submit(square, x) for x in range(10000)]
+    done, left = concurrent.futures.wait(futures, PATIENCE)
+    assert len(done) == 10000
+    assert not left
+    assert [future.result() for future in futures] == [x * x for x in range(10000)]
+    some = [pool.submit(square, x) for x in range(500)]
+    assert {future.result() for future in concurrent.futures.as_completed(some, PATIENCE)} == {
+        x * x for x in range(500)
+    }
+
+
+@case
+def cancelled(pool):
+    if is_alone(pool):
+        assert not pool.submit(square, 1).cancel()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "continue"
+        held = [pool.submit(hold, str(path)) for _ in range(pool.workers)]
+        end = time.monotonic() + PATIENCE
+        while not all(future.running() for future in held) and time.monotonic() < end:
+            time.sleep(0.01)
+        waiting = [pool.submit(square, x) for x in range(50)]
+        assert isinstance(error_of(held[0].result, 0.01), TimeoutError)
+        assert all(future.cancel() for future in waiting[::2])
+        path.touch()
+        for future in held:
+            assert future.result(PATIENCE) is None
+        assert [future.result(PATIENCE) for future in waiting[1::2]] == [x * x for x in range(1, 50, 2)]
+        assert all(future.cancelled() for future in waiting[::2])
+        assert isinstance(error_of(waiting[0].result), concurrent.futures.CancelledError)
+        assert not held[0].cancel()
+        done, left = concurrent.futures.wait(waiting, PATIENCE)
+        assert len(done) == 50
+        assert not left
+
+
+@case
+def nested(pool):
+    assert pool.submit(fibonacci, pool, 9).result(PATIENCE) == 34
+    wide = [pool.submit(fibonacci, pool, 4) for _ in range(60)]  # parents outnumber the workers
+    assert [future.result(PATIENCE) for future in wide] == [3] * 60
+    assert pool.submit(nested_maps, pool).result(PATIENCE) == (
+        [0, 1, 4, 9, 16], [x * x for x in range(30)], "3 is odd"
+    )  # fmt: skip
+
+
+@case
+def arrays(pool):
+    numbers = np.arange(300_000, dtype=np.float64)
+    future = pool.submit(np.multiply, numbers, 2.0)
+    numbers[:] = -1  # the task has a copy
+    found = future.result(PATIENCE)
+    assert np.array_equal(found, np.arange(300_000) * 2.0)
+    found[0] = 7
+    several = [np.full(shape, 3, np.int16) for shape in ((0,), (5, 4), (10_000,), (300, 200))]
+    back = pool.submit(list, several).result(PATIENCE)
+    assert all(one.shape == two.shape and np.array_equal(one, two) for one, two in zip(several, back, strict=True))
+    blocks = [np.full(20_000, x) for x in range(40)]
+    assert list(pool.pmap(np.sum, blocks)) == [20_000 * x for x in range(40)]
+
+
+@case
+def with_asyncio(pool):
+    async def main() -> list[int]:
+        loop = asyncio.get_running_loop()
+        one = loop.run_in_executor(pool, square, 3)
+        others = [asyncio.wrap_future(pool.submit(square, x)) for x in range(20)]
+        return [await asyncio.wait_for(future, PATIENCE) for future in (one, *others)]
+
+    assert asyncio.run(main()) == [9, *(x * x for x in range(20))]
+
+
+@case
+def from_several_threads(pool):
+    found: list[int] = []
+    assert pool.submit(square, 2).result(PATIENCE) == 4  # from here on only where tasks are submitted
+
+    def submit(start: int) -> None:
+        futures = [pool.submit(square, x) for x in range(start, start + 300)]
+        found.extend(future.result(PATIENCE) for future in futures)
+
+    threads = [threading.Thread(target=submit, args=(300 * number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert sorted(found) == [x * x for x in range(1200)]

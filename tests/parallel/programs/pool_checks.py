@@ -1,0 +1,105 @@
+"""Pools whose workers are the ranks of the job, each check by all ranks. Prints one JSON line per check."""
+
+from __future__ import annotations
+
+import time
+
+import pool_cases
+from checks import raises, run_checks
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana.teams import world
+
+ready: list[str] = []
+
+
+def prepare(text):
+    ready.append(text)
+
+
+def prepared():
+    return list(ready)
+
+
+def refuse():
+    raise RuntimeError("no")
+
+
+def used_cpu():
+    return time.process_time()
+
+
+def check_every_case():
+    for name, case in pool_cases.CASES.items():
+        reached = []
+        with gw.WorkerPool() as pool:
+            reached.append("start")
+            case(pool)
+            reached.append("end")
+        assert reached == (["start", "end"] if world.rank == 0 else ["start"]), name
+
+
+def check_all_ranks_continue_behind_the_pool():
+    with gw.WorkerPool(initializer=prepare, initargs=("ready",)) as pool:
+        found = list(pool.map(abs, range(-10, 0)))
+        assert pool.submit(prepared).result(60)[-1] == "ready"
+        assert pool.workers == max(1, world.size - 1)
+    assert world.bcast(found if world.rank == 0 else None) == list(range(10, 0, -1))
+
+
+def check_a_pool_that_is_not_used():
+    with gw.WorkerPool():
+        pass
+
+
+def check_an_error_in_the_body_is_that_of_rank_0():
+    caught = ""
+    try:
+        with gw.WorkerPool() as pool:
+            pool.submit(abs, -1).result(60)
+            raise KeyError("mine")
+    except KeyError as error:
+        caught = str(error)
+    assert caught == ("'mine'" if world.rank == 0 else "")
+
+
+def check_what_is_refused():
+    if world.size > 1:
+        assert "give no number here" in raises(UsageError, gw.WorkerPool, 2)
+        with gw.WorkerPool() as pool:
+            assert "start the job with more ranks" in raises(UsageError, pool.add, 1)
+        assert "inside its `with` statement" in raises(UsageError, pool.submit, abs, -1)
+    with gw.WorkerPool() as pool:
+        last = pool.submit(abs, -1)
+        pool.shutdown()
+        assert last.result() == 1
+        assert "is shut down" in raises(gw.PoolClosedError, pool.submit, abs, -1)
+
+
+def check_a_failing_initializer_breaks_the_pool():
+    if world.size == 1:
+        assert raises(RuntimeError, gw.WorkerPool, initializer=refuse) == "no"
+        return
+    with gw.WorkerPool(initializer=refuse) as pool:
+        error = ""
+        try:
+            pool.submit(abs, -1).result(60)
+        except gw.PoolBrokenError as broken:
+            error = str(broken)
+        assert "initializer of rank" in error
+        assert "RuntimeError('no')" in error
+
+
+def check_idle_ranks_sleep():
+    if world.size == 1:
+        return
+    with gw.WorkerPool() as pool:
+        before = pool.submit(used_cpu).result(60)
+        time.sleep(1.0)
+        # Another rank may have answered before: then this one has slept since it is here.
+        assert pool.submit(used_cpu).result(60) - before < 0.05 or world.size > 2
+
+
+if __name__ == "__main__":
+    run_checks(globals())

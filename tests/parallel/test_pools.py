@@ -1,0 +1,207 @@
+"""Pools of workers: over the ranks of a job, and over processes that the pool starts."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pool_cases
+import pytest
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana.runtime.supervisor import descendants
+from support import checks, jobs
+
+pytestmark = pytest.mark.parallel
+
+PATIENCE = 60
+
+
+@pytest.mark.ranks(1, 2, 3, 4, 6, timeout=300)
+@pytest.mark.ranks(4, ranks_per_node=2, timeout=300)
+@checks.checks("pool_checks")
+def test_pools_of_a_job(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[gw.WorkerPool]:
+    with gw.WorkerPool(3) as started:
+        yield started
+
+
+@pytest.mark.parametrize("name", pool_cases.CASES)
+def test_started_workers(pool: gw.WorkerPool, name: str) -> None:
+    pool_cases.CASES[name](pool)
+
+
+def kill_oneself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def leave() -> None:
+    sys.exit(3)
+
+
+def test_a_lost_worker_fails_its_task_and_is_replaced(pool: gw.WorkerPool) -> None:
+    before = pool.workers
+    for function, how in ((kill_oneself, "was killed by SIGKILL"), (leave, "exited with status 3")):
+        error = pool.submit(function).exception(PATIENCE)
+        assert isinstance(error, gw.WorkerLostError)
+        assert how in str(error)
+        assert f"while it ran {function.__name__}()" in str(error)
+    assert list(pool.map(abs, range(-100, 0))) == list(range(100, 0, -1))
+    assert pool.workers == before
+
+
+def wait_a_little(number: int) -> tuple[int, int]:
+    time.sleep(0.001 * (number % 10))
+    return number, os.getpid()
+
+
+def test_workers_killed_at_random_moments() -> None:
+    """Eight workers on however many cores; each task either has its result or an error that names it."""
+    chosen = random.Random(5)
+    lost = 0
+    with gw.WorkerPool(8) as pool:
+        processes = {pool.submit(os.getpid).result(PATIENCE)}
+        for kill in range(20):
+            futures = [pool.submit(wait_a_little, 40 * kill + number) for number in range(40)]
+            time.sleep(chosen.uniform(0, 0.02))
+            victim = chosen.choice(sorted(processes))
+            os.kill(victim, signal.SIGKILL)
+            processes.discard(victim)
+            for number, future in enumerate(futures, 40 * kill):
+                error = future.exception(PATIENCE)
+                if error is None:
+                    assert future.result()[0] == number
+                    processes.add(future.result()[1])
+                else:
+                    lost += 1
+                    assert isinstance(error, gw.WorkerLostError)
+                    assert f"(process {victim}) was killed by SIGKILL" in str(error)
+                    assert f"wait_a_little({number})" in str(error)
+            processes.discard(victim)
+        assert list(pool.pmap(wait_a_little, range(20), retries=3, batch=1))[7][0] == 7
+    assert lost <= 20 * 40 // 4, "tasks that a lost worker had not begun are run by others"
+    assert not jobs.left_behind(sorted(processes))
+
+
+def fail() -> None:
+    raise RuntimeError("no")
+
+
+def test_a_pool_without_workers_is_broken() -> None:
+    for initializer, reason in ((fail, "the initializer of worker"), (kill_oneself, "was killed by SIGKILL")):
+        with gw.WorkerPool(2, initializer=initializer) as pool:
+            error = None
+            try:
+                error = pool.submit(abs, -1).exception(PATIENCE)
+            except gw.PoolBrokenError as known:
+                error = known
+            assert isinstance(error, gw.PoolBrokenError)
+            assert reason in str(error)
+
+
+def test_workers_can_be_added_and_the_pool_ends(tmp_path: Path) -> None:
+    pool = gw.WorkerPool(1)
+    pool.add(2)
+    for number in (0, -1):
+        with pytest.raises(UsageError, match="give 1 or more"):
+            pool.add(number)
+        with pytest.raises(UsageError, match="give 1 or more"):
+            gw.WorkerPool(number)
+    path = tmp_path / "continue"
+    held = [pool.submit(pool_cases.hold, str(path)) for _ in range(3)]
+    end = time.monotonic() + PATIENCE
+    while not all(future.running() for future in held) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert all(future.running() for future in held), "three workers run three tasks at a time"
+    waiting = [pool.submit(abs, -1) for _ in range(5)]
+    pool.shutdown(wait=False, cancel_futures=True)
+    assert all(future.cancelled() for future in waiting)
+    with pytest.raises(gw.PoolClosedError):
+        pool.submit(abs, -1)
+    path.touch()
+    pool.shutdown()
+    assert [future.result(PATIENCE) for future in held] == [None] * 3
+
+
+def test_an_interrupted_pool_ends_its_tasks_at_once() -> None:
+    start = time.monotonic()
+    pool = gw.WorkerPool(1)
+    future = pool.submit(time.sleep, 600)
+
+    def interrupted() -> None:
+        with pool:
+            while not future.running():
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert time.monotonic() - start < PATIENCE
+    assert isinstance(future.exception(), gw.PoolBrokenError)
+
+
+PROGRAM = """
+import os, sys, time
+import gondwana as gw
+
+class Case:
+    def __init__(self, number): self.number = number
+    def __eq__(self, other): return self.number == other.number
+
+SCALE = 10
+def scaled(case): return Case(SCALE * case.number)
+
+pool = gw.WorkerPool(2)
+assert pool.submit(scaled, Case(3)).result() == Case(30)
+SCALE = 100
+assert list(pool.pmap(scaled, [Case(1), Case(2)])) == [Case(100), Case(200)]
+assert type(pool.submit(scaled, Case(3)).result()) is Case
+if "--endless" in sys.argv:
+    held = pool.submit(exec, "while True: pass")
+    sleeps = pool.submit(time.sleep, 600)
+    while not (held.running() and sleeps.running()): time.sleep(0.01)
+    print("all run", flush=True)
+    time.sleep(600)
+if os.fork() == 0: sys.exit(0)  # a copy of this process, which does not end the pool
+os.wait()
+print(*pool.submit(eval, "os.getppid(), os.getpid()", {"os": os}).result())
+"""
+
+
+def test_what_the_program_defines_reaches_the_workers(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    outcome = jobs.run_command([sys.executable, str(script)], timeout=PATIENCE)
+    assert outcome.status == 0, str(outcome)
+    assert not jobs.left_behind([int(word) for word in outcome.stdout.split()])
+
+
+def test_workers_end_with_a_pool_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    with jobs.start_command([sys.executable, str(script), "--endless"]) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        workers = descendants(process.pid)
+        process.kill()
+    assert len(workers) == 3, "the process that keeps the workers, and two workers"
+    assert not jobs.left_behind(workers, PATIENCE)
+
+
+def test_idle_workers_use_no_processor_time(pool: gw.WorkerPool) -> None:
+    pool.submit(abs, -1).result(PATIENCE)
+    before = pool.submit(time.process_time).result(PATIENCE)
+    own = time.process_time()
+    time.sleep(1.0)
+    assert time.process_time() - own < 0.1
+    assert pool.submit(time.process_time).result(PATIENCE) - before < 0.05
