@@ -156,10 +156,14 @@ def test_a_launcher_outlives_no_supervisor(tmp_path: Path) -> None:
 
 def test_a_killed_launcher_is_reported(tmp_path: Path) -> None:
     with supervised(tmp_path, WAITS) as process:
-        os.kill(supervisor.descendants(process.pid)[0], signal.SIGKILL)
-        assert process.wait(timeout=30) == 137
-        assert process.stderr is not None
-        assert "launcher was ended by SIGKILL" in process.stderr.readline()
+        launcher, rank = supervisor.descendants(process.pid)
+        try:
+            os.kill(launcher, signal.SIGKILL)
+            assert process.wait(timeout=30) == 137
+            assert process.stderr is not None
+            assert "launcher was ended by SIGKILL" in process.stderr.readline()
+        finally:
+            os.kill(rank, signal.SIGKILL)  # a real one would have ended with its launcher
 
 
 RULE = b"-" * 74 + b"\n"
@@ -183,6 +187,9 @@ TABLE = b"a table\n" + RULE + b"MPI_ABORT is not in the first line\n" + RULE + b
         ((b" [rank 1 on vm] is not at the start\n", ABORT), (b" [rank 1 on vm] is not at the start\n", ABORT)),
         ((REPORT, ABORT[:-80], b"more\n" * 30), (REPORT, ABORT[:-80], b"more\n" * 30)),
         ((REPORT, ABORT[:100]), (REPORT, ABORT[:100])),
+        ((b"\0" + REPORT, ABORT), (REPORT,)),
+        ((ABORT, b"\0gondwana: error: no\n", EXITED), (b"gondwana: error: no\n",)),
+        ((b"\0not of ours\n", b"\0[ran"), (b"\0not of ours\n", b"\0[ran")),
     ],
 )
 @given(data=st.data())

@@ -64,7 +64,7 @@ DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
 
 _STRAY = b"\0"
-"""What prterun 5.0.11 prints behind its last notice."""
+"""What prterun 5.0.11 prints behind its last notice, before or after what a rank says."""
 
 _LOOK = 0.25
 _RANKS = (b"PMIX_RANK=", b"PMI_RANK=")
@@ -89,10 +89,11 @@ class Errors:
             if self._line:  # its start has been passed on
                 passed += self._passed(piece)
                 continue
-            self._held += piece
+            self._held = _without_stray(self._held + piece)
             while self._held and not _may_be_notice(self._held):
-                line, newline, self._held = self._held.partition(b"\n")
+                line, newline, rest = self._held.partition(b"\n")
                 passed += self._passed(line + newline)
+                self._held = _without_stray(rest)
             if _is_notice(self._held):
                 self._notices, self._held = self._notices + self._held, b""
         return passed
@@ -298,11 +299,19 @@ def _is_notice(text: bytes) -> bool:
     return len(lines) > 3 and lines[-1] == b"" and _is_rule(lines[-2])
 
 
+def _without_stray(text: bytes) -> bytes:
+    """Return a text at the start of a line without what the launcher has put before the words of a rank."""
+    rest = text.removeprefix(_STRAY)
+    return rest if rest.startswith(REPORTS) else text
+
+
 def _may_be_notice(text: bytes) -> bool:
     """Return whether a text at the start of a line is a notice, or the beginning of one."""
     rule, *lines = text.split(b"\n")
     if not lines:
-        return rule in (b"-" * len(rule), _STRAY)
+        return rule in (b"-" * len(rule), _STRAY) or (
+            rule.startswith(_STRAY) and any(start.startswith(rule[1:]) for start in REPORTS)
+        )
     first = lines[0]
     fits = any(first.startswith(start) or (len(lines) == 1 and start.startswith(first)) for start in NOTICES)
     return _is_rule(rule) and fits and len(lines) <= LINES
