@@ -11,6 +11,29 @@ from gondwana.errors import UsageError
 from support import jobs
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    """Name each failure at once: a run that is cut off never comes to its summary."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:  # not in the processes that run tests side by side
+        config.pluginmanager.register(_Failures(terminal), "failures-at-once")
+
+
+class _Failures:
+    """Prints a line for a test when it fails."""
+
+    def __init__(self, terminal):
+        self._terminal = terminal
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report):
+        """Print it below the letter of the test."""
+        if report.failed:
+            lines = report.longreprtext.strip().splitlines()
+            reason = next((line for line in lines if line.startswith("E ")), lines[-1] if lines else "")
+            self._terminal.write_line(f"\n{report.nodeid} ({report.when}): {reason}", red=True)
+
+
 @pytest.fixture
 def run_ranks():
     """Start a real parallel job: see ``support.jobs.run_ranks``."""

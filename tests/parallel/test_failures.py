@@ -192,7 +192,9 @@ def test_a_signal_and_the_time_limit_work_after_rank_0_has_finished() -> None:
 
 
 def test_ctrl_c_ends_the_job_and_leaves_nothing() -> None:
-    with jobs.start_command(gondwana_run(2, str(PROGRAM), "wander")) as process:
+    # A shell that runs tests in the background has SIGINT ignored, and so would the job.
+    command = ["env", "--default-signal=INT", *gondwana_run(2, str(PROGRAM), "wander")]
+    with jobs.start_command(command) as process:
         try:
             wait_for_ranks(process, 2)
             family = descendants(process.pid)
