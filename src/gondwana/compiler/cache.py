@@ -57,17 +57,23 @@ class ObjectCode:
 
 
 @functools.cache
-def folder() -> Path | None:
+def folder(kind: str = "objects") -> Path | None:
     """Return the folder of the cache, None if there is none to be had. Local.
 
     `cache_folder` says where it is.
     """
-    return cache_folder("objects")
+    return cache_folder(kind)
 
 
-def get(key: str, build: Callable[[], ObjectCode]) -> tuple[ObjectCode, bool]:
-    """Return the entry named `key` and whether it had to be built. Local; blocks while another process builds it."""
-    path = folder()
+def get(key: str, build: Callable[[], ObjectCode], kind: str = "objects") -> tuple[ObjectCode, bool]:
+    """Return the entry named `key` and whether it had to be built. Local; blocks while another process builds it.
+
+    Args:
+        key: the name, a digest of all that the code depends on.
+        build: compiles it.
+        kind: names the folder.
+    """
+    path = folder(kind)
     if path is None:
         return build(), True
     file = path / f"{key}.o"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import hashlib
+import pickle
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from llvmlite import binding as llvm
 from numpy.typing import NDArray
 
+from gondwana.compiler import cache
+from gondwana.compiler.fingerprint import toolchain
 from gondwana.gpu.interface import CudaError, EntryFacts, Grid
 from gondwana.testing.emulated_gpu.ptx import layout
 from gondwana.testing.emulated_gpu.ptx.parse import parse
@@ -60,7 +65,7 @@ class Kernel:
     @functools.cached_property
     def _function(self) -> tuple[int, Any]:
         """The address of the machine code, and what keeps it in memory."""
-        return _compile(self.translation.text)
+        return _linked(self.translation.text)
 
     def run(self, launch: Launch) -> None:
         """Run it on a grid, to the end.
@@ -174,11 +179,16 @@ class Program:
 
 @functools.lru_cache(maxsize=256)
 def program_of(text: str) -> Program:
-    """Return a text as a program.
+    """Return a text as a program; what one process has translated and compiled, others find on disk.
 
     Raises:
         InvalidPtxError: it cannot run; the line is named.
     """
+    program: Program = pickle.loads(_kept("program", text, lambda: pickle.dumps(_translated(text))))
+    return program
+
+
+def _translated(text: str) -> Program:
     module = parse(text)
     program = Program()
     program.variables = [v for v in module.variables.values() if v.space in ("global", "const")]
@@ -186,6 +196,20 @@ def program_of(text: str) -> Program:
         if function.entry:
             program.kernels[function.name] = Kernel(function.name, translate(module, function))
     return program
+
+
+def _kept(what: str, text: str, build: Callable[[], bytes]) -> bytes:
+    """What is made of a text: from the disk, or now."""
+    name = hashlib.sha256("\0".join((_sources(), what, text)).encode()).hexdigest()
+    found, _ = cache.get(name, lambda: cache.ObjectCode(build(), NAME, False, False, [], {}), "emulated-gpu")
+    return found.code
+
+
+@functools.cache
+def _sources() -> str:
+    """A digest of all that decides what is made of a text."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(toolchain().encode() + b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _machine() -> Any:
@@ -197,7 +221,16 @@ def _machine() -> Any:
     return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=1, jit=True)
 
 
-def _compile(text: str) -> tuple[int, Any]:
+def _linked(text: str) -> tuple[int, Any]:
+    """Return the address of the function that LLVM's language describes, and what keeps it in memory."""
+    code = _kept("code", text, lambda: _compiled(text))
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine.get_function_address(NAME), engine
+
+
+def _compiled(text: str) -> bytes:
     """Translate LLVM's language to machine code, with the few optimisations that pay at once."""
     machine = _machine()
     module = llvm.parse_assembly(text)
@@ -208,6 +241,5 @@ def _compile(text: str) -> tuple[int, Any]:
     passes.add_instruction_combine_pass()
     passes.add_simplify_cfg_pass()
     passes.run(module, builder)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return engine.get_function_address(NAME), engine
+    code: bytes = machine.emit_object(module)
+    return code
