@@ -258,7 +258,9 @@ def check_reductions():
 def check_sums_and_extremes_of_whole_arrays():
     rng = np.random.default_rng(900)  # the same arrays on any number of ranks
     for dtype in ("float64", "float32", "int64", "uint64", "int16", "bool", "complex128", "complex64"):
-        for shape in ((1,), (13,), (4, 3, 2)):
+        # How an element is read and added does not depend on the axes: one type of each way has three.
+        boxes = ((4, 3, 2),) if dtype in ("float64", "uint64", "bool", "complex64") else ()
+        for shape in ((1,), (13,), *boxes):
             whole = random_cells(rng, shape, np.dtype(dtype))
             grid = grids(world.size, len(shape))[-1]
             T = gw.full(shape, 1, dtype, ghost=1, periodic=True, grid=grid)  # ghosts do not count
