@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import os
-import select
 import time
 from collections import deque
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
-from gondwana.calls import discharge, endpoints
-from gondwana.runtime import cores, progress
-from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.calls import discharge, endpoints, mailbox
+from gondwana.runtime import cores, idle, progress
 from gondwana.tasks.pool import messages
 from gondwana.tasks.pool.messages import Message
 from gondwana.tasks.scheduler import has_tasks
@@ -45,74 +38,6 @@ def inbox(key: str) -> deque[tuple[int, Message]]:
     return _inboxes.setdefault(key, deque())
 
 
-@dataclass(frozen=True)
-class _Sleeper:
-    """Where ranks of one host find out whether a rank sleeps, and wake it."""
-
-    page: SharedFile
-    pipe: SharedFile
-
-
-class Bells:
-    """Wakes ranks of this node that sleep, and lets this one sleep. Collective over the world to create.
-
-    The file of a pipe is opened through the process that has made it, as shared memory is.
-    """
-
-    def __init__(self) -> None:
-        self._source, sink = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        page = SharedFile.create("gondwana-bell", mmap.PAGESIZE)
-        own = _Sleeper(page, SharedFile(os.getpid(), sink, os.fstat(sink).st_ino))
-        self._all = world.allgather(own)
-        self._asleep = mmap.mmap(page.descriptor, mmap.PAGESIZE)
-        self._others: dict[int, tuple[mmap.mmap, int] | None] = {}
-
-    def ring(self, rank: int) -> None:
-        """Wake a rank if it sleeps and is on this node. Local."""
-        try:
-            other = self._others[rank]
-        except KeyError:
-            other = self._others[rank] = self._open(rank)
-        if other is not None and other[0][0]:
-            with contextlib.suppress(OSError):  # the pipe is full, so it will wake up
-                os.write(other[1], b"\0")
-
-    def _open(self, rank: int) -> tuple[mmap.mmap, int] | None:
-        if world.node_of(rank) != world.node_index:
-            return None
-        try:
-            descriptor = self._all[rank].page.open()
-            page = mmap.mmap(descriptor, mmap.PAGESIZE)
-            os.close(descriptor)
-            path = self._all[rank].pipe.path
-            return page, os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except (OSError, ForeignFileError):
-            return None
-
-    def sleep(self, seconds: float, arrived: Any) -> None:
-        """Sleep until another rank rings or the time is over. Blocks.
-
-        Args:
-            seconds: the most; short, since a ring may be missed: the flag of a sleeper may be seen too late.
-            arrived: makes progress, and returns whether there is something to do before the rank may sleep.
-        """
-        self._asleep[0] = 1
-        try:
-            if not arrived():
-                ready, _, _ = select.select([self._source], [], [], seconds)
-                if ready:
-                    with contextlib.suppress(BlockingIOError):
-                        os.read(self._source, 4096)
-        finally:
-            self._asleep[0] = 0
-
-
-@cache
-def bells() -> Bells:
-    """Return the bells of this job. Collective over the world at first use, then local."""
-    return Bells()
-
-
 class RankLine:
     """A rank's messages of a pool. Local; threads may share it.
 
@@ -125,7 +50,7 @@ class RankLine:
     def __init__(self, key: str) -> None:
         self._key, self._rank = key, world.rank
         self._is_root = self._rank == ROOT
-        self._bells = bells()
+        mailbox.own()  # whoever writes into it wakes this rank
         self._inbox = inbox(key)
         self._spins = True
         self._woken = False
@@ -134,7 +59,6 @@ class RankLine:
         """Send a message; what there is no room for is kept. Local; does not block."""
         with progress.callback():
             endpoints.request_nothing(rank, world, _deliver, (self._key, self._rank, message), {})
-        self._bells.ring(rank)
 
     def take(self) -> list[tuple[int, Message]]:
         """Return the messages that have arrived, with the ranks that have sent them. Local; user-level progress."""
@@ -161,10 +85,7 @@ class RankLine:
             if waited >= seconds:
                 break
             if waited >= spin:
-                self._bells.sleep(
-                    min(seconds - waited, LONGEST_NAP, max(NAP, waited / 10)),
-                    self._arrived,
-                )
+                idle.sleep(min(seconds - waited, LONGEST_NAP, max(NAP, waited / 10)), self._arrived)
             elif crowded or waited > ALONE:
                 os.sched_yield()  # perhaps what is waited for needs this core
         self._spins = time.perf_counter() - start < (SPIN_CROWDED if crowded else SPIN)
@@ -173,7 +94,7 @@ class RankLine:
     def wake(self) -> None:
         """End a `sleep` of another thread. Local."""
         self._woken = True
-        self._bells.ring(self._rank)
+        idle.wake()
 
 
 class WorkerLine(RankLine):
