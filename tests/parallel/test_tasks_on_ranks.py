@@ -1,4 +1,4 @@
-"""Tasks on several ranks: one job per number of ranks, each of its checks a test of its own."""
+"""Tasks on several ranks, remote channels, spawned functions, shared arrays, divided loops: one job for each setting."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from support import checks
 pytestmark = pytest.mark.parallel
 
 
-@pytest.mark.ranks(1, 2, 3, 4, 6, timeout=120)
-@pytest.mark.ranks(3, ranks_per_node=1, timeout=120)
-@checks.checks("task_checks")
+@pytest.mark.ranks(1, 2, 3, 4, 6, timeout=200)
+@pytest.mark.ranks(2, 3, ranks_per_node=1, timeout=200)
+@pytest.mark.ranks(4, ranks_per_node=2, timeout=200)
+@checks.checks("task_checks", "remote_channel_checks", "remote_task_checks")
 def test_tasks_on_ranks(program: str, name: str) -> None:
     checks.run(program, name)
