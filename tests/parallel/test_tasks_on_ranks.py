@@ -1,4 +1,4 @@
-"""Tasks on several ranks, remote channels, spawned functions, shared arrays, divided loops: one job for each setting."""
+"""Tasks on ranks, remote channels, spawned functions, shared arrays, divided loops: one job for each setting."""
 
 from __future__ import annotations
 
