@@ -216,7 +216,7 @@ def run(rng: random.Random, folder: Path) -> Case:
     (folder / "program.py").write_text("import gondwana as gw\nprint(gw.world.rank, gw.threads())\n")
     legal = {
         "-n": ("1", "2"), "-t": ("1", "2"), "--device": ("host", "cuda"), "--time-limit": ("30", "9.5"),
-        "--timing": (), "--dry-run": (),
+        "--timing": (), "--dry-run": (), "--oversubscribe": (),
     }  # fmt: skip
     target = either(rng, "program.py", "program.py", "hpcg", "gray-scott", "npb-cg", "gray-scot")
     if target in NO_PROGRAMS:
@@ -225,7 +225,8 @@ def run(rng: random.Random, folder: Path) -> Case:
 
 
 def ls(rng: random.Random, folder: Path) -> Case:
-    return Case(["ls", *options(rng, {"-l": (), "-D": (), "--long": ()}), either(rng, "gs.bp", "gs.bp")])
+    words = options(rng, {"-l": (), "-D": (), "--long": (), "--verify": ()})
+    return Case(["ls", *words, either(rng, "gs.bp", "gs.bp")])
 
 
 def plot(rng: random.Random, folder: Path) -> Case:
@@ -247,9 +248,14 @@ def bench(rng: random.Random, folder: Path) -> Case:
         ("hpcg", {"--against": ("file",), "--sizes": ("16",), "-n": ("1",), "--rt": ("0",), "--mpirun": ("mpirun",)}),
         ("gpu", {"--sizes": ("64",), "--panels": ("copy",), "--budget": ("1",)}),
         ("kinds", {"--sizes": ("8",), "--windows": ("1",), "--volume": ("64",)}),
+        ("tasks", {"--cases": ("peek",), "-n": ("1", "2"), "--batch": ("0.0001",)}),
+        ("pools", {"--cases": ("in batches",), "--tasks": ("100",)}),
     ))  # fmt: skip
-    required = {"stencil": ["--sizes", "8", "--kernels", "copy"], "exchange": ["--sizes", "8"], "rma": ["--sizes", "8"]}
-    timing = small if name in ("stencil", "exchange", "rma") else []
+    required = {
+        "stencil": ["--sizes", "8", "--kernels", "copy"], "exchange": ["--sizes", "8"], "rma": ["--sizes", "8"],
+        "tasks": ["--cases", "peek"], "pools": ["--cases", "in batches", "--tasks", "100", "--repeat", "1"],
+    }  # fmt: skip
+    timing = small if name in ("stencil", "exchange", "rma", "tasks") else []
     words = [*timing, *required.get(name, []), *options(rng, legal, 2), *json_option(rng)]
     return Case(["bench", *(words if rng.random() < 0.02 else [name, *words])])
 

@@ -146,7 +146,7 @@ def test_pictures_are_complete_files(path, data, tmp_path):
 def test_choosing_steps(data):
     assert places_of(data, "all") == places_of(data, "some") == [0, 1, 2, 3]
     assert places_of(data, "last, first,200") == [0, 1, 3]
-    for chosen in ("150", "-1", "u", "1e2"):
+    for chosen in ("150", "-1", "u", "1e2", "²"):
         with pytest.raises(UsageError, match=rf"--steps {chosen}: .* it has 100, 200, 300, 400, and first"):
             places_of(data, chosen)
     with pytest.raises(UsageError, match="--steps is empty"):

@@ -6,6 +6,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.bench.tasks import benchmark, cases
+from gondwana.errors import UsageError
 
 
 @pytest.mark.usefixtures("c_compiler")
@@ -18,6 +19,8 @@ def test_every_case_gives_a_row_for_each_rival() -> None:
     assert all(set(benchmark.COLUMNS) <= set(row) for row in rows)
     chosen = benchmark.measure(gw.world, names=["peek"], repeat=1, batch_seconds=1e-4)
     assert [row["case"] for row in chosen] == ["channel peek"]
+    with pytest.raises(UsageError, match="--cases chanel: no case has that in its name; there are task create"):
+        list(benchmark.measure(gw.world, names=["peek", "chanel"], repeat=1, batch_seconds=1e-4))
 
 
 @pytest.mark.usefixtures("c_compiler")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -46,6 +47,16 @@ def test_plot_with_histograms_on_two_ranks(path):
 def test_plot_of_one_variable_elsewhere(path, tmp_path):
     done = gondwana("plot", path, "-v", "V", "--steps", "20", "--no-montage", "--out", tmp_path / "new" / "pictures")
     assert done.stdout.splitlines() == [str(tmp_path / "new" / "pictures" / "xy_00000020.png")], str(done)
+
+
+@pytest.mark.parametrize("command", ["ls", "plot"])
+def test_data_that_were_cut_off_are_one_line_and_status_1(path, tmp_path, command):
+    copy = shutil.copytree(path, tmp_path / "cut.bp")
+    os.truncate(copy / "data.0", (copy / "data.0").stat().st_size // 2)
+    done = gondwana(command, copy)
+    assert done.status == 1, str(done)
+    assert re.fullmatch(r"gondwana: error: .*cut\.bp is damaged: data\.0 .*\n", done.stderr), str(done)
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ def gondwana(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
         (["plot", "x.bp", "--bins", "²"], "²: legal is a whole number from 1 to"),
         (["bench", "stencil", "--sizes", "\u0663"], "--sizes \u0663: legal are whole numbers"),
         (["bench", "stencil", "--sizes", HUGE], "legal are whole numbers"),
+        (["bench", "tasks", "--cases", "task,"], "--cases task,: legal are parts of names of cases"),
+        (["bench", "pools", "--cases", "nil"], "--cases nil: no case has that"),
         (["bench", "stencil", "--json", "new/x"], "does not exist or cannot be written; name another file"),
         (["bench", "hpcg", "--against", "/bin/true", "--mpirun", "'"], "--mpirun ': No closing quotation"),
         (["bench", "npb", "--against", ".", "--mpirun", "no-such-launcher -n {ranks}"], "there is no such command"),

@@ -184,6 +184,22 @@ def test_data_that_have_changed_are_passed_over(tmp_path, how):
         checkpoint.load(newer, {"U": u})
 
 
+def test_damaged_metadata_are_found_at_once(tmp_path):
+    save(tmp_path / "ckpt.bp", 5)
+    newer = save(tmp_path / "ckpt.bp", 10)
+    assert checkpoint.newest(tmp_path / "ckpt.bp").step == 10
+    metadata = bytearray((newer / "md.0").read_bytes())
+    metadata[len(metadata) // 2] ^= 4
+    (newer / "md.0").write_bytes(metadata)
+    started = time.monotonic()
+    found = checkpoint.newest(tmp_path / "ckpt.bp")
+    assert (found.step, len(found.skipped)) == (5, 1)
+    with pytest.raises(UsageError, match=r"ckpt\.00000010\.bp is damaged \(md\.0"):
+        checkpoint.newest(newer)
+    # Less than a tenth of a second; no machine is so busy that it would take this long.
+    assert time.monotonic() - started < 5
+
+
 def test_names_of_checkpoints_that_are_something_else_are_passed_over_and_removed(tmp_path):
     save(tmp_path / "ckpt.bp", 5)
     (tmp_path / "ckpt.00000006.bp").symlink_to("nowhere")

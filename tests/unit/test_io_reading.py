@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +14,7 @@ from gondwana.errors import UsageError
 from gondwana.io.adios import BPWriter
 from gondwana.io.dataset import Dataset
 from gondwana.io.listing import listing
+from gondwana.io.paths import DatasetError
 
 pytest.importorskip("adios2")
 xr = pytest.importorskip("xarray")
@@ -88,6 +91,13 @@ def test_xarray_opens_it_lazily(path):
         assert np.array_equal(opened["U"].sel(time=2).values, U[2])
     with xr.open_dataset(path, engine="gondwana", drop_variables=["U"]) as opened:
         assert "U" not in opened
+
+
+def test_xarray_refuses_data_that_were_cut_off(path, tmp_path):
+    copy = shutil.copytree(path, tmp_path / "cut.bp")
+    os.truncate(copy / "data.0", (copy / "data.0").stat().st_size // 2)
+    with pytest.raises(DatasetError, match=r"cut\.bp is damaged: data\.0"):
+        xr.open_dataset(copy).load()
 
 
 def test_xarray_with_dask_and_pickle(path):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana.io import adios
+from gondwana.io import adios, paths
 from gondwana.io.dataset import Dataset
 from gondwana.io.paths import DatasetError
 from gondwana.io.provenance import fides, provenance, vtk_image
@@ -119,6 +119,24 @@ def test_an_older_dataset_is_replaced_as_a_whole(tmp_path):
     write(tmp_path / "a.bp", [9])
     assert Dataset(tmp_path / "a.bp").steps.tolist() == [9]
     assert not (tmp_path / "a.bp" / "data.1").exists()
+
+
+def test_a_dataset_that_is_finished_while_this_one_waits_is_not_replaced(tmp_path, monkeypatch):
+    """When the writer begins there is nothing yet; the other program has the lock, and writes a dataset meanwhile."""
+    path = tmp_path / "a.bp"
+    held = paths.claim(path, empty=True)
+
+    def finish(seconds):
+        nonlocal held
+        if held is not None:
+            adios.BPWriter(path, lock=held).close()
+            held = None
+
+    monkeypatch.setattr(paths.time, "sleep", finish)
+    with pytest.raises(UsageError, match=r"a\.bp' exists: remove it or choose another name"):
+        StepWriter(path, {"U": whole()}, replace=False)
+    assert held is None
+    assert paths.is_dataset(path)
 
 
 def test_misuse_is_told(tmp_path):

@@ -140,6 +140,17 @@ def test_dripping_bytes_do_not_extend_the_time(listening: socket.socket) -> None
         dripping.join()
 
 
+def test_before_authentication_a_line_is_bounded_more_tightly() -> None:
+    stranger, ours = socket.socketpair()
+    own = Channel(ours, SECRET)
+    ours.setblocking(False)
+    with stranger, contextlib.closing(own):
+        stranger.sendall(b"a" * 300)
+        assert own.receive() == []  # so much may be a line
+        with pytest.raises(ValueError, match=f"a line of more than {channel.LONGEST_RESPONSE} bytes"):
+            own.receive()
+
+
 def test_messages_are_bounded() -> None:
     ends = socket.socketpair()
     ended = join(ends[0], 1)

@@ -110,6 +110,17 @@ def measure_on_ranks(
     return 0 if all(row["verified"] for row in report.rows) else 1
 
 
+def check_cases(parts: Sequence[str] | None, names: Sequence[str]) -> None:
+    """Check that every part of a name, as `--cases` lists them, is in the name of a case. Local.
+
+    Raises:
+        UsageError: names one that is not, and the cases.
+    """
+    for part in parts or ():
+        if not any(part in name for name in names):
+            raise UsageError(f"--cases {part}: no case has that in its name; there are {'; '.join(names)}")
+
+
 def beside_c(samples: Mapping[str, Sequence[float]], verified: bool) -> Row:
     """Return the part of a row that compares ours with C. Local.
 

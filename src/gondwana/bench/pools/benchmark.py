@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from gondwana.bench.pools.programs import Program, StartNative
-from gondwana.bench.report import Row, relative
+from gondwana.bench.report import Row, check_cases, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 
@@ -100,6 +100,15 @@ def measure(
             yield from _rows(name, STARTED, "s", goal, samples)
     if _is_among(JOB, cases):
         yield from _rows(JOB, STARTED, "s", None, _jobs(native, repeat))
+
+
+def check(cases: Sequence[str] | None) -> None:
+    """Check parts of names of cases. Local.
+
+    Raises:
+        UsageError: one of them is in no name.
+    """
+    check_cases(cases, [*(case.name for case in CASES), *STARTS, JOB])
 
 
 def total(cases: Sequence[str] | None) -> int:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 import gondwana as gw
 from gondwana.bench.measure import interleave
-from gondwana.bench.report import Row, measure_on_ranks, relative
+from gondwana.bench.report import Row, check_cases, measure_on_ranks, relative
 from gondwana.bench.statistics import summarize
 from gondwana.bench.tasks import between, cases
 from gondwana.bench.tasks.cases import Case
@@ -37,11 +37,17 @@ def measure(team: gw.Team, *, names: Sequence[str] | None, repeat: int, batch_se
         names: parts of the names of the cases to measure; None: all.
         repeat: rounds.
         batch_seconds: length of a batch [s].
+
+    Raises:
+        UsageError: a part is in no name of a case of so many ranks. The cases of other parts have been measured.
     """
+    seen: list[str] = []
     for family in FAMILIES:
         for case in family():
+            seen.append(case.name)
             if names is None or any(name in case.name for name in names):
                 yield from _rows(case, team, repeat, batch_seconds)
+    check_cases(names, seen)
 
 
 def _rows(case: Case, team: gw.Team, repeat: int, batch_seconds: float) -> list[Row]:

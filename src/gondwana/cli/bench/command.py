@@ -16,6 +16,7 @@ from gondwana.cli.bench.options import (
     Ranks,
     Repeat,
     Sizes,
+    case_names,
     check_common,
     names,
     numbers,
@@ -120,9 +121,9 @@ def tasks(
     """
     from gondwana.bench import build
 
+    kept = case_names(cases)
     check_common(batch, file)
     build.command()
-    kept = None if cases is None else names(cases)
     on_ranks(ranks, "tasks.benchmark", names=kept, repeat=repeat, batch_seconds=batch, file=file)
 
 

@@ -113,6 +113,18 @@ def names(text: str | None) -> list[str]:
     return [] if text is None else text.split(",")
 
 
+def case_names(text: str | None) -> list[str] | None:
+    """Return the parts of names of cases that `--cases` lists; None: all cases. Local.
+
+    Raises:
+        UsageError: one of them is empty.
+    """
+    found = [name.strip() for name in names(text)]
+    if not all(found):
+        raise UsageError(f"--cases {text}: legal are parts of names of cases with commas between, such as task,channel")
+    return found or None
+
+
 def numbers(option: str, text: str | None) -> list[int]:
     """Return the whole numbers that an option lists. Local.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench.options import File, Repeat, check_common, names
+from gondwana.cli.bench.options import File, Repeat, case_names, check_common
 from gondwana.cli.numbers import whole
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def pools(
         str | None, typer.Option(metavar="NAME,...", help="Parts of names: null, 1 ms, start, ... [all].")
     ] = None,
     tasks: Annotated[
-        int, typer.Option(metavar="N", parser=whole(1), help="Null tasks of a map in batches; others are fewer.")
+        int, typer.Option(metavar="N", parser=whole(1, 10**8), help="Null tasks of a map in batches; others are fewer.")
     ] = 100_000,
     repeat: Repeat = 5,
     file: File = None,
@@ -34,7 +34,8 @@ def pools(
 
     check_common(0.02, file)
     report = Panels("pools", file)
-    kept = None if cases is None else names(cases)
+    kept = case_names(cases)
+    bench.check(kept)
     rows = bench.measure(_native, report.note, cases=kept, tasks=tasks, repeat=repeat)
     report.add("pools", bench.COLUMNS, rows, bench.total(kept))
     report.complete = True
