@@ -188,6 +188,7 @@ TABLE = b"a table\n" + RULE + b"MPI_ABORT is not in the first line\n" + RULE + b
         ((REPORT, ABORT[:-80], b"more\n" * 30), (REPORT, ABORT[:-80], b"more\n" * 30)),
         ((REPORT, ABORT[:100]), (REPORT, ABORT[:100])),
         ((b"\0" + REPORT, ABORT), (REPORT,)),
+        ((b"\0\0", b"\0", REPORT, ABORT, b"\0\0"), (REPORT,)),
         ((ABORT, b"\0gondwana: error: no\n", EXITED), (b"gondwana: error: no\n",)),
         ((b"\0not of ours\n", b"\0[ran"), (b"\0not of ours\n", b"\0[ran")),
     ],

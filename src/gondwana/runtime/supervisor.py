@@ -64,7 +64,7 @@ DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
 
 _STRAY = b"\0"
-"""What prterun 5.0.11 prints behind its last notice, before or after what a rank says."""
+"""What prterun 5.0.11 prints behind its last notice, once or more, before or after what a rank says."""
 
 _LOOK = 0.25
 _RANKS = (b"PMIX_RANK=", b"PMI_RANK=")
@@ -100,7 +100,7 @@ class Errors:
 
     def end(self) -> bytes:
         """Return what is to be printed when no more data will come; notices only if no rank has reported. Local."""
-        held = b"" if self._notices and self._held == _STRAY else self._held
+        held = b"" if self._notices and not self._held.strip(_STRAY) else self._held
         return held + (b"" if self._reported else self._notices)
 
     def _passed(self, piece: bytes) -> bytes:
@@ -301,7 +301,7 @@ def _is_notice(text: bytes) -> bool:
 
 def _without_stray(text: bytes) -> bytes:
     """Return a text at the start of a line without what the launcher has put before the words of a rank."""
-    rest = text.removeprefix(_STRAY)
+    rest = text.lstrip(_STRAY)
     return rest if rest.startswith(REPORTS) else text
 
 
@@ -309,9 +309,8 @@ def _may_be_notice(text: bytes) -> bool:
     """Return whether a text at the start of a line is a notice, or the beginning of one."""
     rule, *lines = text.split(b"\n")
     if not lines:
-        return rule in (b"-" * len(rule), _STRAY) or (
-            rule.startswith(_STRAY) and any(start.startswith(rule[1:]) for start in REPORTS)
-        )
+        stray = rule.startswith(_STRAY) and any(start.startswith(rule.lstrip(_STRAY)) for start in REPORTS)
+        return stray or rule == b"-" * len(rule)
     first = lines[0]
     fits = any(first.startswith(start) or (len(lines) == 1 and start.startswith(first)) for start in NOTICES)
     return _is_rule(rule) and fits and len(lines) <= LINES
