@@ -31,6 +31,9 @@ Program: TypeAlias = Path | str | Callable[..., Any]
 _FOREIGN = ("OMPI_", "PMIX_", "PMI_", "PYTEST_", "GONDWANA_RANKS", "GONDWANA_MPI", "GONDWANA_TIME", "GONDWANA_THREADS")
 """How variables begin that another launcher, another test or the runner of the tests may have left."""
 
+_STRAY = "\0"
+"""What Open MPI's launcher prints among the errors when it ends a job; `gondwana run` leaves it out, too."""
+
 REPORT_TIME = 10.0
 """Seconds before the end in which the ranks say where they stand."""
 
@@ -130,7 +133,7 @@ def run_command(
         except BaseException:
             kill_group(process)
             raise
-    return Outcome(process.returncode, stdout, stderr)
+    return Outcome(process.returncode, stdout, stderr.replace(_STRAY, ""))
 
 
 def start_command(
