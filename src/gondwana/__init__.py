@@ -130,6 +130,7 @@ if _TYPE_CHECKING:
     from gondwana.tasks import ChannelClosed as ChannelClosed
     from gondwana.tasks import Condition as Condition
     from gondwana.tasks import RemoteChannel as RemoteChannel
+    from gondwana.tasks import RemoteCondition as RemoteCondition
     from gondwana.tasks import Selected as Selected
     from gondwana.tasks import Semaphore as Semaphore
     from gondwana.tasks import SharedArray as SharedArray
@@ -157,6 +158,7 @@ _OF_TASKS = frozenset(
         "ChannelClosed",
         "Condition",
         "RemoteChannel",
+        "RemoteCondition",
         "Selected",
         "Semaphore",
         "SharedArray",

@@ -10,6 +10,7 @@ from gondwana.tasks.conditions import Condition as Condition
 from gondwana.tasks.conditions import Semaphore as Semaphore
 from gondwana.tasks.loops import pfor as pfor
 from gondwana.tasks.remote_channel import RemoteChannel as RemoteChannel
+from gondwana.tasks.remote_condition import RemoteCondition as RemoteCondition
 from gondwana.tasks.selection import Selected as Selected
 from gondwana.tasks.selection import select as select
 from gondwana.tasks.shared_array import SharedArray as SharedArray

@@ -138,6 +138,65 @@ def check_the_memory_of_shared_arrays_is_freed():
     world.barrier()
 
 
+def check_conditions_wake_ranks():
+    """A token goes round: each rank waits for its turn, which the one before it announces."""
+    changed = world.bcast(gw.RemoteCondition() if world.rank == 0 else None)
+    turn = gw.DistObject([0])
+    world.barrier()
+
+    def pass_on(turn, number):
+        turn.value[0] = max(turn.value[0], number)  # the next one may be faster
+
+    for number in range(world.rank + 1, 20 + 1, world.size):
+        changed.wait_for(lambda number=number: turn.value[0] >= number - 1, 60)
+        for rank in range(world.size):
+            gw.rpc(rank, pass_on, turn, number).result()
+        changed.notify_all()
+    changed.wait_for(lambda: turn.value[0] == 20, 60)
+    world.barrier()
+
+
+def check_conditions_wake_those_who_have_waited_longest():
+    changed, order = (
+        world.bcast(gw.RemoteCondition() if world.rank == 0 else None),
+        gw.RemoteChannel.of_team(world, 100),
+    )
+    world.barrier()
+    if world.rank == world.size - 1:
+        assert changed.notify_all().result(60) == 0
+
+        def wait(number):
+            changed.wait(60)
+            order.put(number)
+
+        waiting = [gw.Task(wait, number).schedule() for number in range(5)]
+        while changed.notify(0).result(60) or not all(task._strand for task in waiting):
+            gw.yield_task()
+        waiting[1].cancel()
+        waiting[1].wait()
+        for count in (1, 2, 5):
+            assert changed.notify(count).result(60) == min(count, {1: 4, 2: 3, 5: 1}[count])
+        gw.fetch([task for number, task in enumerate(waiting) if number != 1])
+        assert [order.take() for _ in range(4)] == [0, 2, 3, 4]
+        assert "waited 0.01 s for <RemoteCondition" in raises(TimeoutError, changed.wait, 0.01)
+        assert "waited 0.01 s for <RemoteCondition" in raises(TimeoutError, changed.wait_for, lambda: False, 0.01)
+        assert changed.notify_all().result(60) == 0
+        assert "callback" in str(raised(gw.ProgressError, gw.rpc(world.rank, changed.wait).result))
+    world.barrier()
+
+
+def check_a_notification_is_not_lost_with_the_task_that_has_it():
+    changed = gw.RemoteCondition()
+    first, second = (gw.Task(changed.wait, 60).schedule() for _ in range(2))
+    gw.yield_task()
+    woken = changed.notify()
+    first.cancel()
+    assert isinstance(first.exception(60), gw.TaskCancelled)
+    assert woken.result(60) == 1
+    assert second.result(60) is None
+    world.barrier()
+
+
 def check_loops():
     numbers = np.random.default_rng(1).random(1000)
     chunks = [numbers[start : start + 4] for start in range(0, 1000, 4)]
