@@ -146,10 +146,10 @@ def test_memory_kinds_know_their_device() -> None:
         assert one is device(0)
         assert (one.number, one.name, one.emulated) == (0, "emulated GPU", True)
         assert one.uuid
-        gw.Segment(gw.world, 8, gw.cuda(0)).close()  # what earlier tests have left is given back now
         before = one.free_memory()
         block = gw.Segment(gw.world, 1 << 20, gw.cuda(0))
-        assert one.free_memory() <= before - (1 << 20)
+        # Something small that earlier tests have left may be given back meanwhile.
+        assert one.free_memory() <= before - (1 << 20) + (1 << 16)
         event = one.record()
         event.wait()
         assert event.reached()
