@@ -95,12 +95,17 @@ def _target() -> Any:
     return llvm.Target.from_default_triple()
 
 
-def _new_engine() -> Any:
-    """A linker of its own for each object: objects from different processes may have symbols of one name."""
+def load(code: bytes, symbol: str) -> tuple[int, Any]:
+    """Link an object file; return the address of a symbol, and the engine, with which the code goes away. Local.
+
+    Each has an engine of its own: objects from different processes may have symbols of one name.
+    """
     from llvmlite import binding as llvm
 
-    target = _target().create_target_machine(jit=True)
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _target().create_target_machine(jit=True))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine.get_function_address(symbol), engine
 
 
 def import_numba() -> None:
@@ -115,8 +120,6 @@ def link(entry: ObjectCode) -> int:
 
 
 def _link(entry: ObjectCode) -> int:
-    from llvmlite import binding as llvm
-
     start = time.perf_counter()
     if entry.needs_numba:
         # The object calls Numba's run-time library: loading Numba makes its functions known to LLVM.
@@ -128,10 +131,7 @@ def _link(entry: ObjectCode) -> int:
         table.register()
     for name in entry.externs:
         externs.register(name)
-    engine = _new_engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(entry.code))
-    engine.finalize_object()
-    address: int = engine.get_function_address(entry.symbol)
+    address, engine = load(entry.code, entry.symbol)
     engine.detach()  # the code is there as long as the process; disposing at exit, after llvmlite is gone, would fail
     count(seconds_loading=time.perf_counter() - start)
     return address

@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import binding as llvm
 from numpy.typing import NDArray
 
-from gondwana.compiler import cache
+from gondwana.compiler import cache, linker
 from gondwana.compiler.fingerprint import toolchain
 from gondwana.gpu.interface import CudaError, EntryFacts, Grid
 from gondwana.testing.emulated_gpu.ptx import layout
@@ -65,7 +65,8 @@ class Kernel:
     @functools.cached_property
     def _function(self) -> tuple[int, Any]:
         """The address of the machine code, and what keeps it in memory."""
-        return _linked(self.translation.text)
+        text = self.translation.text
+        return linker.load(_kept("code", text, lambda: _compiled(text)), NAME)
 
     def run(self, launch: Launch) -> None:
         """Run it on a grid, to the end.
@@ -219,15 +220,6 @@ def _machine() -> Any:
     features = llvm.get_host_cpu_features().flatten()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=1, jit=True)
-
-
-def _linked(text: str) -> tuple[int, Any]:
-    """Return the address of the function that LLVM's language describes, and what keeps it in memory."""
-    code = _kept("code", text, lambda: _compiled(text))
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    return engine.get_function_address(NAME), engine
 
 
 def _compiled(text: str) -> bytes:
