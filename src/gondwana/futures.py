@@ -36,6 +36,9 @@ class Future(Generic[T]):
 
     __slots__ = ("__weakref__", "_calls", "_done", "_error", "_hooks", "_value")
 
+    local = False
+    """Whether only what this rank itself runs, outside of internal progress, completes it."""
+
     def __init__(self) -> None:
         self._done = False
         self._value: T | None = None

@@ -87,13 +87,17 @@ def world_rank(team: Team, rank: int) -> int:
 
 def request(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> Answer[Any]:
     """Send a call and return the future of its result; wait for room. Local."""
-    target = world_rank(team, rank)
-    tag, parts = wire.encode((names.reference(function), args, kwargs))
     answer: Answer[Any] = Answer(rank, function)
+    request_for(answer, world_rank(team, rank), function, args, kwargs)
+    return answer
+
+
+def request_for(answer: Answer[Any], target: int, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    """Send a call to a rank of the world, whose result completes a future; wait for room. Local."""
+    tag, parts = wire.encode((names.reference(function), args, kwargs))
     number = next(_numbers)
     _answers[number] = answer
     _send(target, tag, number, parts)
-    return answer
 
 
 def request_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
@@ -302,7 +306,9 @@ def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | N
         _answer(box, source, number, None, problem)
     else:
         if isinstance(value, Future):
-            value.add_done_callback(lambda future: _answer(box, source, number, future._value, future._error))
+            # Pickling runs user code, which must not happen in internal progress; a local future ends outside of it.
+            register = value.at_once if value.local and number != FORGET else value.add_done_callback
+            register(lambda future: _answer(box, source, number, future._value, future._error))
         else:
             _answer(box, source, number, value, None)
 

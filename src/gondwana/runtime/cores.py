@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -56,6 +57,7 @@ def crowded(threads: int = 1) -> bool:
     return ranks() > 1 and threads * ranks() > (_host.cores or count())
 
 
+@functools.cache  # waits ask for it
 def _from_launcher() -> int:
     for name in _LOCAL_RANKS:
         digits = os.environ.get(name, "").partition("(")[0]

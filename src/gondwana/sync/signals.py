@@ -17,7 +17,6 @@ from gondwana.teams import SUM, Team, addresses
 extend("gondwana.sync.signals_overloads")
 
 _MODULE = "gondwana.sync.signals_native"
-_take = Native(_MODULE, "take", 2)
 _take_soon = Native(_MODULE, "take_soon", 3)
 _add = Native(_MODULE, "add", 2)
 _count = Native(_MODULE, "count", 1)
@@ -72,6 +71,7 @@ class Signal:
         self.segment.typed(team.rank, np.dtype(np.int64))[_SPINS // 8 :: _CHANNEL // 8] = (
             0 if cores.crowded() else _PATIENCE
         )
+        self._patience = _FEW if self.segment.window else _PATIENCE
         self._bases = self.segment.bases
         self._own: int = self._bases[team.rank]
 
@@ -110,14 +110,11 @@ class Signal:
             UsageError: there is no such channel, or `n` is illegal.
         """
         line = self._line(n, channel)
-        if _take.call(line, n):
+        if _take_soon.call(line, n, self._patience):
             return
-        polls = _FEW if self.segment.window else _PATIENCE
 
         def ready() -> bool:
-            nonlocal polls
-            found, polls = bool(_take_soon.call(line, n, polls)), _FEW
-            return found
+            return bool(_take_soon.call(line, n, _FEW))
 
         try:
             progress.wait_until(ready, self._what(n, channel), timeout)

@@ -38,11 +38,6 @@ def relax(line: int, polls: int) -> None:
         sched_yield()
 
 
-def take(line: int, count: int) -> int:
-    """Consume arrivals: return 1, or 0 if there are too few."""
-    return 1 if consume(line, count) else 0
-
-
 def take_soon(line: int, count: int, polls: int) -> int:
     """Consume arrivals: return 1, or 0 if there are too few at each of a number of polls."""
     for poll in range(polls):

@@ -107,6 +107,7 @@ class Operations:
         self.push = Held("push", 3, _MODULE).load()
         self.pull = Held("pull", 1, _MODULE).load()
         self.peek = Held("peek", 4, _MODULE).load()
+        self.pull_spinning = Native(_MODULE, "pull_spinning", 2).call
         self.push_soon = Native(_MODULE, "push_soon", 6).call
         self.pull_soon = Native(_MODULE, "pull_soon", 5).call
         self.taken_soon = Native(_MODULE, "taken_soon", 4).call

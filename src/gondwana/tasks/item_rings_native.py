@@ -191,6 +191,16 @@ def pull(view: int) -> int:
     return _pull(load_word(view + RING), view + OUT, load_word(view + BELLS))  # type: ignore[no-any-return]
 
 
+def pull_spinning(view: int, polls: int) -> int:
+    """Take an item as `pull`, trying a number of times."""
+    for _ in range(polls):
+        position = _pull(load_word(view + RING), view + OUT, load_word(view + BELLS))
+        if position != NOT_NOW:
+            return position  # type: ignore[no-any-return]
+        pause()
+    return NOT_NOW
+
+
 def pull_soon(ring: int, out: int, bells: int, polls: int, bit: int) -> int:
     """Take an item as `pull`, trying a number of times; then say that this rank may sleep, and try once more."""
     for _ in range(polls):

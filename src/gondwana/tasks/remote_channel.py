@@ -139,7 +139,8 @@ class RemoteChannel(Generic[T]):
         """Work on a ring that is mapped here."""
         code = item_rings.operations()
         self._ring, self._at, self._code, self._bells = ring, ring.address, code, code.bells
-        self._push, self._pull = code.push, code.pull
+        self._push, self._pull, self._pull_spinning = code.push, code.pull, code.pull_spinning
+        self._spins = 0 if cores.crowded() else _PATIENCE
         self._view = np.array([ring.address, code.bells, *[0] * -(-ring.room // 8)], np.int64)
         self._view_at: int = self._view.ctypes.data
         self._buffer = self._view[OUT // 8 :]
@@ -239,6 +240,8 @@ class RemoteChannel(Generic[T]):
         """
         with self._taking:
             position = self._pull(self._view_at)
+            if position == NOT_NOW and timeout != 0.0 and self._spins:
+                position = self._pull_spinning(self._view_at, self._spins)
             if position >= 0:
                 tag = self._word[0] >> SIZE_BITS
                 if tag == SIMPLE:

@@ -20,18 +20,18 @@ _running: dict[Ticket, Task[Any]] = {}
 """Tasks that other ranks, or this one, have spawned here."""
 
 
-class Spawned(Future[T]):
+class Spawned(endpoints.Answer[T]):
     """The future of a function that runs in a task on some rank. Local; see `spawn_at`.
 
     Attributes:
         rank: where it runs, a rank of the world.
     """
 
-    __slots__ = ("_name", "_ticket", "rank")
+    __slots__ = ("_ticket", "rank")
 
-    def __init__(self, rank: int, name: str, ticket: Ticket) -> None:
-        super().__init__()
-        self.rank, self._name, self._ticket = rank, name, ticket
+    def __init__(self, rank: int, function: Callable[..., T], ticket: Ticket) -> None:
+        super().__init__(rank, function)
+        self.rank, self._ticket = rank, ticket
 
     def cancel(self) -> bool:
         """Ask the rank to cancel the task: see `gw.Task.cancel`. Local; does not wait.
@@ -46,9 +46,6 @@ class Spawned(Future[T]):
         found = endpoints.request(self.rank, world, _cancel, (self._ticket,), {})
         found.then(lambda found: found or self.cancel())  # between nodes it may arrive before the task
         return True
-
-    def _what(self) -> str:
-        return f"the result of {self._name}, spawned on rank {self.rank}"
 
 
 def spawn_at(rank: int, function: Callable[..., T], *args: Any, team: Team = world, **kwargs: Any) -> Spawned[T]:
@@ -81,9 +78,8 @@ def spawn_at(rank: int, function: Callable[..., T], *args: Any, team: Team = wor
 
 def _start(rank: int, function: Callable[..., Any], args: Any, kwargs: Any) -> Spawned[Any]:
     ticket = world.rank, next(_numbers)
-    spawned: Spawned[Any] = Spawned(rank, getattr(function, "__qualname__", repr(function)), ticket)
-    answer = endpoints.request(rank, world, _run, (ticket, names.reference(function), args, kwargs), {})
-    answer.at_once(lambda done: spawned._settle(done._value, done._error))
+    spawned: Spawned[Any] = Spawned(rank, function, ticket)
+    endpoints.request_for(spawned, rank, _run, (ticket, names.reference(function), args, kwargs), {})
     return spawned
 
 

@@ -45,7 +45,6 @@ class Task(Future[T], Generic[T]):
     __slots__ = ("_args", "_context", "_function", "_home", "_kwargs", "_strand")
 
     local = True
-    """Only this rank can complete it."""
 
     def __init__(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> None:
         # As `Future.__init__`, without the time of a call.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gondwana.runtime import progress
+from gondwana.runtime import cores, progress
 from gondwana.tasks.pool import messages, packing
 from gondwana.tasks.pool.batches import describe
 from gondwana.tasks.pool.errors import PoolBrokenError, PoolClosedError, WorkerLostError
@@ -119,6 +119,7 @@ class Dispatcher:
         self.condition = threading.Condition(threading.RLock())
         self.outstanding = 0
         self._lines = lines
+        self._cores = cores.count()
         self._seats: dict[int, _Seat] = {}
         self._idle: list[_Seat] = []
         self._waiting: list[_Seat] = []
@@ -401,7 +402,11 @@ class Dispatcher:
         """Do what there is to do, or wait for it. The caller has the duty."""
         self._led += 1
         if not self._work_off() and not ready():
-            self._lines.sleep(seconds)
+            self._lines.sleep(seconds, spin=self._has_a_core())
+
+    def _has_a_core(self) -> bool:
+        """Return whether the busy workers leave a core to this process."""
+        return len(self._seats) - len(self._idle) < self._cores
 
     def _follow(self, ready: Callable[[], bool], seconds: float) -> None:
         """Wait while another thread leads."""
@@ -441,7 +446,7 @@ class Dispatcher:
             elif self.outstanding and self._duty.acquire(False):
                 try:
                     if not self._work_off():
-                        self._lines.sleep(_NAP)
+                        self._lines.sleep(_NAP, spin=self._has_a_core())
                         self._work_off()
                 finally:
                     self._duty.release()

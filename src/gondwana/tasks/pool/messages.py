@@ -55,8 +55,13 @@ class Lines(Protocol):
     def receive(self) -> list[tuple[int, Message]]:
         """Return the messages that have arrived, with the numbers of their workers. Does not block."""
 
-    def sleep(self, seconds: float) -> None:
-        """Wait until something has arrived, `wake` is called, or the time is over."""
+    def sleep(self, seconds: float, *, spin: bool) -> None:
+        """Wait until something has arrived, `wake` is called, or the time is over.
+
+        Args:
+            seconds: the time.
+            spin: whether there is a core to poll on meanwhile.
+        """
 
     def wake(self) -> None:
         """End a `sleep` of another thread."""

@@ -17,7 +17,7 @@ from gondwana.runtime import cores
 from gondwana.tasks.pool import messages
 from gondwana.tasks.pool.keeper import ORDER, REPORT, SLOTS
 from gondwana.tasks.pool.messages import Message
-from gondwana.tasks.pool.sockets import Connection
+from gondwana.tasks.pool.sockets import Connection, Patience
 
 _LAUNCHERS = ("OMPI_", "PMIX_", "PMI_", "MV2_", "FLUX_TASK", "JSM_", "PALS_", "SLURM_PROCID", "GONDWANA_MPI")
 """How the variables begin by which a process finds that it is a rank, which a worker is not."""
@@ -44,7 +44,8 @@ class Processes:
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._waker.setblocking(False)
-        self._events = select.epoll()
+        events = self._events = select.epoll()
+        self._patience = Patience(lambda seconds: events.poll(seconds, 1))
         self._events.register(self._control, select.EPOLLIN)
         self._events.register(self._woken, select.EPOLLIN)
         for _ in range(workers):
@@ -143,9 +144,9 @@ class Processes:
             begun = memoryview(self._begun).cast("q")[worker % SLOTS]
             arrived.append((worker, (messages.LOST, "ended with the process that keeps the workers", begun)))
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, *, spin: bool) -> None:
         """Wait until something has arrived, `wake` is called, or the time is over. Blocks."""
-        self._events.poll(seconds, 1)
+        self._patience.wait(seconds, spin=spin)
 
     def wake(self) -> None:
         """End a `sleep` of another thread. Local."""

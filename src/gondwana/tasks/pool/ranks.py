@@ -72,19 +72,23 @@ class RankLine:
         self._progress()
         return bool(self._inbox) or self._woken
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float, *, spin: bool = True) -> None:
         """Wait until something has arrived, `wake` is called, or the time is over. Blocks; user-level progress.
 
         It polls if the last message came soon, and else sleeps.
+
+        Args:
+            seconds: the time.
+            spin: whether there is a core to poll on.
         """
         crowded = cores.crowded()
         start = time.perf_counter()
-        spin = min(seconds, SPIN_CROWDED if crowded else SPIN) if self._spins else 0.0
+        patience = min(seconds, SPIN_CROWDED if crowded else SPIN) if spin and self._spins else 0.0
         while not self._arrived() and not (self._is_root and has_tasks()):
             waited = time.perf_counter() - start
             if waited >= seconds:
                 break
-            if waited >= spin:
+            if waited >= patience:
                 idle.sleep(min(seconds - waited, LONGEST_NAP, max(NAP, waited / 10)), self._arrived)
             elif crowded or waited > ALONE:
                 os.sched_yield()  # perhaps what is waited for needs this core

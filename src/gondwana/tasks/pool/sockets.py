@@ -5,17 +5,22 @@ Both ends are processes of one user that hold the two ends of one socket pair, s
 
 from __future__ import annotations
 
+import os
 import pickle
 import select
 import socket
 import struct
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 _COUNT = struct.Struct("<q")
 _MOST_PARTS = 256
 """Buffers that one system call writes at most; the system's limit is 1024."""
 _CHUNK = 1 << 18
+_SPIN = 1e-3
+"""Seconds that a side polls before it sleeps, if what it waited for last came within that time."""
 
 
 class Connection:
@@ -151,6 +156,36 @@ class Connection:
         return True
 
 
+class Patience:
+    """How a side waits: it polls while messages come soon, since waking up takes longer than a short task. Local.
+
+    Args:
+        arrived: waits for a message, for so many seconds at most (None: no limit); returns whether there is one.
+    """
+
+    def __init__(self, arrived: Callable[[float | None], object]) -> None:
+        self._arrived = arrived
+        self._spins = True
+
+    def wait(self, seconds: float | None, *, spin: bool = True) -> bool:
+        """Wait for a message, for so many seconds at most; return whether there is one. Blocks.
+
+        Args:
+            seconds: None: no limit.
+            spin: whether there is a core to poll on.
+        """
+        start = time.perf_counter()
+        if spin and self._spins:
+            end = start + (_SPIN if seconds is None else min(seconds, _SPIN))
+            while time.perf_counter() < end:
+                if self._arrived(0):
+                    return True
+                os.sched_yield()
+        found = bool(self._arrived(seconds))
+        self._spins = time.perf_counter() - start < _SPIN
+        return found
+
+
 class Line:
     """A worker's connection to its pool. Local.
 
@@ -160,8 +195,9 @@ class Line:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._poll = select.poll()
-        self._poll.register(connection.socket, select.POLLIN)
+        poll = select.poll()
+        poll.register(connection.socket, select.POLLIN)
+        self._patience = Patience(lambda seconds: poll.poll(None if seconds is None else 1e3 * seconds))
 
     def send(self, message: Any) -> None:
         """Send a message. Blocks until it is sent.
@@ -182,6 +218,6 @@ class Line:
             OSError: likewise.
         """
         messages = self._connection.receive()
-        while not messages and self._poll.poll(None if timeout is None else 1e3 * timeout):
+        while not messages and self._patience.wait(timeout):
             messages = self._connection.receive()
         return messages
