@@ -100,6 +100,11 @@ def poll_for(under_way: Poll) -> None:
     _polled.append(under_way)
 
 
+def must_poll() -> bool:
+    """Return whether this rank has work under way whose end no bell announces. Local."""
+    return any(under_way() for under_way in _polled)
+
+
 class Idle:
     """The idleness of one wait. Local.
 
@@ -134,7 +139,7 @@ class Idle:
 
     def _sleep(self, look: Poll) -> None:
         now = time.monotonic()
-        if self._bell and not any(under_way() for under_way in _polled):
+        if self._bell and not must_poll():
             seconds = _LONGEST_SLEEP
         else:
             seconds = min(_SHARE * (now - self._since), _LONGEST_NAP)

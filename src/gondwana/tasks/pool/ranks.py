@@ -20,8 +20,8 @@ SPIN_CROWDED = 1e-4
 ALONE = 2e-5
 """Seconds that it polls without yielding the processor, unless ranks outnumber the cores."""
 NAP, LONGEST_NAP = 2e-4, 2e-2
-"""Seconds that a rank sleeps before it serves remote calls, and ranks of other nodes, which cannot wake it: a tenth of
-the time that it has waited, between these limits."""
+"""Seconds that a rank sleeps before it looks for what cannot wake it: a tenth of the time that it has waited, between
+these limits, where ranks of other nodes may call; else the longest."""
 ROOT = 0
 """The rank that submits."""
 
@@ -89,7 +89,8 @@ class RankLine:
             if waited >= seconds:
                 break
             if waited >= patience:
-                idle.sleep(min(seconds - waited, LONGEST_NAP, max(NAP, waited / 10)), self._arrived)
+                nap = max(NAP, waited / 10) if idle.must_poll() else LONGEST_NAP
+                idle.sleep(min(seconds - waited, LONGEST_NAP, nap), self._arrived)
             elif crowded or waited > ALONE:
                 os.sched_yield()  # perhaps what is waited for needs this core
         self._spins = time.perf_counter() - start < (SPIN_CROWDED if crowded else SPIN)
