@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gondwana.compiler import threads
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime import cores, files
+from gondwana.runtime.placement import report
 
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
 
@@ -25,6 +27,10 @@ class ResultError(GondwanaError):
 def environment() -> dict[str, Any]:
     """Return a description of the machine and the software on which figures depend. Local.
 
+    On a rank `placement` has the pattern of the job, threads of a rank x ranks of a node x nodes (such as "2x4x1"),
+    whether its nodes are `simulated` on fewer machines, what `gondwana run --bind` was given, and the cores of each
+    rank; elsewhere it is None.
+
     Example:
         >>> environment()["cores"] >= 1
         True
@@ -34,6 +40,7 @@ def environment() -> dict[str, Any]:
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "cpu": _cpu(),
         "cores": len(cores.own()),
+        "placement": report.describe(threads()),
         "governor": _governor(),
         "load_average": list(os.getloadavg()),
         "system": platform.platform(),

@@ -11,7 +11,7 @@ from typing import Any
 from gondwana.calls import endpoints, mailbox
 from gondwana.futures import Future
 from gondwana.memory import fallbacks
-from gondwana.runtime import interruptions, progress
+from gondwana.runtime import cores, interruptions, progress
 from gondwana.teams import Team, world
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
@@ -173,6 +173,7 @@ def progress_thread() -> Iterator[None]:
     interruptions.prepare()
     thread = threading.Thread(target=run, name="gondwana-progress", daemon=True)
     thread.start()
+    cores.unpin(thread.native_id or 0)
     try:
         yield
     finally:

@@ -19,6 +19,8 @@ from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import whole_number
 from gondwana.runtime import cores as world_cores
 from gondwana.runtime import launcher, supervisor, terminal
+from gondwana.runtime.placement import binding, report, topology
+from gondwana.runtime.placement.binding import Bind
 from gondwana.teams import mpi_probe
 
 FAMILIES = {
@@ -31,6 +33,13 @@ FAMILIES = {
 
 THREADS_PER_CORE = 8
 """More than this are a mistake rather than a test of many ranks: the machine would hardly answer any more."""
+
+
+UNBOUND = {"Intel MPI": {"I_MPI_PIN": "0"}, "MVAPICH": {"MV2_ENABLE_AFFINITY": "0"}}
+"""What keeps an MPI library from binding ranks itself, where the launcher's option does not."""
+
+HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
+"""Variables that name the file in which Open MPI's launcher finds its hosts, one a line."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +75,28 @@ class Command:
         return " ".join([*settings, shlex.join(self.argv)])
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """How many ranks and threads are to be started, and where.
+
+    Args:
+        ranks: in all.
+        threads: of each rank.
+        per_node: ranks of each node; None: the launcher decides.
+        bind: what the ranks bind themselves to; None: what the launcher does without being asked.
+    """
+
+    ranks: int
+    threads: int
+    per_node: int | None = None
+    bind: Bind | None = None
+
+    @property
+    def on_host(self) -> int:
+        """Ranks that may be on this host."""
+        return self.per_node or self.ranks
+
+
 def become(command: Command) -> NoReturn:
     """Replace this process by a job, or by its supervisor. Local."""
     argv = command.argv
@@ -99,6 +130,8 @@ def command(
     program: Sequence[str],
     *,
     threads: int | None = None,
+    ranks_per_node: int | None = None,
+    bind: Bind | None = None,
     time_limit: float | None = None,
     python: str = sys.executable,
     variables: Mapping[str, str] | None = None,
@@ -110,13 +143,16 @@ def command(
         ranks: how many; one rank needs no launcher and no MPI.
         program: arguments for the Python interpreter: a script and its arguments, or ``-m module ...``.
         threads: per rank; None divides the cores.
+        ranks_per_node: a divisor of the ranks; None leaves it to the launcher.
+        bind: what the ranks bind their threads to; None leaves it to the launcher.
         time_limit: seconds until the watchdog reports and ends the job.
         python: the interpreter of the ranks; its mpi4py decides which launcher is used.
         variables: more environment variables for the ranks.
         oversubscribe: whether to start more than `THREADS_PER_CORE` threads a core.
 
     Raises:
-        UsageError: there are more than that, or more than this host allows.
+        UsageError: there are more than that, or more than this host allows; there are too few nodes, or this host
+            cannot bind the threads so.
         LaunchError: this process is a rank of a job already, or there is no launcher that fits mpi4py.
 
     Example:
@@ -124,16 +160,21 @@ def command(
         >>> command(1, ["heat.py"], threads=2, python="python").argv
         ('python', 'heat.py')
     """
-    threads = threads or default_threads(ranks)
-    _check_number(ranks, threads, oversubscribe)
+    per_node = _on_hosts(ranks, ranks_per_node)
+    threads = threads or default_threads(per_node or ranks)
+    layout = _Layout(ranks, threads, per_node, bind)
+    _check_number(layout.on_host, threads, oversubscribe)
     settings = dict.fromkeys(("GONDWANA_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
     if time_limit is not None:
         settings["GONDWANA_TIME_LIMIT"] = f"{time_limit:g}"
+    if bind is not None:
+        settings[binding.VARIABLE] = bind.value
     settings.update(variables or {})
     if ranks == 1:
+        _check_binding(layout)
         return Command((python, *program), settings)
     settings[terminal.VARIABLE] = terminal.describe()
-    return _with_launcher(ranks, threads, python, (python, *program), settings)
+    return _with_launcher(layout, python, (python, *program), settings)
 
 
 def native(ranks: int, program: Sequence[str], variables: Mapping[str, str]) -> Command:
@@ -152,7 +193,62 @@ def native(ranks: int, program: Sequence[str], variables: Mapping[str, str]) -> 
     settings = {"OMP_NUM_THREADS": "1", **variables}
     if ranks == 1:
         return Command(tuple(program), settings)
-    return _with_launcher(ranks, 1, sys.executable, tuple(program), settings)
+    return _with_launcher(_Layout(ranks, 1), sys.executable, tuple(program), settings)
+
+
+def _on_hosts(ranks: int, per_node: int | None) -> int | None:
+    """Check a number of ranks a node, and return how many a host is to have; None: that is left to the launcher."""
+    if per_node is None:
+        return None
+    simulated = report.simulated_ranks_per_node()
+    if simulated is not None and simulated != per_node:
+        raise UsageError(
+            f"--ranks-per-node {per_node}: GONDWANA_RANKS_PER_NODE={simulated} simulates other nodes; unset it, "
+            "or give both the same number"
+        )
+    if ranks % per_node:
+        raise UsageError(
+            f"--ranks-per-node {per_node}: {ranks} rank{'s do' if ranks > 1 else ' does'} not fill nodes of "
+            f"{per_node}; give a multiple of it as -n"
+        )
+    return None if simulated else per_node
+
+
+def _check_nodes(layout: _Layout, nodes: int) -> None:
+    """Refuse more nodes than there are."""
+    if layout.per_node is None or layout.ranks <= nodes * layout.per_node:
+        return
+    raise UsageError(
+        f"--ranks-per-node {layout.per_node}: {layout.ranks} ranks need {layout.ranks // layout.per_node} nodes, but "
+        f"this job has {nodes}; give at most {nodes * layout.per_node} ranks (-n), or simulate nodes by "
+        f"GONDWANA_RANKS_PER_NODE={layout.per_node}"
+    )
+
+
+def _check_binding(layout: _Layout) -> None:
+    """Refuse a binding that this host, which has all the ranks, does not have."""
+    if layout.bind is not None:
+        binding.deal(topology.read(world_cores.own()), layout.bind, layout.ranks, layout.threads)
+
+
+def _nodes(library: Library) -> int:
+    """The number of hosts that the launcher has for the job."""
+    if in_slurm():
+        return whole_number(os.environ.get("SLURM_JOB_NUM_NODES", "")) or 1
+    if library.vendor == "Open MPI":
+        for name in HOST_LISTS:
+            if name in os.environ:
+                return _listed(os.environ[name])
+    return 1
+
+
+def _listed(path: str) -> int:
+    """The number of hosts in a file; it may have one more than once, and settings and remarks behind."""
+    try:
+        lines = [line.partition("#")[0].split() for line in Path(path).read_text().splitlines()]
+    except OSError as error:
+        raise UsageError(f"{path}: the list of hosts cannot be read ({error.strerror})") from None
+    return max(1, len({words[0] for words in lines if words}))
 
 
 def _check_number(ranks: int, threads: int, oversubscribe: bool) -> None:
@@ -224,29 +320,40 @@ def _candidates(names: Sequence[str], library: Library, python: str) -> Iterator
                 yield path
 
 
-def _with_launcher(
-    ranks: int, threads: int, python: str, program: tuple[str, ...], settings: dict[str, str]
-) -> Command:
+def _with_launcher(layout: _Layout, python: str, program: tuple[str, ...], settings: dict[str, str]) -> Command:
     _refuse_nesting()
     library = mpi_library(python)
+    nodes = _nodes(library)
+    _check_nodes(layout, nodes)
+    if layout.bind is not None:
+        settings = {**UNBOUND.get(library.vendor, {}), **settings}
     if in_slurm():
-        return _slurm(ranks, threads, library, program, settings)
+        return _slurm(layout, library, program, settings)
+    if nodes == 1:
+        _check_binding(layout)
     launch = find_launcher(library, python)
-    crowded = ranks * threads > cores()
     if library.vendor == "Open MPI":
-        return _open_mpi(launch, ranks, crowded or threads > 1, crowded, program, settings)
+        return _open_mpi(launch, layout, program, settings)
     # Hydra would start its proxy over ssh or a scheduler even on one host. At SIGTERM it would wait for ranks that
     # handle that; if it is killed, its proxies kill theirs.
     variables = {"HYDRA_LAUNCHER": "fork", **settings}
-    return Command((launch, "-n", str(ranks), *program), variables, signal.SIGKILL)
+    argv = [launch, "-n", str(layout.ranks)]
+    if layout.per_node is not None:
+        argv += ["-ppn", str(layout.per_node)]
+    if layout.bind is not None:
+        argv += ["-bind-to", "none"]
+    return Command((*argv, *program), variables, signal.SIGKILL)
 
 
-def _open_mpi(
-    launch: str, ranks: int, unbound: bool, crowded: bool, program: tuple[str, ...], settings: dict[str, str]
-) -> Command:
+def _open_mpi(launch: str, layout: _Layout, program: tuple[str, ...], settings: dict[str, str]) -> Command:
+    crowded = layout.on_host * layout.threads > cores()
     # Open MPI refuses more ranks than physical cores; here the user decides how many ranks to start.
-    argv = [launch, "-n", str(ranks), "--oversubscribe"]
-    if unbound:
+    argv = [launch, "-n", str(layout.ranks)]
+    if layout.per_node is None:
+        argv.append("--oversubscribe")
+    else:
+        argv += ["--map-by", f"ppr:{layout.per_node}:node:OVERSUBSCRIBE"]
+    if crowded or layout.threads > 1 or layout.bind is not None:
         argv += ["--bind-to", "none"]
     # Ranks on other hosts get only the variables that are named.
     for name in settings:
@@ -257,8 +364,13 @@ def _open_mpi(
     return Command((*argv, *program), {**mpi_settings, **settings}, signal.SIGTERM)
 
 
-def _slurm(ranks: int, threads: int, library: Library, program: tuple[str, ...], settings: dict[str, str]) -> Command:
-    argv = ["srun", "-n", str(ranks), "-c", str(threads)]
+def _slurm(layout: _Layout, library: Library, program: tuple[str, ...], settings: dict[str, str]) -> Command:
+    argv = ["srun", "-n", str(layout.ranks), "-c", str(layout.threads)]
+    if layout.per_node is not None:
+        nodes = layout.ranks // layout.per_node
+        argv += ["-N", str(nodes), f"--ntasks-per-node={layout.per_node}", "--distribution=block"]
+    if layout.bind is not None:
+        argv.append("--cpu-bind=none")
     listed = subprocess.run(["srun", "--mpi=list"], capture_output=True, text=True, timeout=60)
     offered = (listed.stdout + listed.stderr).split()
     wanted = ("pmix",) if library.vendor == "Open MPI" else ("cray_shasta", "pmi2", "pmix")

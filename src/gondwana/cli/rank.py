@@ -13,8 +13,9 @@ from types import TracebackType
 
 from gondwana.apps import registry
 from gondwana.cli.programs import installed
-from gondwana.compiler import compilation
-from gondwana.runtime import exits, launcher, watchdog
+from gondwana.compiler import compilation, threads
+from gondwana.runtime import exits, launcher, start, watchdog
+from gondwana.runtime.placement import binding, report
 from gondwana.teams import mpi
 
 PYTEST_OPTIONS = '-W "ignore:Module already imported:pytest.PytestAssertRewriteWarning"'
@@ -31,18 +32,40 @@ def main(target: str, arguments: list[str], *, module: bool = False) -> int:
     """
     exits.install()
     watchdog.arm(watchdog.time_limit(), first=launcher.is_first())
+    place()
     if launcher.detect() is not None:
         mpi.configure()  # before the program, which may start MPI itself
     if Path(target).name in ("pytest", "py.test"):
         os.environ["PYTEST_ADDOPTS"] = f"{os.environ.get('PYTEST_ADDOPTS', '')} {PYTEST_OPTIONS}"
-    start = time.time()
+    started = time.time()
     try:
         return runner(target, module)(target, arguments)
     finally:
         if os.environ.get("GONDWANA_TIMING") and launcher.is_first():
-            waited = start - float(os.environ["GONDWANA_TIMING"])
-            print(f"gondwana: start {waited:.2f} s, program {time.time() - start:.2f} s", file=sys.stderr)
+            waited = started - float(os.environ["GONDWANA_TIMING"])
+            print(f"gondwana: start {waited:.2f} s, program {time.time() - started:.2f} s", file=sys.stderr)
             print(f"gondwana: {compilation()}", file=sys.stderr)
+
+
+def place() -> None:
+    """Bind this rank to its cores; rank 0 prints where all are, as soon as it knows. Local, before the program starts.
+
+    Raises:
+        UsageError: this host cannot bind it so.
+    """
+    bound = bool(os.environ.get(binding.VARIABLE))
+    if bound:
+        binding.apply(threads())
+    report.record([report.own_seat()])
+    if bound and launcher.detect() is None:
+        print_placement(None)
+    elif bound and launcher.is_first():
+        start.at_connect(print_placement)
+
+
+def print_placement(world: object) -> None:
+    """Print where the ranks are, all of which are known once the world is connected. Local."""
+    print(report.table(threads()), end="", file=sys.stderr, flush=True)
 
 
 def runner(target: str, module: bool) -> Callable[[str, list[str]], int]:

@@ -16,6 +16,7 @@ from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.cli.programs import has_module, installed
 from gondwana.errors import UsageError
+from gondwana.runtime.placement.binding import Bind
 
 
 class Device(enum.StrEnum):
@@ -41,6 +42,14 @@ def run(
         typer.Option(
             "-t", "--threads", metavar="N", parser=whole(1), help="Threads per rank [default: cores / ranks]."
         ),
+    ] = None,
+    ranks_per_node: Annotated[
+        int | None,
+        typer.Option(metavar="P", parser=whole(1), help="Ranks on each node [default: the launcher's choice]."),
+    ] = None,
+    bind: Annotated[
+        Bind | None,
+        typer.Option(help="Bind threads to a core each, or to the socket or NUMA domain of their rank; print it."),
     ] = None,
     device: Annotated[
         Device | None, typer.Option(help="Where the kernels of an application run [default: its settings say it].")
@@ -73,6 +82,8 @@ def run(
         ranks,
         ["-P", "-m", "gondwana.cli.rank", *(["-m"] if module else []), target, *arguments],
         threads=threads,
+        ranks_per_node=ranks_per_node,
+        bind=bind,
         time_limit=time_limit,
         variables=variables,
         oversubscribe=oversubscribe,

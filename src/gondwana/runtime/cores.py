@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
-from gondwana.runtime import control_groups
+from gondwana.runtime import control_groups, launcher
 
-_LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE", "SLURM_TASKS_PER_NODE")
+_LOCAL_RANKS = (
+    # variables with the number of a rank among those of its host, and with how many these are
+    ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
+    ("MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    ("PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE"),
+    ("SLURM_LOCALID", "SLURM_TASKS_PER_NODE"),
+)
 
 
 @dataclass
 class _Host:
     ranks: int = 0
     cores: int = 0
+    threads: tuple[frozenset[int], ...] = ()
 
 
 _host = _Host()
@@ -24,7 +33,42 @@ _host = _Host()
 
 def own() -> frozenset[int]:
     """Return the cores that this process may use. Local."""
+    if _host.threads:  # the main thread alone may be bound to one of them
+        return frozenset().union(*_host.threads)
     return frozenset(os.sched_getaffinity(0))
+
+
+def bind(threads: Sequence[frozenset[int]]) -> None:
+    """Bind this process, with all the threads that it has, to the cores of its threads. Local.
+
+    Args:
+        threads: the cores of each thread that will run kernels; see `pin`.
+    """
+    _host.threads = tuple(threads)
+    for task in os.listdir("/proc/self/task"):
+        unpin(int(task))
+
+
+def pin(tasks: Sequence[int]) -> None:
+    """Bind each of the threads that run kernels to its cores, if this process was bound. Local.
+
+    Args:
+        tasks: Linux's numbers of the threads. If there are more than `bind` was given, they take turns.
+    """
+    if _host.threads:
+        for thread, task in enumerate(tasks):
+            os.sched_setaffinity(task, _host.threads[thread % len(_host.threads)])
+
+
+def unpin(task: int) -> None:
+    """Let a thread or process use all cores of this process, not only those of the thread that started it. Local.
+
+    Args:
+        task: Linux's number of it; nothing happens if it has ended.
+    """
+    if _host.threads:
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(task, own())
 
 
 def count(cores: Collection[int] | None = None) -> int:
@@ -57,11 +101,31 @@ def crowded(threads: int = 1) -> bool:
     return ranks() > 1 and threads * ranks() > (_host.cores or count())
 
 
+def place_among_ranks() -> tuple[int, int]:
+    """Return the number of this process among the ranks of its host, and how many these are, by the launcher. Local.
+
+    Raises:
+        UsageError: the launcher sets no such variables.
+    """
+    launch = launcher.detect()
+    if launch is None:
+        return 0, 1
+    for rank_name, size_name in _LOCAL_RANKS:
+        rank, size = whole_number(os.environ.get(rank_name, "")), _number(size_name)
+        if rank is not None and size is not None:
+            return rank, size
+    raise UsageError(
+        f"GONDWANA_BIND: {launch.launcher} does not say which ranks share this host; unset it, and bind the ranks "
+        "by an option of the launcher"
+    )
+
+
 @functools.cache  # waits ask for it
 def _from_launcher() -> int:
-    for name in _LOCAL_RANKS:
-        digits = os.environ.get(name, "").partition("(")[0]
-        count = whole_number(digits)
-        if count is not None and count > 0:
-            return count
-    return 1
+    return next((size for _, name in _LOCAL_RANKS if (size := _number(name)) is not None), 1)
+
+
+def _number(name: str) -> int | None:
+    """The number of ranks in a variable; the largest of Slurm's `4(x2),3`, four on two hosts and three on one."""
+    sizes = [whole_number(part.partition("(")[0]) for part in os.environ.get(name, "").split(",")]
+    return max((size for size in sizes if size is not None and size > 0), default=None)

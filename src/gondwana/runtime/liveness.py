@@ -10,22 +10,19 @@ import contextlib
 import mmap
 import os
 import select
-import socket
 from dataclasses import dataclass
 
 from gondwana.errors import LaunchError
-from gondwana.runtime import cores
+from gondwana.runtime.placement import report
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 
 
 @dataclass(frozen=True)
-class Member:
-    """A rank and its process."""
+class Member(report.Seat):
+    """A rank, where it is, and its process."""
 
     rank: int
-    host: str
     page: SharedFile
-    cores: frozenset[int]
 
 
 class Monitor:
@@ -73,7 +70,8 @@ def member(rank: int) -> Member:
         page = SharedFile.create("gondwana-end", mmap.PAGESIZE)
     except OSError as error:
         raise LaunchError(f"this system provides no shared memory (memfd_create): {error}") from error
-    return Member(rank, socket.gethostname(), page, cores.own())
+    seat = report.own_seat()
+    return Member(seat.host, seat.machine, seat.cores, rank, page)
 
 
 def _map(first: Member) -> mmap.mmap | None:

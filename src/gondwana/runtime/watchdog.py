@@ -26,6 +26,7 @@ from gondwana.errors import UsageError
 from gondwana.runtime import cores, exits, liveness, standard_error
 from gondwana.runtime.channels import tree
 from gondwana.runtime.channels.channel import Channel
+from gondwana.runtime.placement import report
 from gondwana.runtime.rollcall import FINISHED, Stack, has_user_code, roll_call
 
 ANSWER_TIME = 3.0
@@ -67,6 +68,7 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
     members = comm.allgather(liveness.member(comm.rank))
     watch = liveness.Monitor(members[comm.rank], members)
     exits.announce_by(watch.announce)
+    report.record(members)
     cores.share([member.cores for member in members if member.host == members[comm.rank].host])
     channels = tree.connect(comm, [member.host for member in members])
     deadline = None if limit is None or comm.rank else time.monotonic() + limit

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-import os
 import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from gondwana.errors import UsageError
-from gondwana.inputs import whole_number
 from gondwana.runtime.exits import RemoteError
+from gondwana.runtime.placement.report import simulated_ranks_per_node
 from gondwana.teams import mpi
 from gondwana.teams.collectives import Collectives
 from gondwana.teams.messages import Messages
@@ -113,11 +112,7 @@ class Team(Collectives, Messages):
         With GONDWANA_RANKS_PER_NODE=k, every k consecutive ranks count as a node, to test on one machine what happens
         between nodes.
         """
-        pretended = os.environ.get("GONDWANA_RANKS_PER_NODE", "")
-        ranks = whole_number(pretended or str(self.size))
-        if ranks is None or ranks < 1:
-            raise UsageError(f"GONDWANA_RANKS_PER_NODE={pretended!r}: legal is a number of ranks from 1")
-        index = self.rank // ranks
+        index = self.rank // (simulated_ranks_per_node() or self.size)
         return self._required(self._divide((index, *self._memory()), None, f"node of {self.name}", "node"))
 
     @functools.cached_property

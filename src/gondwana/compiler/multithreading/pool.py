@@ -44,6 +44,7 @@ class _Pool:
             name = f"gondwana-{thread}"
             self.workers.append(threading.Thread(target=work, args=(self.address, thread), name=name, daemon=True))
             self.workers[-1].start()
+        cores.pin([thread.native_id or 0 for thread in (threading.main_thread(), *self.workers)])
 
     def stop(self) -> None:
         if self.workers and os.getpid() == self.process:

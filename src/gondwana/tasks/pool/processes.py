@@ -191,6 +191,7 @@ def _start_keeper(workers: int) -> tuple[subprocess.Popen[bytes], socket.socket,
             pass_fds=(theirs.fileno(), memory),
             start_new_session=True,  # Ctrl-C is for the program, which then ends its pool
         )
+        cores.unpin(keeper.pid)
         return keeper, ours, mmap.mmap(memory, 8 * SLOTS)
     finally:
         os.close(memory)

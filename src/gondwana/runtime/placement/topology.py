@@ -1,0 +1,103 @@
+"""The cores of this host, and which of them share a socket or a NUMA domain, as Linux describes them in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSTEM = Path("/sys/devices/system")
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core that may be used.
+
+    Args:
+        cpus: its hardware threads that may be used, by Linux's numbers, ascending.
+        socket: the number of its socket; None: the host does not say.
+        numa: the number of its NUMA domain; None: the host does not say.
+    """
+
+    cpus: tuple[int, ...]
+    socket: int | None = None
+    numa: int | None = None
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The cores that may be used; those of a socket follow each other, and in it those of a NUMA domain."""
+
+    cores: tuple[Core, ...]
+
+
+def read(allowed: Collection[int], system: Path = SYSTEM) -> Topology:
+    """Return the cores to which the hardware threads in `allowed` belong. Local.
+
+    Args:
+        allowed: Linux's numbers of hardware threads; others are left out.
+        system: the folder that describes the host.
+
+    Example:
+        >>> read({0}).cores[0].cpus
+        (0,)
+    """
+    domain_of = {cpu: domain for domain, cpus in _domains(system) for cpu in cpus}
+    # Not by `core_id`, which processors of several dies use more than once a socket.
+    groups = {_siblings(system, cpu) & frozenset(allowed) for cpu in allowed}
+    cores = [Core(tuple(sorted(group)), _socket(system, min(group)), domain_of.get(min(group))) for group in groups]
+    return Topology(tuple(sorted(cores, key=lambda core: (_last(core.socket), _last(core.numa), core.cpus))))
+
+
+def parse(text: str) -> frozenset[int]:
+    """Return the numbers that a list of Linux has. Local.
+
+    Example:
+        >>> sorted(parse("0-2,8"))
+        [0, 1, 2, 8]
+    """
+    parts = [part.split("-") for part in text.strip().split(",") if part]
+    return frozenset(number for part in parts for number in range(int(part[0]), int(part[-1]) + 1))
+
+
+def shown(cpus: Collection[int]) -> str:
+    """Return numbers as a list of Linux, in which neighbours are joined. Local.
+
+    Example:
+        >>> shown({8, 2, 1, 0})
+        '0-2,8'
+    """
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+def _domains(system: Path) -> Iterator[tuple[int, frozenset[int]]]:
+    for folder in system.glob("node/node[0-9]*"):
+        with contextlib.suppress(OSError):
+            yield int(folder.name.removeprefix("node")), parse((folder / "cpulist").read_text())
+
+
+def _siblings(system: Path, cpu: int) -> frozenset[int]:
+    """The hardware threads of the core of `cpu`: itself alone where the host does not say."""
+    try:
+        return parse((system / f"cpu/cpu{cpu}/topology/thread_siblings_list").read_text()) | {cpu}
+    except OSError:
+        return frozenset({cpu})
+
+
+def _socket(system: Path, cpu: int) -> int | None:
+    try:
+        number = int((system / f"cpu/cpu{cpu}/topology/physical_package_id").read_text())
+    except OSError:
+        return None
+    return number if number >= 0 else None  # -1: the firmware does not say
+
+
+def _last(number: int | None) -> float:
+    return float("inf") if number is None else number
