@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from support import jobs
 
 pytestmark = pytest.mark.parallel
 
+CORES = len(os.sched_getaffinity(0))
 HELLO = "from gondwana.teams import world; print(f'{world.rank} {world.size}\\n', end='')"
 
 
@@ -92,6 +94,8 @@ def test_threads_divide_the_cores() -> None:
         (["run", "-t", "1000", __file__], ["1 rank of 1000 threads: more than 8 threads for each of", "(-t)"]),
         (["run", "-n", "9" * 9, "--oversubscribe", __file__], ["this host allows", "give fewer"]),
         (["run", "-n", "9" * 20, __file__], ["legal is a whole number from 1"]),
+        (["run", "-n", "2", "--ranks-per-node", "1", __file__], ["2 ranks need 2 nodes, but this job has 1"]),
+        (["run", "-t", str(CORES + 1), "--bind", "core", __file__], [f"{CORES + 1} cores are needed for 1 rank of"]),
         (["bench", "exchange", "-n", "1000"], ["1000 ranks of 1 thread"]),
         (["run", ""], ["no file ''"]),
         (["run", "x" * 5000], ["no file 'xxx", "xxx...'", "applications are"]),

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import unittest.mock
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from gondwana.cli import launch
+from gondwana.runtime.placement.binding import Bind
 from support import jobs
 
 _ENTER = 'hostname "$0" && exec "$@"'
@@ -87,7 +89,12 @@ def two_hosts() -> Iterator[tuple[Host, Host]]:
 
 
 def run_two_hosts(
-    program: jobs.Program, *arguments: str, timeout: float = 60, variables: Mapping[str, str] | None = None
+    program: jobs.Program,
+    *arguments: str,
+    timeout: float = 60,
+    variables: Mapping[str, str] | None = None,
+    ranks_per_node: int | None = None,
+    bind: Bind | None = None,
 ) -> jobs.Outcome:
     """Run a program on two ranks, each on a host of its own; skip the test where that is impossible.
 
@@ -96,30 +103,41 @@ def run_two_hosts(
         arguments: for the program.
         timeout: seconds until everything is killed and the test fails.
         variables: environment variables of the job.
+        ranks_per_node: so many ranks on each host, as `gondwana run --ranks-per-node` asks for; None: one, unasked.
+        bind: as `gondwana run --bind`; the program is then started as that does.
     """
     if (reason := missing()) is not None:
         pytest.skip(reason)
-    command = launch.command(
-        2,
-        [*jobs.python_arguments(program), *arguments],
-        threads=1,
-        time_limit=max(1.0, timeout - 10),
-        variables={**_paths(), **(variables or {})},
-    )
-    launcher, *rest = command.argv
+    started = [] if bind is None else ["-P", "-m", "gondwana.cli.rank"]
     with two_hosts() as hosts, tempfile.TemporaryDirectory() as folder:
+        listed = Path(folder) / "hosts"
+        listed.write_text("".join(f"{host.address} slots={ranks_per_node or 1}\n" for host in hosts))
+        listing = {"PRTE_MCA_prte_default_hostfile": str(listed)}
+        with unittest.mock.patch.dict(os.environ, listing):
+            command = launch.command(
+                2 * (ranks_per_node or 1),
+                [*started, *jobs.python_arguments(program), *arguments],
+                threads=1,
+                ranks_per_node=ranks_per_node,
+                bind=bind,
+                time_limit=max(1.0, timeout - 10),
+                variables={**_paths(), **(variables or {})},
+            )
+        launcher, *rest = command.argv
         agent = Path(folder) / "agent"
         agent.write_text(_AGENT.format(address=hosts[1].address, enter=shlex.join(hosts[1].enter())))
         agent.chmod(0o755)
-        options = ["--prtemca", "plm_ssh_agent", str(agent), "--host", ",".join(f"{host.address}:1" for host in hosts)]
+        options = ["--prtemca", "plm_ssh_agent", str(agent)]
         network = f"{hosts[0].address}/24"
         options += ["--prtemca", "oob_tcp_if_include", network]
         for name, value in (("btl_tcp_if_include", network), ("pml", "ob1"), ("btl", "tcp,self,sm")):
             options += ["--mca", name, value]
-        # Without this, the first core of each host, which is the same, gets all ranks.
-        options += ["--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"]
+        if bind is None:
+            # Without this, the first core of each host, which is the same, gets all ranks.
+            options += ["--bind-to", "none"]
+        options += ["--mca", "mpi_yield_when_idle", "1"]
         return jobs.run_command(
-            [*hosts[0].enter(), launcher, *options, *rest], timeout=timeout, variables=command.variables
+            [*hosts[0].enter(), launcher, *options, *rest], timeout=timeout, variables={**command.variables, **listing}
         )
 
 

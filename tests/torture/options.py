@@ -216,6 +216,7 @@ def run(rng: random.Random, folder: Path) -> Case:
     (folder / "program.py").write_text("import gondwana as gw\nprint(gw.world.rank, gw.threads())\n")
     legal = {
         "-n": ("1", "2"), "-t": ("1", "2"), "--device": ("host", "cuda"), "--time-limit": ("30", "9.5"),
+        "--ranks-per-node": ("1", "2"), "--bind": ("core", "socket", "numa", "none"),
         "--timing": (), "--dry-run": (), "--oversubscribe": (),
     }  # fmt: skip
     target = either(rng, "program.py", "program.py", "hpcg", "gray-scott", "npb-cg", "gray-scot")

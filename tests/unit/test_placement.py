@@ -109,8 +109,9 @@ def test_a_set_with_holes_is_dealt(system: Path) -> None:
 def test_too_few_cores(system: Path, ranks: int, threads: int) -> None:
     with pytest.raises(UsageError) as raised:
         deal(read(system), Bind.core, ranks, threads)
-    expected = f"need {ranks * threads} cores, but this job may use 32 (0-31); give fewer ranks (-n) or threads (-t)"
-    assert expected in str(raised.value)
+    expected = f"--bind core: {ranks * threads} cores are needed for {ranks} rank"
+    assert str(raised.value).startswith(expected)
+    assert "but this job may use 32 (0-31); give fewer ranks (-n) or threads (-t)" in str(raised.value)
 
 
 def test_sockets_take_turns(system: Path) -> None:
@@ -194,6 +195,13 @@ def test_ranks_on_two_machines(monkeypatch: pytest.MonkeyPatch) -> None:
         "gondwana: n2       2        2  0-1\n"
         "gondwana: n2       3        2  2-3\n"
     )
+
+
+def test_the_table_of_the_guide_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = set(range(8)), set(range(8, 16))
+    seats(monkeypatch, *[(host, host, cores) for host in ("node07", "node08") for cores in (first, second)])
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "launching.md"
+    assert f"--ranks-per-node 2 -t 8 --bind core heat.py\n{report.table(8)}```" in guide.read_text(encoding="utf-8")
 
 
 def test_hosts_on_one_machine_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,7 +338,11 @@ def test_nodes_are_full(ranks: int, per_node: int, do: str) -> None:
 def test_this_host_is_asked_before_any_rank_starts(vendor: pytest.MonkeyPatch, tmp_path: Path) -> None:
     use(vendor, "Open MPI")
     vendor.setattr(topology, "read", lambda allowed: Topology((Core((0, 1)),)))
-    for ranks, bind, reason in ((3, Bind.core, "need 3 cores"), (2, Bind.numa, "NUMA"), (1, Bind.socket, "socket")):
+    for ranks, bind, reason in (
+        (3, Bind.core, "3 cores are needed"),
+        (2, Bind.numa, "NUMA"),
+        (1, Bind.socket, "socket"),
+    ):
         with pytest.raises(UsageError, match=reason):
             launch.command(ranks, ["x.py"], threads=1, bind=bind)
     launch.command(2, ["x.py"], threads=1, bind=Bind.core)

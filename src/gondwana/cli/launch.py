@@ -214,19 +214,20 @@ def _on_hosts(ranks: int, per_node: int | None) -> int | None:
     return None if simulated else per_node
 
 
-def _check_nodes(layout: _Layout, nodes: int) -> None:
-    """Refuse more nodes than there are."""
-    if layout.per_node is None or layout.ranks <= nodes * layout.per_node:
-        return
-    raise UsageError(
-        f"--ranks-per-node {layout.per_node}: {layout.ranks} ranks need {layout.ranks // layout.per_node} nodes, but "
-        f"this job has {nodes}; give at most {nodes * layout.per_node} ranks (-n), or simulate nodes by "
-        f"GONDWANA_RANKS_PER_NODE={layout.per_node}"
-    )
+def _check_hosts(layout: _Layout, nodes: int) -> None:
+    """Refuse more nodes than there are, and what this host cannot bind, if it has all ranks."""
+    if layout.per_node is not None and layout.ranks > nodes * layout.per_node:
+        raise UsageError(
+            f"--ranks-per-node {layout.per_node}: {layout.ranks} ranks need {layout.ranks // layout.per_node} nodes, "
+            f"but this job has {nodes}; give at most {nodes * layout.per_node} ranks (-n), or simulate nodes by "
+            f"GONDWANA_RANKS_PER_NODE={layout.per_node}"
+        )
+    if nodes == 1 and not in_slurm():
+        _check_binding(layout)
 
 
 def _check_binding(layout: _Layout) -> None:
-    """Refuse a binding that this host, which has all the ranks, does not have."""
+    """Refuse what this host, which has all the ranks, cannot bind."""
     if layout.bind is not None:
         binding.deal(topology.read(world_cores.own()), layout.bind, layout.ranks, layout.threads)
 
@@ -323,14 +324,12 @@ def _candidates(names: Sequence[str], library: Library, python: str) -> Iterator
 def _with_launcher(layout: _Layout, python: str, program: tuple[str, ...], settings: dict[str, str]) -> Command:
     _refuse_nesting()
     library = mpi_library(python)
-    nodes = _nodes(library)
-    _check_nodes(layout, nodes)
+    if layout.per_node is not None or layout.bind is not None:
+        _check_hosts(layout, _nodes(library))
     if layout.bind is not None:
         settings = {**UNBOUND.get(library.vendor, {}), **settings}
     if in_slurm():
         return _slurm(layout, library, program, settings)
-    if nodes == 1:
-        _check_binding(layout)
     launch = find_launcher(library, python)
     if library.vendor == "Open MPI":
         return _open_mpi(launch, layout, program, settings)

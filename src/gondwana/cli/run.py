@@ -49,7 +49,7 @@ def run(
     ] = None,
     bind: Annotated[
         Bind | None,
-        typer.Option(help="Bind threads to a core each, or to the socket or NUMA domain of their rank; print it."),
+        typer.Option(help="Give each thread a core, or the threads of a rank a socket, a NUMA domain, or all cores."),
     ] = None,
     device: Annotated[
         Device | None, typer.Option(help="Where the kernels of an application run [default: its settings say it].")

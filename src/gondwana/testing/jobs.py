@@ -28,7 +28,10 @@ from gondwana.runtime import supervisor
 Program: TypeAlias = Path | str | Callable[..., Any]
 """The path of a script, its source, or a function without parameters."""
 
-_FOREIGN = ("OMPI_", "PMIX_", "PMI_", "PYTEST_", "GONDWANA_RANKS", "GONDWANA_MPI", "GONDWANA_TIME", "GONDWANA_THREADS")
+_FOREIGN = (
+    *("OMPI_", "PMIX_", "PMI_", "PYTEST_", "GONDWANA_BIND", "GONDWANA_MPI", "GONDWANA_RANKS", "GONDWANA_THREADS"),
+    "GONDWANA_TIME",
+)
 """How variables begin that another launcher, another test or the runner of the tests may have left."""
 
 _STRAY = "\0"

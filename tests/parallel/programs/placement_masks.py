@@ -33,14 +33,26 @@ def cores(task: int) -> str:
     return line.split()[1]
 
 
+def forked() -> str:
+    """The cores of the main thread of a forked process that has run a function on its threads."""
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        gw.parallel(first_share, np.zeros(1000))
+        os.write(writer, cores(os.getpid()).encode())
+        os._exit(0)
+    os.close(writer)
+    return os.read(reader, 100).decode()
+
+
 def main() -> None:
     at_start = cores(threading.get_native_id())
+    child = forked() if "processes" in sys.argv else None
     gw.parallel(first_share, np.zeros(1000))
     with gw.progress_thread():
         masks = {thread.name: cores(thread.native_id) for thread in threading.enumerate()}
         everything = sorted({cores(int(task)) for task in os.listdir("/proc/self/task")})
     worker = None
-    if "pool" in sys.argv:
+    if "processes" in sys.argv:
         with gw.WorkerPool(1) as pool:
             worker = sorted(pool.submit(os.sched_getaffinity, 0).result())
     print(
@@ -53,6 +65,7 @@ def main() -> None:
                 "masks": masks,
                 "all": everything,
                 "worker": worker,
+                "forked": child,
                 "placement": environment()["placement"],
             }
         )

@@ -44,7 +44,8 @@ class _Pool:
             name = f"gondwana-{thread}"
             self.workers.append(threading.Thread(target=work, args=(self.address, thread), name=name, daemon=True))
             self.workers[-1].start()
-        cores.pin([thread.native_id or 0 for thread in (threading.main_thread(), *self.workers)])
+        main = os.getpid()  # in a forked process the thread object still has the number that it had in the parent
+        cores.pin([main, *(worker.native_id or main for worker in self.workers)])
 
     def stop(self) -> None:
         if self.workers and os.getpid() == self.process:

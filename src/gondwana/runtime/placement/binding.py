@@ -62,9 +62,10 @@ def _cores(host: Topology, ranks: int, threads: int) -> Place:
     single = tuple(frozenset({cpu}) for core in host.cores for cpu in core.cpus)
     if ranks * threads <= len(single):
         return single
+    cpus = frozenset().union(*single)
     raise UsageError(
-        f"--bind core: {ranks} rank{'s' * (ranks > 1)} of {threads} thread{'s' * (threads > 1)} on a host need "
-        f"{ranks * threads} cores, but this job may use {len(single)} ({topology.shown(frozenset().union(*single))}); "
+        f"--bind core: {ranks * threads} cores are needed for {ranks} rank{'s' * (ranks > 1)} of {threads} "
+        f"thread{'s' * (threads > 1)} on a host, but this job may use {len(cpus)} ({topology.shown(cpus)}); "
         "give fewer ranks (-n) or threads (-t), or --bind none"
     )
 
