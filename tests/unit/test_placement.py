@@ -10,7 +10,7 @@ import pytest
 from gondwana.cli import launch
 from gondwana.errors import UsageError
 from gondwana.runtime import cores
-from gondwana.runtime.placement import report, topology
+from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind, Place, deal
 from gondwana.runtime.placement.topology import Core, Topology
 
@@ -172,11 +172,11 @@ def test_a_launcher_that_does_not_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 # -- the report ------------------------------------------------------------------------------------------------------
 
 
-def seats(monkeypatch: pytest.MonkeyPatch, *where: tuple[str, str, set[int]], bind: str = "core") -> None:
+def seats(monkeypatch: pytest.MonkeyPatch, *where: tuple[str, str, set[int]], bind: Bind | None = Bind.core) -> None:
     monkeypatch.setattr(
         report, "_seats", [report.Seat(host, machine, frozenset(cpus)) for host, machine, cpus in where]
     )
-    monkeypatch.setenv("GONDWANA_BIND", bind)
+    monkeypatch.setattr(binding, "_bound", bind)
 
 
 def test_ranks_on_two_machines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def test_the_table_of_the_guide_is_printed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_hosts_on_one_machine_are_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    seats(monkeypatch, ("n1", "a", {0}), ("n2", "a", {0}), bind="")
+    seats(monkeypatch, ("n1", "a", {0}), ("n2", "a", {0}), bind=None)
     placed = report.describe(1)
     assert placed is not None
     assert (placed["pattern"], placed["simulated"], placed["bind"]) == ("1x1x2", True, None)

@@ -34,7 +34,6 @@ FAMILIES = {
 THREADS_PER_CORE = 8
 """More than this are a mistake rather than a test of many ranks: the machine would hardly answer any more."""
 
-
 UNBOUND = {"Intel MPI": {"I_MPI_PIN": "0"}, "MVAPICH": {"MV2_ENABLE_AFFINITY": "0"}}
 """What keeps an MPI library from binding ranks itself, where the launcher's option does not."""
 

@@ -53,13 +53,14 @@ def place() -> None:
     Raises:
         UsageError: this host cannot bind it so.
     """
-    bound = bool(os.environ.get(binding.VARIABLE))
-    if bound:
+    if os.environ.get(binding.VARIABLE):
         binding.apply(threads())
     report.record([report.own_seat()])
-    if bound and launcher.detect() is None:
+    if binding.bound() is None or not launcher.is_first():
+        return
+    if launcher.detect() is None:
         print_placement(None)
-    elif bound and launcher.is_first():
+    else:
         start.at_connect(print_placement)
 
 

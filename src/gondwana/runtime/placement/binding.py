@@ -27,6 +27,9 @@ class Bind(enum.StrEnum):
     none = "none"
 
 
+_bound: Bind | None = None
+
+
 def deal(host: Topology, bind: Bind, ranks: int, threads: int) -> tuple[Place, ...]:
     """Return the places of the ranks of a host, in their order. Pure.
 
@@ -97,5 +100,12 @@ def apply(threads: int) -> None:
     given = os.environ[VARIABLE]
     if given not in list(Bind):
         raise UsageError(f"{VARIABLE}={given!r}: legal are {', '.join(Bind)}")
+    global _bound
     rank, ranks = cores.place_among_ranks()
     cores.bind(deal(topology.read(cores.own()), Bind(given), ranks, threads)[rank])
+    _bound = Bind(given)
+
+
+def bound() -> Bind | None:
+    """Return what this process has bound itself to, None if it has not. Local."""
+    return _bound

@@ -79,7 +79,7 @@ def describe(threads: int) -> dict[str, Any] | None:
     return {
         "pattern": f"{threads}x{most}x{len(set(nodes))}",
         "simulated": len({seat.machine for seat in _seats}) < len(set(nodes)),
-        "bind": os.environ.get(binding.VARIABLE) or None,
+        "bind": binding.bound(),
         "cores": [topology.shown(seat.cores) for seat in _seats],
     }
 
