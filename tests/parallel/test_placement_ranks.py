@@ -66,6 +66,29 @@ def test_each_thread_has_a_core() -> None:
     assert outcome.stderr.splitlines()[0] == "gondwana: placement 2x1x1: threads x ranks x nodes, --bind core"
 
 
+def bind_with_a_thread() -> None:
+    import os
+    import threading
+
+    from gondwana.runtime import cores
+
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait)  # as a library that was imported may have started
+    other.start()
+    cores.bind([frozenset({min(cores.own())})])
+    print(*sorted(len(os.sched_getaffinity(int(task))) for task in os.listdir("/proc/self/task")))
+    ended.set()
+
+
+def test_threads_that_run_already_are_bound_too() -> None:
+    need_two_cores()
+    outcome = jobs.run_ranks(1, bind_with_a_thread)
+    assert outcome.status == 0, str(outcome)
+    masks = outcome.stdout.split()
+    assert len(masks) >= 2
+    assert set(masks) == {"1"}
+
+
 def check_two_ranks(outcome: jobs.Outcome) -> None:
     """Each has a core of its own, for all its threads, and rank 0 prints where they are."""
     ranks = ranks_of(outcome)
