@@ -135,7 +135,7 @@ class Annealing:
             progress.width = s.FinalTargetSigma0 if s.SigmaMethod == 3 else progress.width
             progress.fine, progress.wait = True, _WAIT_AFTER_RESTART * s.WaitIterations
             return progress
-        mixture.rows = np.concatenate([mixture.centroid(), [1.0, MATURE]])[None]
+        mixture.rows, mixture.clusters = np.concatenate([mixture.centroid(), [1.0, MATURE]])[None], 1
         conditions = Conditions(1.0, mixture.widths, None, 0.0)
         mixture.choose(conditions)
         width = float(mixture.moments(conditions).widths[0])
@@ -218,7 +218,7 @@ class Annealing:
         return not waits and (s.SigmaMethod != 3 or p.width == s.FinalTargetSigma0)
 
     def _cool(self, moments: Moments, clusters: int) -> None:
-        """Add the sponge, or divide the clusters, or else lower the temperature."""
+        """Add the sponge, or else lower the temperature; clusters may be divided, which changes no result."""
         p, s = self.progress, self.settings
         if p.sponge is None and self._wants_sponge(moments):
             p.sponge, p.sponge_weight = schedule.sponge_factor(s, p.temperature), s.SpongePWeight / max(clusters, 1)
@@ -228,7 +228,6 @@ class Annealing:
         if not p.divided and self._wants_division(clusters):
             self._divide()
             p.divided = True
-            return
         factor = schedule.cooling_factor(s, p.temperature, fine=p.fine and p.phase == Phase.ANNEAL)
         before, p.temperature = p.temperature, p.temperature * factor
         width = schedule.annealed_width(s, p.width, before, p.temperature)
@@ -238,10 +237,8 @@ class Annealing:
         p.width, p.sponge = width, sponge
 
     def _divide(self) -> None:
-        before = self.mixture.exchange
         self.mixture.divide()
-        if self.best is not self.mixture.rows and not before.divided:
-            self.best = self.mixture.own(self.best)
+        self.best = self.mixture.own(self.best)
 
     def _wants_sponge(self, moments: Moments) -> bool:
         s, p = self.settings, self.progress
@@ -250,6 +247,8 @@ class Annealing:
 
     def _wants_division(self, clusters: int) -> bool:
         s, size = self.settings, self.mixture.team.size
+        if size == 1:
+            return False
         many = s.ClusterLimitForDistribution >= 0 and clusters >= max(s.ClusterLimitForDistribution, 4 * size)
         return many or self.progress.temperature <= s.TemperatureLimitForDistribution
 

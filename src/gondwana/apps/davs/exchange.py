@@ -47,9 +47,9 @@ class Replicated:
         """Return the clusters with positions from `low` to `high`, and maybe more. Local."""
         return rows
 
-    def holds(self, low: float, high: float) -> bool:
-        """Return whether all ranks have all clusters that they need. Local."""
-        return True
+    def lacks(self, low: float, high: float) -> bool:
+        """Return whether the window has not all clusters from `low` to `high`. Local."""
+        return False
 
     def collect(self, sums: Integers) -> Integers:
         """Add the sums of all ranks for the home rows, and in the last row for the sponge. Collective over team."""
@@ -122,9 +122,9 @@ class Divided(Replicated):
         self._rows, self._range = len(rows), (low, high)
         return self._joined(arrived, rows)
 
-    def holds(self, low: float, high: float) -> bool:
-        """Return whether all ranks have all clusters that they need. Collective over team."""
-        return not self.highest(float(low < self._range[0] or high > self._range[1]))
+    def lacks(self, low: float, high: float) -> bool:
+        """Return whether the window has not all clusters from `low` to `high`. Local."""
+        return low < self._range[0] or high > self._range[1]
 
     def collect(self, sums: Integers) -> Integers:
         """Add the sums of all ranks for the home rows, and in the last row for the sponge. Collective over team."""

@@ -85,6 +85,10 @@ class Mixture:
         settings: of the run.
         team: the ranks.
         timers: get the seconds of the parts.
+
+    Attributes:
+        rows: the home clusters of this rank.
+        clusters: number of clusters of all ranks.
     """
 
     def __init__(self, points: Floats, total: int, settings: Settings, team: gw.Team, timers: Timers) -> None:
@@ -92,6 +96,7 @@ class Mixture:
         self.team = team
         self.exchange: Replicated = Replicated(team, timers)
         self.rows = np.empty((0, points.shape[1] + 2))
+        self.clusters = 0
         self._axes = tuple(range(points.shape[1]))
         self._threads = gw.threads()
         capacity = settings.TargetNcentPerPoint
@@ -107,25 +112,18 @@ class Mixture:
         return self.points.shape[1]
 
     @property
-    def clusters(self) -> int:
-        """The number of clusters on all ranks. Collective over the team."""
-        return int(self.exchange.total(np.array([len(self.rows)]))[0])
-
-    @property
     def widths(self) -> tuple[float, ...]:
         """The sigma of each axis at the start."""
         return (1.0,) * self.dimension if self.settings.SigmaMethod == 0 else self.settings.SigmaVectorParameters
 
     def centroid(self) -> Floats:
         """Return the mean of all points, the same on any number of ranks. Collective over the team."""
-        scale = np.array([_power(self.total * max(self._highest(m), 1e-200)) for m in self._magnitudes()])
+        largest = np.abs(self.points).max(axis=0, initial=1e-200)
+        self._maximum(largest)
+        scale = np.array([_power(self.total * value) for value in largest])
         sums = (self.points * scale).astype(np.int64).sum(axis=0)
         Replicated(self.team, self.timers).sum(sums)
         return np.asarray(sums / scale / self.total)
-
-    def _magnitudes(self) -> list[float]:
-        magnitudes: list[float] = np.abs(self.points).max(axis=0, initial=0.0).tolist()
-        return magnitudes
 
     def divide(self) -> None:
         """Go over to clusters that are divided over the ranks. Collective over the team."""
@@ -170,11 +168,15 @@ class Mixture:
         while True:
             window = self.exchange.window(self.rows, low, high)
             reach, listed = self._choose(window, search, conditions)
-            low, high = min(low, float(reach[:, 1].min())), max(high, float(reach[:, 2].max()))
-            if self.exchange.holds(low, high):
+            most = float(self.exchange.collect(listed)[:-1].max(initial=1))
+            lacks = self.exchange.lacks(float(reach[:, 1].min()), float(reach[:, 2].max()))
+            found = np.array([float(lacks), float(reach[:, 0].max()), most])
+            self._maximum(found)
+            if not found[0]:
                 break
+            low, high = min(low, float(reach[:, 1].min())), max(high, float(reach[:, 2].max()))
         self._memberships[:] = 0.0
-        self._rescale(float(reach[:, 0].max()), listed, conditions)
+        self._rescale(found[1], found[2], conditions)
 
     def _search(self, conditions: Conditions) -> kernels.Search:
         return kernels.Search(
@@ -210,11 +212,10 @@ class Mixture:
             )  # fmt: skip
         return reach, self._partial[:, :, :1].sum(axis=0)
 
-    def _rescale(self, farthest: float, listed: Integers, conditions: Conditions) -> None:
-        """Choose the powers of two from what all ranks have."""
-        most = self.exchange.highest(float(self.exchange.collect(listed)[:-1].max(initial=1)))
+    def _rescale(self, farthest: float, most: float, conditions: Conditions) -> None:
+        """Choose the powers of two: from the largest d2 in a list, and the largest number of points of a cluster."""
         # Centres move until lists are made again, but not as far as this.
-        limit = 2.0 * math.sqrt(self._highest(farthest)) + 1.0
+        limit = 2.0 * math.sqrt(farthest) + 1.0
         energy = limit**2 * self.dimension + (0.0 if conditions.sponge is None else conditions.sponge_square)
         logarithm = energy / (2.0 * conditions.temperature) + 100.0
         self._scales = kernels.Scales(
@@ -222,9 +223,11 @@ class Mixture:
             _power(self.total * logarithm), limit, energy,
         )  # fmt: skip
 
-    def _highest(self, value: float) -> float:
-        with self.timers("allreduce"):
-            return float(self.team.allreduce(value, gw.MAX))
+    def _maximum(self, values: Floats) -> None:
+        """Replace values by the largest of all ranks."""
+        if self.team.size > 1:
+            with self.timers("allreduce"):
+                self.team.Allreduce(gw.IN_PLACE, values, gw.MAX)
 
     def _table(self, rows: Floats, conditions: Conditions) -> Floats:
         """What the passes need of each cluster: position, 1/sigma, ln P."""

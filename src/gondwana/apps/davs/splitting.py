@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.apps.davs.exchange import Floats
+from gondwana.apps.davs.exchange import Floats, Integers
 from gondwana.apps.davs.mixture import Conditions, Mixture, Moments
 
 MATURE = -1.0
@@ -31,7 +31,6 @@ def split(mixture: Mixture, moments: Moments, conditions: Conditions, room: int)
     settings = mixture.settings
     rows, d = mixture.rows, mixture.dimension
     eligible = (moments.widths > settings.MinimumScaledWidthSquaredToSplit) & (moments.counts > settings.TooSmallToSplit)
-    tested = int(mixture.exchange.total(np.array([eligible.sum()]))[0])
     age = np.where(eligible & (rows[:, -1] > 0.0), rows[:, -1] + 1.0, rows[:, -1])
     ready = eligible & ((age == MATURE) | ((age >= _READY) & (age < _OLD)))
     mixture.rows[:, -1] = np.where(age >= _OLD, MATURE, age)
@@ -40,9 +39,10 @@ def split(mixture: Mixture, moments: Moments, conditions: Conditions, room: int)
     curvature = 0.5 * moments.counts[chosen] * (1.0 - values[:, -1] / conditions.temperature)
     unstable = values[:, -1] > conditions.temperature
     chosen, curvature, direction = chosen[unstable], curvature[unstable], vectors[unstable][:, :, -1]
-    wanted = _first(mixture, chosen, curvature, _scores(mixture, moments, age)[chosen], room)
-    chosen, direction = chosen[wanted], direction[wanted]
-    count = int(mixture.exchange.total(np.array([len(chosen)]))[0])
+    tested, count = mixture.exchange.total(np.array([eligible.sum(), len(chosen)])).tolist()
+    if count > room:
+        wanted = _first(mixture, chosen, curvature, _scores(mixture, moments, age)[chosen], room)
+        chosen, direction, count = chosen[wanted], direction[wanted], room
     if count:
         step = _displacements(moments, conditions, chosen, direction)
         step *= mixture.sigma(rows[chosen, :d], conditions)
@@ -53,6 +53,7 @@ def split(mixture: Mixture, moments: Moments, conditions: Conditions, room: int)
         parents[chosen, :d] -= step
         children[:, :d] += step
         mixture.rows = np.concatenate([parents, children])
+        mixture.clusters += count
     return tested > 0, count
 
 
@@ -62,12 +63,9 @@ def _scores(mixture: Mixture, moments: Moments, age: Floats) -> Floats:
     return np.where(age == MATURE, -1.0, age - 10.0) + bonus
 
 
-def _first(mixture: Mixture, chosen: npt.NDArray[np.int64], curvature: Floats, scores: Floats, room: int) -> Floats:
+def _first(mixture: Mixture, chosen: Integers, curvature: Floats, scores: Floats, room: int) -> npt.NDArray[np.bool_]:
     """Mark the candidates that come first among those of all ranks: by score, curvature and place."""
-    keys = np.column_stack([-scores, curvature, mixture.rows[chosen, : mixture.dimension]])
-    count = int(mixture.exchange.total(np.array([len(chosen)]))[0])
-    if count <= room:
-        return np.ones(len(chosen), bool)
+    keys = np.column_stack([-scores, curvature, mixture.rows[chosen]])
     everyone = mixture.exchange.everything(keys)
     last = everyone[np.lexsort(everyone.T[::-1])][room - 1]
     differs = keys != last
@@ -76,9 +74,7 @@ def _first(mixture: Mixture, chosen: npt.NDArray[np.int64], curvature: Floats, s
     return np.asarray(keys[index, first] <= last[first])
 
 
-def _displacements(
-    moments: Moments, conditions: Conditions, chosen: npt.NDArray[np.int64], direction: Floats
-) -> Floats:
+def _displacements(moments: Moments, conditions: Conditions, chosen: Integers, direction: Floats) -> Floats:
     """Return how far halves move apart from the centre, in units of sigma."""
     # The sign of an eigenvector is arbitrary.
     largest = np.abs(direction).argmax(axis=1)

@@ -22,6 +22,7 @@ def remove(mixture: Mixture, moments: Moments, conditions: Conditions) -> tuple[
     if conditions.temperature < mixture.settings.TemperatureForClosenessTest:
         kept &= ~_merge(mixture, moments, conditions, small)
     removed = int(mixture.exchange.total(np.array([(~kept).sum()]))[0])
+    mixture.clusters -= removed
     if removed:
         d = mixture.dimension
         lost = mixture.exact_sum(np.where(small, mixture.rows[:, d], 0.0))
@@ -39,7 +40,7 @@ def _too_small(mixture: Mixture, moments: Moments, conditions: Conditions) -> np
     if s.MinimuCountForClusterPoints >= 0:
         small |= moments.occupied < s.MinimuCountForClusterPoints
     # The last cluster stays if there is no sponge: each point needs one.
-    if conditions.sponge is None and mixture.exchange.total(np.array([(~small).sum()]))[0] == 0:
+    if conditions.sponge is None and mixture.exchange.total(np.array([small.sum()]))[0] == mixture.clusters:
         small[:] = False
     return np.asarray(small)
 
