@@ -93,8 +93,8 @@ class Annealing:
 
     def __init__(self, mixture: Mixture, progress: Progress | None = None, best: Floats | None = None) -> None:
         self.mixture, self.settings = mixture, mixture.settings
-        self.best = mixture.rows if best is None else best
         self.progress = self._start() if progress is None else progress
+        self.best = mixture.rows if best is None else best
         if progress is not None and progress.divided:
             self._divide()
 

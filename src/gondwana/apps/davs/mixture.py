@@ -45,6 +45,33 @@ class Conditions:
         """The d2 of the sponge, infinity if there is none."""
         return math.inf if self.sponge is None else self.sponge**2
 
+    def law(self, total: int, cut: float) -> kernels.Law:
+        """Return what the passes need to know. Local.
+
+        Args:
+            total: number of points.
+            cut: see `kernels.Law`.
+        """
+        half, sponge = 0.5 / self.temperature, -math.inf
+        if self.sponge is not None:
+            sponge = math.log(max(self.sponge_weight, _SMALLEST_WEIGHT / total)) - half * self.sponge_square
+        return kernels.Law(half, sponge, cut)
+
+
+def sigma_of(centres: Floats, settings: Settings, conditions: Conditions) -> Floats:
+    """Return the widths of clusters along the axes, K x D. Local."""
+    widths = np.tile(conditions.widths, (len(centres), 1))
+    if settings.relative:
+        widths[:, 0] *= centres[:, 0]
+    return widths
+
+
+def table_of(rows: Floats, total: int, settings: Settings, conditions: Conditions) -> Floats:
+    """Return what the passes need of each cluster: position, 1/sigma, ln P. Local."""
+    d = len(conditions.widths)
+    weights = np.maximum(rows[:, d], _SMALLEST_WEIGHT / total)
+    return np.column_stack([rows[:, :d], 1.0 / sigma_of(rows[:, :d], settings, conditions), np.log(weights)])
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -146,10 +173,7 @@ class Mixture:
 
     def sigma(self, centres: Floats, conditions: Conditions) -> Floats:
         """Return the widths of clusters along the axes, K x D. Local."""
-        widths = np.tile(conditions.widths, (len(centres), 1))
-        if self.settings.relative:
-            widths[:, 0] *= centres[:, 0]
-        return widths
+        return sigma_of(centres, self.settings, conditions)
 
     def exact_sum(self, values: Floats) -> float:
         """Return the sum of a value of each home cluster over all ranks, the same however they are divided.
@@ -205,7 +229,7 @@ class Mixture:
         near = np.zeros((self._threads, self._lists.shape[1]))
         reach = np.zeros((self._threads, 3))
         with self.timers("compute"):
-            table = self._table(window, conditions)
+            table = table_of(window, self.total, self.settings, conditions)
             gw.parallel(
                 kernels.choose, self._axes, self.points, table, search, self._lists, self._listed, near,
                 self._partial, reach, threads=self._threads,
@@ -229,23 +253,6 @@ class Mixture:
             with self.timers("allreduce"):
                 self.team.Allreduce(gw.IN_PLACE, values, gw.MAX)
 
-    def _table(self, rows: Floats, conditions: Conditions) -> Floats:
-        """What the passes need of each cluster: position, 1/sigma, ln P."""
-        d = self.dimension
-        table = np.empty((len(rows), 2 * d + 1))
-        table[:, :d] = rows[:, :d]
-        table[:, d : 2 * d] = 1.0 / self.sigma(rows[:, :d], conditions)
-        table[:, 2 * d] = np.log(np.maximum(rows[:, d], _SMALLEST_WEIGHT / self.total))
-        return table
-
-    def _law(self, conditions: Conditions) -> kernels.Law:
-        half = 0.5 / conditions.temperature
-        sponge = -math.inf
-        if conditions.sponge is not None:
-            weight = max(conditions.sponge_weight, _SMALLEST_WEIGHT / self.total)
-            sponge = math.log(weight) - half * conditions.sponge_square
-        return kernels.Law(half, sponge, self.settings.ExpArgumentCut1)
-
     def _pass(self, kernel: Any, conditions: Conditions, columns: int, *args: Any) -> Integers:
         """Run a pass over the points and add what all ranks have. Collective over the team."""
         window = self.exchange.spread(self.rows)
@@ -253,9 +260,9 @@ class Mixture:
         partial = partial.reshape(self._threads, len(window) + 1, columns)
         sums = partial[0] if self._threads == 1 else np.empty(partial.shape[1:], int)
         with self.timers("compute"):
-            table = self._table(window, conditions)
+            table = table_of(window, self.total, self.settings, conditions)
             gw.parallel(
-                kernel, self._axes, self.points, self._lists, self._listed, table, self._law(conditions), self._scales,
+                kernel, self._axes, self.points, self._lists, self._listed, table, conditions.law(self.total, self.settings.ExpArgumentCut1), self._scales,
                 *args, self._work, partial, sums, threads=self._threads,
             )  # fmt: skip
         return self.exchange.collect(sums)

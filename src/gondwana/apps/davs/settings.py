@@ -258,7 +258,7 @@ def _convert(key: str, value: Any, where: str) -> Any:
         raise UsageError(f"davs: {where}: {key} has no use here: {_UNUSED[key]}; remove it")
     if key not in _HINTS:
         match = closest(key, list(_HINTS))
-        advice = f"did you mean {match}?" if match else "gondwana run davs --list-settings shows the legal ones"
+        advice = f"did you mean {match}?" if match else f"legal are {', '.join(_HINTS)}"
         raise UsageError(f"davs: {where}: unknown key {one_line(key)}; {advice}")
     try:
         return msgspec.convert(value, _HINTS[key])
