@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gondwana.apps.davs import schedule
 from gondwana.apps.davs.exchange import Floats
@@ -20,6 +22,8 @@ _REPEATED, _HELD = 100, 10
 _AT_REST = 1e-6
 """Mean squared movement of centres, over the mean width, below which the final loop has converged."""
 _WAIT_AFTER_RESTART = 10
+_COLDEST = 1e-12
+"""The first temperature if all points are at one place."""
 _FAILURES = 1
 
 
@@ -139,7 +143,7 @@ class Annealing:
         conditions = Conditions(1.0, mixture.widths, None, 0.0)
         mixture.choose(conditions)
         width = float(mixture.moments(conditions).widths[0])
-        progress.temperature = progress.first = max(schedule.START * width, np.finfo(float).tiny)
+        progress.temperature = progress.first = max(schedule.START * width, _COLDEST)
         if s.UseSponge:
             progress.sponge, progress.sponge_weight = schedule.sponge_factor(s, progress.temperature), 0.5
             mixture.rows[:, mixture.dimension] = 0.5
@@ -167,7 +171,9 @@ class Annealing:
 
     def _anneal(self, moments: Moments, conditions: Conditions, clusters: int) -> None:
         p, s = self.progress, self.settings
-        room = min(s.MaxNumberSplitClusters, s.MaxNcentTotal - clusters if s.MaxNcentTotal else s.MaxNumberSplitClusters)
+        room = min(
+            s.MaxNumberSplitClusters, s.MaxNcentTotal - clusters if s.MaxNcentTotal else s.MaxNumberSplitClusters
+        )
         if room <= 0 or p.temperature < schedule.least_temperature(s, p.first) or p.failures > _FAILURES:
             p.phase, p.energy, p.best = Phase.LAST, None, None
             return
@@ -259,7 +265,7 @@ def _mean_width(moments: Moments, conditions: Conditions, total: int) -> float:
     return (2.0 * moments.energy - outside) / max(total - moments.sponge_count, 1.0)
 
 
-def _subset(moments: Moments, kept: Floats) -> Moments:
+def _subset(moments: Moments, kept: npt.NDArray[np.bool_]) -> Moments:
     """Those of the clusters that are left."""
-    arrays = {f.name: getattr(moments, f.name) for f in fields(moments)}
-    return replace(moments, **{name: array[kept] for name, array in arrays.items() if isinstance(array, np.ndarray)})
+    values: dict[str, Any] = {f.name: getattr(moments, f.name) for f in fields(moments)}
+    return Moments(**{name: v[kept] if isinstance(v, np.ndarray) else v for name, v in values.items()})

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 import gondwana as gw
-from gondwana.apps.davs import outputs, points, quality
+from gondwana.apps.davs import outputs, pictures, points, quality
 from gondwana.apps.davs.generator import generate
 from gondwana.apps.davs.presets import PRESETS
 from gondwana.apps.davs.run import Result, run
@@ -55,6 +55,8 @@ def check(argv: list[str], ranks: int | None = None) -> None:
             check_writable(path)
     if given.options.pictures is not None and not Path(given.options.pictures).is_dir():
         raise UsageError(f"davs: --pictures {given.options.pictures}: this is no folder; make it first")
+    if given.options.pictures is not None:
+        pictures.check()
     if given.settings.ClusterFile and not Path(given.settings.ClusterFile).parent.is_dir():
         raise UsageError(f"davs: ClusterFile {given.settings.ClusterFile}: its folder does not exist; make it first")
     for path in (given.settings.DistanceMatrixFile, given.settings.RestartClusterFile):
@@ -62,7 +64,9 @@ def check(argv: list[str], ranks: int | None = None) -> None:
             points.check_readable(path)
     needed, free = needs(given.settings, given.preset, ranks or 1), available_memory()
     if needed > free:
-        raise UsageError(f"davs: needs {in_gib(needed)} of memory and {in_gib(free)} are free: take fewer ranks or points")
+        raise UsageError(
+            f"davs: needs {in_gib(needed)} of memory and {in_gib(free)} are free: take fewer ranks or points"
+        )
 
 
 def needs(settings: Settings, preset: str, ranks: int) -> int:
@@ -158,7 +162,9 @@ def _points(given: Given) -> points.Points:
         found = points.Points(x, truth, np.arange(len(x)), np.full(len(x), s.SelectedInputLabel))
     if s.Replicate == 1:
         return found
-    return points.Points(*(None if part is None else np.repeat(part, s.Replicate, axis=0) for part in found))
+    again = np.repeat(np.arange(len(found.points)), s.Replicate)
+    owners = None if found.truth is None else found.truth[again]
+    return points.Points(found.points[again], owners, found.number[again], found.labels[again])
 
 
 def _announce(given: Given, peaks: points.Points, team: gw.Team) -> None:
@@ -247,10 +253,8 @@ def _finish(given: Given, peaks: points.Points, result: Result, report: dict[str
         for path in outputs.write(given.settings, peaks, result.labels, result.rows, about, result.progress):
             print(f"result: {path}")
     if given.options.pictures is not None:
-        from gondwana.apps.davs import pictures
-
-        for path in pictures.draw(given.options.pictures, peaks.points, result):
-            print(f"picture: {path}")
+        for picture in pictures.draw(given.options.pictures, peaks.points, result):
+            print(f"picture: {picture}")
     if given.options.json is not None:
         write_json(given.options.json, report)
     if os.environ.get("GONDWANA_TIMING"):

@@ -46,9 +46,8 @@ def generate(field: Field, seed: int = 0) -> Peaks:
     sizes = _sizes(random, field, field.points - background)
     centres = _centres(random, field)
     owner = np.repeat(np.arange(field.clusters), sizes)
-    spread = field.spread * field.varying ** random.uniform(-0.5, 0.5, field.clusters)
     sigma = np.column_stack([field.widths[0] * centres[:, 0], np.full(field.clusters, field.widths[1])])
-    members = centres[owner] + random.normal(size=(len(owner), 2)) * (spread[:, None] * sigma)[owner]
+    members = centres[owner] + random.normal(size=(len(owner), 2)) * (field.spread * sigma)[owner]
     others = np.column_stack([_masses(random, field, background), random.uniform(*field.time, background)])
     points = np.concatenate([members, others])
     truth = np.concatenate([owner, np.full(background, BACKGROUND)])
@@ -74,7 +73,7 @@ def _sizes(random: np.random.Generator, field: Field, members: int) -> Integers:
 
 
 def _masses(random: np.random.Generator, field: Field, count: int) -> Floats:
-    mz = np.exp(random.uniform(*np.log(field.mz), count))
+    mz = np.exp(random.uniform(np.log(field.mz[0]), np.log(field.mz[1]), count))
     if field.clumped:
         step = _SPACING / field.charge
         mz = np.clip(np.round(mz / step) * step + random.normal(0.0, 0.05, count) / field.charge, *field.mz)

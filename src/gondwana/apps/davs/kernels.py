@@ -226,11 +226,11 @@ def moments(
     team: Any, axes: Any, x: Any, lists: Any, counts: Any, table: Any, law: Any, scales: Any, width: float, work: Any,
     partial: Any, sums: Any,
 ) -> None:  # fmt: skip
-    """Compute what decisions need: for each cluster the sums of M, of M (1 - M), of points whose largest M it is, of
+    """Compute what decisions need.
 
-    M z z^T (upper triangle, row by row) and of z M/2 (1 - M/2). The row of the sponge has its sums of the first three,
-    then the sum of M d2 over all clusters, where the sponge has `width`, and minus that of the logarithms of the
-    denominators.
+    For each cluster the sums of M, of M (1 - M), of points whose largest M it is, of M z z^T (upper triangle, row by
+    row) and of z M/2 (1 - M/2). The row of the sponge has its sums of the first three, then the sum of M d2 over all
+    clusters, where the sponge has `width`, and minus that of the logarithms of the denominators.
     """
     begin, end = team.share(0, len(x))
     mine, m = partial[team.index], work[team.index]

@@ -136,7 +136,7 @@ class Mixture:
     @property
     def dimension(self) -> int:
         """The number of axes, D."""
-        return self.points.shape[1]
+        return int(self.points.shape[1])
 
     @property
     def widths(self) -> tuple[float, ...]:
@@ -165,7 +165,7 @@ class Mixture:
 
     def own(self, rows: Floats) -> Floats:
         """Return those of all clusters that this rank gets when they are divided. Local."""
-        return rows[np.searchsorted(self._cuts, rows[:, 0], "right") == self.team.rank]
+        return np.asarray(rows[np.searchsorted(self._cuts, rows[:, 0], "right") == self.team.rank])
 
     def everything(self) -> Floats:
         """Return the rows of all clusters in order, on all ranks. Collective over the team."""
@@ -261,8 +261,9 @@ class Mixture:
         sums = partial[0] if self._threads == 1 else np.empty(partial.shape[1:], int)
         with self.timers("compute"):
             table = table_of(window, self.total, self.settings, conditions)
+            law = conditions.law(self.total, self.settings.ExpArgumentCut1)
             gw.parallel(
-                kernel, self._axes, self.points, self._lists, self._listed, table, conditions.law(self.total, self.settings.ExpArgumentCut1), self._scales,
+                kernel, self._axes, self.points, self._lists, self._listed, table, law, self._scales,
                 *args, self._work, partial, sums, threads=self._threads,
             )  # fmt: skip
         return self.exchange.collect(sums)

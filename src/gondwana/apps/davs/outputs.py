@@ -37,8 +37,8 @@ def write(
         return str(stem.with_name(f"{stem.stem}{tag}-M{settings.MaxNcentTotal}-C{count}{suffix}"))
 
     contents = {
-        name(""): _clusters(peaks.points, peaks.index, labels, centres),
-        name("-Scaled"): _clusters(scaled(peaks.points, settings), peaks.index, labels, scaled(centres, settings)),
+        name(""): _clusters(peaks.points, peaks.number, labels, centres),
+        name("-Scaled"): _clusters(scaled(peaks.points, settings), peaks.number, labels, scaled(centres, settings)),
         name("-Status"): _status(centres, quality, labels),
         name("-Temperatures"): _temperatures(progress),
     }
@@ -55,7 +55,7 @@ def scaled(points: Floats, settings: Settings) -> Floats:
     if settings.SigmaMethod == 3:
         widths[0] = settings.FinalTargetSigma0
     first = np.log(points[:, :1]) if settings.relative else points[:, :1]
-    return np.concatenate([first, points[:, 1:]], axis=1) / widths
+    return np.asarray(np.concatenate([first, points[:, 1:]], axis=1) / widths)
 
 
 def raw(peaks: Points, label: int) -> str:
@@ -69,7 +69,7 @@ def raw(peaks: Points, label: int) -> str:
     heads = "\t".join(("index", *(f"x{axis}" for axis in range(peaks.points.shape[1])), "charge", "peptide", "id"))
     lines = [
         "\t".join((str(i), *map(repr, x), str(label), "-" if t < 0 else f"P{t}", str(t), "-1", "-1", "0"))
-        for i, x, t in zip(peaks.index.tolist(), peaks.points.tolist(), truth.tolist(), strict=True)
+        for i, x, t in zip(peaks.number.tolist(), peaks.points.tolist(), truth.tolist(), strict=True)
     ]
     return "\n".join([f"{heads}\tmclust\tmedea\texperiment", *lines, ""])
 

@@ -28,13 +28,13 @@ class Points(NamedTuple):
     Attributes:
         points: N x D.
         truth: the cluster that each belongs to, -1 for none; None if the file does not say.
-        index: the number of each point in the file.
+        number: the number of each point in the file.
         labels: the selection label of its line.
     """
 
     points: Floats
     truth: Integers | None
-    index: Integers
+    number: Integers
     labels: Integers
 
 
@@ -68,12 +68,19 @@ def read(path: str, settings: Settings, *, kind: int, selected: int) -> Points:
             raise UsageError(f"davs: {path}: line {number} is {one_line(line)}; a point has {wanted}")
         seen[label] += 1
         if label == selected or (selected < 0 and label != -selected):
-            index, truth = whole_number(words[0]), whole_number(words[d + 3]) if len(words) > d + 3 and kind == 0 else -1
+            index, truth = (
+                whole_number(words[0]),
+                whole_number(words[d + 3]) if len(words) > d + 3 and kind == 0 else -1,
+            )
             if index is None:
-                raise UsageError(f"davs: {path}: line {number} is {one_line(line)}; column 1 is the number of the point")
+                raise UsageError(
+                    f"davs: {path}: line {number} is {one_line(line)}; column 1 is the number of the point"
+                )
             coordinates = [_coordinate(word, path, number) for word in words[1 : d + 1]]
             if settings.relative and coordinates[0] <= 0.0:
-                raise UsageError(f"davs: {path}: line {number}: {words[1]} is not above 0, and widths are relative to it")
+                raise UsageError(
+                    f"davs: {path}: line {number}: {words[1]} is not above 0, and widths are relative to it"
+                )
             found.append((coordinates, -1 if truth is None else truth, index, label))
     if not found:
         labels = ", ".join(f"{label} ({count})" for label, count in seen.most_common(8)) or "none"
@@ -82,8 +89,8 @@ def read(path: str, settings: Settings, *, kind: int, selected: int) -> Points:
         )
     points = np.array([one[0] for one in found])
     order = np.lexsort((*points.T[::-1],))
-    truth, index, labels = (np.array([one[i] for one in found], np.int64)[order] for i in (1, 2, 3))
-    return Points(points[order], truth if (truth >= 0).any() else None, index, labels)
+    owners, numbers, kept = (np.array([one[i] for one in found], np.int64)[order] for i in (1, 2, 3))
+    return Points(points[order], owners if (owners >= 0).any() else None, numbers, kept)
 
 
 def restart_rows(path: str, settings: Settings) -> Floats:
@@ -98,7 +105,7 @@ def restart_rows(path: str, settings: Settings) -> Floats:
     everything = read(path, settings, kind=1, selected=-(2**62))
     centres = everything.labels >= CENTRE_LABEL
     # In the order of the file, which is that of the labels.
-    rows = everything.points[centres][np.argsort(everything.index[centres], kind="stable")]
+    rows = everything.points[centres][np.argsort(everything.number[centres], kind="stable")]
     owners = everything.labels[~centres]
     if not len(rows):
         raise UsageError(f"davs: {path}: there are no centres, lines with a label of {CENTRE_LABEL} or more")

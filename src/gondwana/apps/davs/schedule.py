@@ -73,4 +73,4 @@ def annealed_width(settings: Settings, width: float, before: float, after: float
     if after <= end or before <= end:
         return final
     slope = math.log(final / width) / math.log(end / before)
-    return max(final, width * (after / before) ** slope)
+    return max(final, width * math.exp(slope * math.log(after / before)))

@@ -25,7 +25,7 @@ Amount = Annotated[float, Meta(ge=0.0, le=1e12)]
 Number = Annotated[float, Meta(ge=-1e12, le=1e12)]
 Factor = Annotated[float, Meta(gt=0.0, lt=1.0)]
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Widths = Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=8)]
+Widths = Annotated[tuple[Positive, ...], Meta(min_length=1, max_length=64)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

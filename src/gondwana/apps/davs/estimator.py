@@ -1,0 +1,174 @@
+"""`VectorSponge`: the clustering as an estimator with the conventions of scikit-learn, on one rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+import gondwana as gw
+from gondwana.apps.davs import quality
+from gondwana.apps.davs.presets import COARSE
+from gondwana.apps.davs.run import run
+from gondwana.apps.davs.settings import resolve
+from gondwana.errors import UsageError
+
+try:
+    from sklearn.base import BaseEstimator, ClusterMixin
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError:
+    validate_data = None
+
+    class BaseEstimator:  # type: ignore[no-redef]
+        """Stands in where scikit-learn is not installed."""
+
+    class ClusterMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn is not installed."""
+
+        def fit_predict(self, X: npt.ArrayLike, y: Any = None) -> Any:  # noqa: N803
+            """Cluster points and return their labels. Local."""
+            return self.fit(X).labels_  # type: ignore[attr-defined]
+
+
+class VectorSponge(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Clusters of known width, and a sponge for points that belong to none. Local.
+
+    The number of clusters is found by deterministic annealing (Rose 1998; Fox, Mani and Pyne 2013). Needs neither MPI
+    nor scikit-learn; where that is installed, this is one of its estimators.
+
+    Args:
+        widths: standard deviation of clusters along each axis, or one number for all axes.
+        relative: whether the first width is a share of the position along the first axis, as for m/z.
+        sponge: distance in units of the widths from which points go to the sponge; None: there is no sponge.
+        cooling: factor of the temperature between two equilibria.
+        min_temperature: where clusters stop to split; squared distances in units of the widths have this scale.
+        min_count: clusters of fewer points are removed.
+        min_split_count: clusters of fewer points do not split.
+        min_split_width: clusters with a smaller mean squared distance to the centre do not split.
+        merge_distance: centres with a smaller squared distance are merged.
+
+    Attributes:
+        labels_: the cluster of each point, -1 for the sponge.
+        cluster_centers_: positions of the clusters, in order of the first axis.
+        weights_: share of each cluster in all points.
+        n_iter_: iterations of expectation and maximisation.
+        history_: temperature, clusters, energy and share of the sponge at each equilibrium.
+
+    Example:
+        >>> import numpy as np
+        >>> X = np.array([[1.0, 1.0], [1.1, 1.0], [0.9, 1.1], [1.0, 0.9], [8.0, 8.0], [8.1, 8.0], [8.0, 7.9], [40, 3]])
+        >>> VectorSponge(widths=0.5).fit_predict(X).tolist()
+        [0, 0, 0, 0, 1, 1, 1, -1]
+    """
+
+    def __init__(
+        self,
+        widths: float | Sequence[float] = 1.0,
+        *,
+        relative: bool = False,
+        sponge: float | None = 3.0,
+        cooling: float = 0.95,
+        min_temperature: float = 0.5,
+        min_count: float = 1.5,
+        min_split_count: float = 2.5,
+        min_split_width: float = 1.5,
+        merge_distance: float = 0.5,
+    ) -> None:
+        self.widths = widths
+        self.relative = relative
+        self.sponge = sponge
+        self.cooling = cooling
+        self.min_temperature = min_temperature
+        self.min_count = min_count
+        self.min_split_count = min_split_count
+        self.min_split_width = min_split_width
+        self.merge_distance = merge_distance
+
+    def fit(self, X: npt.ArrayLike, y: Any = None) -> Self:  # noqa: N803
+        """Find clusters. Local.
+
+        Args:
+            X: points, N x D.
+            y: ignored.
+
+        Raises:
+            UsageError: a parameter or the points are not legal, or the job has several ranks.
+        """
+        if gw.world.size > 1:
+            raise UsageError("VectorSponge works on one rank: start a job of several by gondwana run -n N davs")
+        points = self._points(X, reset=True)
+        self._settings = self._resolve(points.shape[1])
+        if self.relative and not (points[:, 0] > 0.0).all():
+            raise UsageError("relative=True needs positions above 0 along the first axis")
+        order = np.lexsort(points.T[::-1])
+        result = run(points[order], self._settings, gw.world)
+        self._found = result.rows, len(points), result.conditions
+        self.labels_ = np.empty(len(points), np.int64)
+        self.labels_[order] = result.labels
+        self.cluster_centers_ = result.rows[:, : points.shape[1]]
+        self.weights_ = result.rows[:, points.shape[1]]
+        self.n_iter_ = result.progress.iterations
+        self.history_ = list(result.progress.history)
+        return self
+
+    def predict(self, X: npt.ArrayLike) -> npt.NDArray[np.int64]:  # noqa: N803
+        """Return the cluster of each point, -1 for the sponge, as `fit` labels its own. Local.
+
+        Args:
+            X: points, N x D.
+
+        Raises:
+            UsageError: the points are not legal, or `fit` was not called.
+        """
+        if validate_data is not None:
+            check_is_fitted(self)
+        elif not hasattr(self, "labels_"):
+            raise UsageError("VectorSponge: call fit before predict")
+        points = self._points(X, reset=False)
+        order = np.lexsort(points.T[::-1])
+        rows, total, conditions = self._found
+        labels = np.empty(len(points), np.int64)
+        labels[order] = quality.assign(points[order], rows, total, self._settings, conditions)[0]
+        return labels
+
+    def _points(self, X: npt.ArrayLike, *, reset: bool) -> npt.NDArray[np.float64]:  # noqa: N803
+        if validate_data is not None:
+            return np.ascontiguousarray(validate_data(self, X, dtype=np.float64, reset=reset))
+        points = np.ascontiguousarray(X, np.float64)
+        if points.ndim != 2 or not points.size or not np.isfinite(points).all():
+            raise UsageError(f"VectorSponge: points of shape {points.shape}: give finite numbers, N x D")
+        if reset:
+            self.n_features_in_ = points.shape[1]
+        elif points.shape[1] != self.n_features_in_:
+            raise UsageError(
+                f"VectorSponge: points have {points.shape[1]} axes, those of fit had {self.n_features_in_}"
+            )
+        return points
+
+    def _resolve(self, dimension: int) -> Any:
+        widths = [float(self.widths)] * dimension if isinstance(self.widths, float | int) else list(self.widths)
+        if len(widths) != dimension:
+            raise UsageError(f"widths has {len(widths)} numbers and the points {dimension} axes: give one for each")
+        far = {"CreateSpongeScaledSquaredWidth": -1.0, "SpongeTemperature1": -1.0}
+        near = (
+            {} if self.sponge is None else {"SpongeFactor1": max(4.0 * self.sponge, 4.0), "SpongeFactor2": self.sponge}
+        )
+        return resolve({
+            **COARSE,
+            **(far if self.sponge is None else {}),
+            **near,
+            "SigmaMethod": 2 if self.relative else 1,
+            "SigmaVectorParameters": tuple(map(float, widths)),
+            "FineCoolingFactor1": self.cooling,
+            "FineCoolingFactor2": self.cooling,
+            "InitialCoolingFactor1": self.cooling,
+            "InitialCoolingFactor2": self.cooling,
+            "Tminimum": self.min_temperature,
+            "MinimumCountForClusterCk": min(self.min_count, 0.5),
+            "MinimumCountForClusterCkWithSponge": self.min_count,
+            "TooSmallToSplit": self.min_split_count,
+            "MinimumScaledWidthSquaredToSplit": self.min_split_width,
+            "ScaledSquaredDistanceAtClosenessTest": self.merge_distance,
+        })  # fmt: skip

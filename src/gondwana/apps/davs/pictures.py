@@ -1,0 +1,87 @@
+"""Pictures of a result: clusters and sponge in the plane of the first two axes, and clusters against temperature."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gondwana.apps.davs.exchange import Floats
+from gondwana.apps.davs.quality import SPONGE
+from gondwana.apps.davs.run import Result
+from gondwana.errors import UsageError
+
+_COLOURS = 10
+_SHOWN = 3000
+"""Points in the picture of the plane: those around the middle along the first axis, so that clusters can be seen."""
+
+
+def draw(folder: str | Path, points: Floats, result: Result) -> list[Path]:
+    """Draw a result. Local.
+
+    Args:
+        folder: where the pictures are written.
+        points: all, sorted along axis 0.
+        result: of the run.
+
+    Returns:
+        The files.
+
+    Raises:
+        UsageError: matplotlib is missing.
+    """
+    figure = _figure()
+    files = [Path(folder) / "davs-temperatures.png"]
+    _temperatures(figure, result)
+    figure.savefig(files[0], dpi=150)
+    if points.shape[1] > 1:
+        figure = _figure()
+        files.append(Path(folder) / "davs-plane.png")
+        _plane(figure, points, result)
+        figure.savefig(files[1], dpi=150)
+    return files
+
+
+def check() -> None:
+    """Check that pictures can be drawn. Local.
+
+    Raises:
+        UsageError: matplotlib is missing.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise UsageError("davs: --pictures needs matplotlib: pip install 'gondwana[plot]'") from None
+
+
+def _figure() -> Any:
+    check()
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(8.0, 5.0), layout="constrained")
+
+
+def _temperatures(figure: Any, result: Result) -> None:
+    temperature, clusters, _, sponge = np.array(result.progress.history).T
+    left = figure.add_subplot()
+    left.plot(temperature, clusters, color="C0")
+    left.set(xscale="log", yscale="log", xlabel="temperature T", ylabel="clusters")
+    left.invert_xaxis()
+    right = left.twinx()
+    right.plot(temperature, 100.0 * sponge, color="C1", linestyle="--")
+    right.set_ylabel("points in the sponge [%]", color="C1")
+    left.yaxis.label.set_color("C0")
+
+
+def _plane(figure: Any, points: Floats, result: Result) -> None:
+    first = max(len(points) - _SHOWN, 0) // 2
+    x, labels = points[first : first + _SHOWN], result.labels[first : first + _SHOWN]
+    axes = figure.add_subplot()
+    outside = labels == SPONGE
+    axes.scatter(*x[outside, :2].T, s=6, color="0.75", label="sponge", linewidths=0)
+    axes.scatter(*x[~outside, :2].T, s=6, c=labels[~outside] % _COLOURS, cmap="tab10", linewidths=0)
+    centres = result.rows[np.unique(labels[~outside]), :2]
+    axes.scatter(*centres.T, s=24, facecolors="none", edgecolors="black", linewidths=0.6, label="centres")
+    axes.set(xlabel="m/z [Th], first axis", ylabel="retention time [s], second axis")
+    axes.legend(loc="upper right")
