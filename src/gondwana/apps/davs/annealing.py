@@ -138,6 +138,9 @@ class Annealing:
             progress.temperature = progress.first = s.RestartTemperature
             progress.width = s.FinalTargetSigma0 if s.SigmaMethod == 3 else progress.width
             progress.fine, progress.wait = True, _WAIT_AFTER_RESTART * s.WaitIterations
+            if s.UseSponge or progress.temperature < s.SpongeTemperature1:
+                progress.sponge = schedule.sponge_factor(s, progress.temperature)
+                progress.sponge_weight = s.SpongePWeight / mixture.clusters
             return progress
         mixture.rows, mixture.clusters = np.concatenate([mixture.centroid(), [1.0, MATURE]])[None], 1
         conditions = Conditions(1.0, mixture.widths, None, 0.0)
@@ -268,4 +271,5 @@ def _mean_width(moments: Moments, conditions: Conditions, total: int) -> float:
 def _subset(moments: Moments, kept: npt.NDArray[np.bool_]) -> Moments:
     """Those of the clusters that are left."""
     values: dict[str, Any] = {f.name: getattr(moments, f.name) for f in fields(moments)}
-    return Moments(**{name: v[kept] if isinstance(v, np.ndarray) else v for name, v in values.items()})
+    left: dict[str, Any] = {name: v[kept] if isinstance(v, np.ndarray) else v for name, v in values.items()}
+    return Moments(**left)

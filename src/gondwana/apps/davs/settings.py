@@ -279,7 +279,7 @@ def _check(s: Settings) -> None:
             f"FinalTargetSigma0 is {s.FinalTargetSigma0:g}; with SigmaMethod 3 the width of axis 0 goes down from "
             f"{s.SigmaVectorParameters[0]:g} to it: give a positive number that is not larger"
         )
-    if s.SpongeTemperature2 >= 0.0 and s.SpongeFactor2 >= 0.0 and s.SpongeTemperature1 < s.SpongeTemperature2:
+    if 0.0 <= s.SpongeTemperature1 < s.SpongeTemperature2 and s.SpongeFactor2 >= 0.0:
         fail(f"SpongeTemperature1 is {s.SpongeTemperature1:g}, below SpongeTemperature2, {s.SpongeTemperature2:g}")
     if s.SpongeFactor2 > s.SpongeFactor1:
         fail(f"SpongeFactor2 is {s.SpongeFactor2:g}, above SpongeFactor1, {s.SpongeFactor1:g}; give at most that")
