@@ -95,7 +95,9 @@ def test_clusters_go_home_and_sums_come_back() -> None:
     team, random = gw.world, np.random.default_rng(gw.world.rank)
     cuts = np.arange(1.0, team.size)
     parts = exchange.Divided(team, Timers(), cuts)
-    rows = parts.arrange(np.column_stack([random.uniform(-1.0, team.size + 1.0, 5 * team.rank), random.random(5 * team.rank)]))
+    rows = parts.arrange(
+        np.column_stack([random.uniform(-1.0, team.size + 1.0, 5 * team.rank), random.random(5 * team.rank)])
+    )
     everything = parts.everything(rows)
     assert len(everything) == sum(5 * rank for rank in range(team.size))
     assert np.array_equal(everything, exchange.in_order(everything))

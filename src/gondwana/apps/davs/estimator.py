@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -42,12 +42,7 @@ class VectorSponge(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         widths: standard deviation of clusters along each axis, or one number for all axes.
         relative: whether the first width is a share of the position along the first axis, as for m/z.
         sponge: distance in units of the widths from which points go to the sponge; None: there is no sponge.
-        cooling: factor of the temperature between two equilibria.
-        min_temperature: where clusters stop to split; squared distances in units of the widths have this scale.
-        min_count: clusters of fewer points are removed.
-        min_split_count: clusters of fewer points do not split.
-        min_split_width: clusters with a smaller mean squared distance to the centre do not split.
-        merge_distance: centres with a smaller squared distance are merged.
+        settings: other keys of the application's `Settings`, such as {"Tminimum": 2.0}.
 
     Attributes:
         labels_: the cluster of each point, -1 for the sponge.
@@ -69,22 +64,9 @@ class VectorSponge(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         *,
         relative: bool = False,
         sponge: float | None = 3.0,
-        cooling: float = 0.95,
-        min_temperature: float = 0.5,
-        min_count: float = 1.5,
-        min_split_count: float = 2.5,
-        min_split_width: float = 1.5,
-        merge_distance: float = 0.5,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
-        self.widths = widths
-        self.relative = relative
-        self.sponge = sponge
-        self.cooling = cooling
-        self.min_temperature = min_temperature
-        self.min_count = min_count
-        self.min_split_count = min_split_count
-        self.min_split_width = min_split_width
-        self.merge_distance = merge_distance
+        self.widths, self.relative, self.sponge, self.settings = widths, relative, sponge, settings
 
     def fit(self, X: npt.ArrayLike, y: Any = None) -> Self:  # noqa: N803
         """Find clusters. Local.
@@ -151,24 +133,7 @@ class VectorSponge(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         widths = [float(self.widths)] * dimension if isinstance(self.widths, float | int) else list(self.widths)
         if len(widths) != dimension:
             raise UsageError(f"widths has {len(widths)} numbers and the points {dimension} axes: give one for each")
-        far = {"CreateSpongeScaledSquaredWidth": -1.0, "SpongeTemperature1": -1.0}
-        near = (
-            {} if self.sponge is None else {"SpongeFactor1": max(4.0 * self.sponge, 4.0), "SpongeFactor2": self.sponge}
-        )
-        return resolve({
-            **COARSE,
-            **(far if self.sponge is None else {}),
-            **near,
-            "SigmaMethod": 2 if self.relative else 1,
-            "SigmaVectorParameters": tuple(map(float, widths)),
-            "FineCoolingFactor1": self.cooling,
-            "FineCoolingFactor2": self.cooling,
-            "InitialCoolingFactor1": self.cooling,
-            "InitialCoolingFactor2": self.cooling,
-            "Tminimum": self.min_temperature,
-            "MinimumCountForClusterCk": min(self.min_count, 0.5),
-            "MinimumCountForClusterCkWithSponge": self.min_count,
-            "TooSmallToSplit": self.min_split_count,
-            "MinimumScaledWidthSquaredToSplit": self.min_split_width,
-            "ScaledSquaredDistanceAtClosenessTest": self.merge_distance,
-        })  # fmt: skip
+        never = {"CreateSpongeScaledSquaredWidth": -1.0, "SpongeTemperature1": -1.0}
+        ramp = {} if self.sponge is None else {"SpongeFactor1": 4.0 * self.sponge, "SpongeFactor2": self.sponge}
+        method = {"SigmaMethod": 2 if self.relative else 1, "SigmaVectorParameters": tuple(map(float, widths))}
+        return resolve({**COARSE, **(ramp or never), **method, **(self.settings or {})})

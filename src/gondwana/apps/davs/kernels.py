@@ -71,6 +71,15 @@ def square(axes: Any, x: Any, i: int, table: Any, k: int) -> float:
 
 
 @gw.jit
+def along(x: Any, i: int, table: Any, k: int, scale: int) -> float:
+    """Return z^2 of axis 0 between a point and a centre, infinity beyond the ends of the table."""
+    if 0 <= k < len(table):
+        z: float = (x[i, 0] - table[k, 0]) * table[k, scale]
+        return z * z
+    return math.inf
+
+
+@gw.jit
 def choose(
     team: Any, axes: Any, x: Any, table: Any, search: Any, lists: Any, counts: Any, near: Any, partial: Any, reach: Any
 ) -> None:
@@ -82,8 +91,7 @@ def choose(
     begin, end = team.share(0, len(x))
     rows, capacity, scale = len(table), lists.shape[1], len(axes)
     mine, found = partial[team.index], near[team.index]
-    for k in range(rows):
-        mine[k, 0] = 0
+    mine[:, 0] = 0
     farthest, low, high = 0.0, math.inf, -math.inf
     place = 0
     if begin < end:
@@ -98,26 +106,18 @@ def choose(
         while place < rows and table[place, 0] < x[i, 0]:
             place += 1
         n, left, right, bound = 0, place - 1, place, search.sponge + search.limit
-        to_left = to_right = math.inf
-        if left >= 0:
-            to_left = ((x[i, 0] - table[left, 0]) * table[left, scale]) ** 2
-        if right < rows:
-            to_right = ((x[i, 0] - table[right, 0]) * table[right, scale]) ** 2
+        to_left, to_right = along(x, i, table, left, scale), along(x, i, table, right, scale)
         while True:
             if min(to_left, to_right) > bound or (left < 0 and right >= rows):
                 break
             if to_left < to_right:
                 k = left
                 left -= 1
-                to_left = math.inf
-                if left >= 0:
-                    to_left = ((x[i, 0] - table[left, 0]) * table[left, scale]) ** 2
+                to_left = along(x, i, table, left, scale)
             else:
                 k = right
                 right += 1
-                to_right = math.inf
-                if right < rows:
-                    to_right = ((x[i, 0] - table[right, 0]) * table[right, scale]) ** 2
+                to_right = along(x, i, table, right, scale)
             d2 = square(axes, x, i, table, k)
             if d2 > bound or (n == capacity and d2 == bound and k > lists[i, n - 1]):
                 continue
@@ -200,9 +200,7 @@ def expect(
     begin, end = team.share(0, len(x))
     mine, m = partial[team.index], work[team.index]
     sponge = len(mine) - 1
-    for k in range(len(mine)):
-        for column in range(mine.shape[1]):
-            mine[k, column] = 0
+    mine[:, :] = 0
     for i in range(begin, end):
         n = counts[i]
         outside, _ = memberships(axes, x, i, lists, n, table, law, m)
@@ -235,9 +233,7 @@ def moments(
     begin, end = team.share(0, len(x))
     mine, m = partial[team.index], work[team.index]
     sponge = len(mine) - 1
-    for k in range(len(mine)):
-        for column in range(mine.shape[1]):
-            mine[k, column] = 0
+    mine[:, :] = 0
     for i in range(begin, end):
         n = counts[i]
         outside, logarithm = memberships(axes, x, i, lists, n, table, law, m)

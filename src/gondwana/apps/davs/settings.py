@@ -165,23 +165,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 _HINTS = get_type_hints(Settings, include_extras=True)
 
 _UNUSED = {
-    **dict.fromkeys(
-        ("MaxIntegerComponents", "MaxDoubleComponents", "MaxMPITransportBuffer", "MaxNumberAccumulationsPerNode",
-         "MaxTransportedClusterStorage", "MaxNcentPerNode", "maxNcentCreated", "MaxNcentPerPoint", "CacheLineSize"),
-        "memory grows as needed",
-    ),
-    **dict.fromkeys(
-        ("MagicTemperatures", "MagicIndex", "ExpArgumentCut3", "TargetMinimumNcentPerPoint"),
-        "lists of clusters are made anew at each temperature",
-    ),
-    **dict.fromkeys(("TimingFile", "SummaryFile"), "--json has the times and the result"),
-    **dict.fromkeys(("ParameterVectorDimension", "InitialNcent"), "it follows from other settings"),
-    "NumberDataPoints": "all lines of the label are read",
-    "InitialSigma0": "the first of SigmaVectorParameters is the initial width",
-    "ContinuousClustering": "clusters always have weights",
-    "LCMSmode": "RestartClusterFile starts from an earlier result",
-}  # fmt: skip
-"""Keys of the original program that have no use here, and why."""
+    "memory grows as needed": "MaxIntegerComponents MaxDoubleComponents MaxMPITransportBuffer MaxNcentPerNode "
+    "MaxNumberAccumulationsPerNode MaxTransportedClusterStorage maxNcentCreated MaxNcentPerPoint CacheLineSize",
+    "lists of clusters are made anew at each temperature": "MagicTemperatures MagicIndex ExpArgumentCut3 "
+    "TargetMinimumNcentPerPoint",
+    "--json has the times and the result": "TimingFile SummaryFile",
+    "it follows from other settings": "ParameterVectorDimension InitialNcent NumberDataPoints InitialSigma0",
+    "clusters always have weights": "ContinuousClustering",
+    "RestartClusterFile starts from an earlier result": "LCMSmode",
+}
+"""Why keys of the original program have no use here."""
 
 
 def load(path: str | None, preset: str | None, overrides: Iterable[str] = ()) -> tuple[str, Settings]:
@@ -254,8 +247,9 @@ def _override(text: str) -> tuple[str, Any]:
 
 
 def _convert(key: str, value: Any, where: str) -> Any:
-    if key in _UNUSED:
-        raise UsageError(f"davs: {where}: {key} has no use here: {_UNUSED[key]}; remove it")
+    for reason, keys in _UNUSED.items():
+        if key in keys.split():
+            raise UsageError(f"davs: {where}: {key} has no use here: {reason}; remove it")
     if key not in _HINTS:
         match = closest(key, list(_HINTS))
         advice = f"did you mean {match}?" if match else f"legal are {', '.join(_HINTS)}"
