@@ -33,6 +33,7 @@ PAGES = (
     "teams.md",
     "testing.md",
     "threads.md",
+    "vector-sponge.md",
 )
 
 

@@ -83,5 +83,5 @@ def _plane(figure: Any, points: Floats, result: Result) -> None:
     axes.scatter(*x[~outside, :2].T, s=6, c=labels[~outside] % _COLOURS, cmap="tab10", linewidths=0)
     centres = result.rows[np.unique(labels[~outside]), :2]
     axes.scatter(*centres.T, s=24, facecolors="none", edgecolors="black", linewidths=0.6, label="centres")
-    axes.set(xlabel="m/z [Th], first axis", ylabel="retention time [s], second axis")
-    axes.legend(loc="upper right")
+    axes.set(xlabel="first axis (m/z)", ylabel="second axis (retention time)", xlim=(x[0, 0], x[-1, 0]))
+    figure.legend(loc="outside upper right", ncols=2)
