@@ -113,9 +113,8 @@ def _anneal(annealing: Annealing) -> tuple[str | None, int]:
     reserved = checkpoint.reserve(s.CheckpointFile, team=team) if s.CheckpointFile else nullcontext()
     with reserved, StopRequest(team=team) as stop, gw.ProgressBar(team, "davs", _BAR) as bar:
         while annealing.step():
-            due = p.steps % s.CheckpointSteps == 0
-            reason = stop.agreed() if due else None
-            if s.CheckpointFile and due:
+            reason = stop.agreed()
+            if s.CheckpointFile and (reason or p.steps % s.CheckpointSteps == 0):
                 _save(annealing)
             if reason:
                 return reason, stop.status
