@@ -174,8 +174,8 @@ class Annealing:
 
     def _anneal(self, moments: Moments, conditions: Conditions, clusters: int) -> None:
         p, s = self.progress, self.settings
-        room = min(
-            s.MaxNumberSplitClusters, s.MaxNcentTotal - clusters if s.MaxNcentTotal else s.MaxNumberSplitClusters
+        room = (
+            min(s.MaxNumberSplitClusters, s.MaxNcentTotal - clusters) if s.MaxNcentTotal else s.MaxNumberSplitClusters
         )
         if room <= 0 or p.temperature < schedule.least_temperature(s, p.first) or p.failures > _FAILURES:
             p.phase, p.energy, p.best = Phase.LAST, None, None
@@ -219,12 +219,11 @@ class Annealing:
     def _settled(self) -> bool:
         """Return whether sponge and width have their final values."""
         p, s = self.progress, self.settings
-        if p.sponge is None:
-            sponge = p.temperature >= s.SpongeTemperature1
-            waits = s.SpongeTemperature1 > 0.0 and sponge
-        else:
-            waits = p.sponge != schedule.sponge_factor(s, 0.0, p.sponge)
-        return not waits and (s.SigmaMethod != 3 or p.width == s.FinalTargetSigma0)
+        if p.sponge is None and p.temperature >= s.SpongeTemperature1 > 0.0:
+            return False
+        if p.sponge is not None and p.sponge != schedule.sponge_factor(s, 0.0, p.sponge):
+            return False
+        return s.SigmaMethod != 3 or p.width == s.FinalTargetSigma0
 
     def _cool(self, moments: Moments, clusters: int) -> None:
         """Add the sponge, or else lower the temperature; clusters may be divided, which changes no result."""

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.apps.davs.presets import Field
+from gondwana.apps.davs.validity import close_pairs
 from gondwana.errors import UsageError
 
 Floats = npt.NDArray[np.float64]
@@ -95,11 +96,8 @@ def _centres(random: np.random.Generator, field: Field) -> Floats:
 
 def _too_close(centres: Floats, field: Field) -> npt.NDArray[np.bool_]:
     """Mark centres, sorted along axis 0, that have one nearer than `apart` before them."""
-    scaled = np.column_stack([np.log(centres[:, 0]) / field.widths[0], centres[:, 1] / field.widths[1]])
+    sigma = np.column_stack([field.widths[0] * centres[:, 0], np.full(len(centres), field.widths[1])])
+    _, second = close_pairs(centres, sigma, field.apart**2, np.ones(len(centres), bool))
     close = np.zeros(len(centres), bool)
-    for shift in range(1, len(centres)):
-        apart = scaled[shift:] - scaled[:-shift]
-        if not (apart[:, 0] < field.apart).any():
-            break
-        close[shift:] |= (apart**2).sum(axis=1) < field.apart**2
+    close[second] = True
     return close

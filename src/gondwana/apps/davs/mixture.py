@@ -45,6 +45,11 @@ class Conditions:
         """The d2 of the sponge, infinity if there is none."""
         return math.inf if self.sponge is None else self.sponge**2
 
+    def search(self, settings: Settings) -> kernels.Search:
+        """Return how far around a point clusters count. Local."""
+        limit = 2.0 * self.temperature * settings.ExpArgumentCut2
+        return kernels.Search(self.sponge_square, limit, self.widths[0], int(settings.relative))
+
     def law(self, total: int, cut: float) -> kernels.Law:
         """Return what the passes need to know. Local.
 
@@ -187,7 +192,7 @@ class Mixture:
     def choose(self, conditions: Conditions) -> None:
         """Bring the clusters in order and list those near each point. Collective over the team."""
         self.rows = self.exchange.arrange(self.rows)
-        search = self._search(conditions)
+        search = conditions.search(self.settings)
         low, high = self._range(search)
         while True:
             window = self.exchange.window(self.rows, low, high)
@@ -201,14 +206,6 @@ class Mixture:
             low, high = min(low, float(reach[:, 1].min())), max(high, float(reach[:, 2].max()))
         self._memberships[:] = 0.0
         self._rescale(found[1], found[2], conditions)
-
-    def _search(self, conditions: Conditions) -> kernels.Search:
-        return kernels.Search(
-            conditions.sponge_square,
-            2.0 * conditions.temperature * self.settings.ExpArgumentCut2,
-            conditions.widths[0],
-            int(self.settings.relative),
-        )
 
     def _range(self, search: kernels.Search) -> tuple[float, float]:
         """Where clusters of this rank's points may be, if each point has one near, or the sponge."""

@@ -91,7 +91,7 @@ PRESETS: dict[str, Preset] = {
     "charge5-clumped": Preset({**COARSE, "SelectedInputLabel": 5}, Field(16_747, 2_800, charge=5, clumped=True)),
     "charge2": Preset(COARSE, Field(241_605, 24_500)),
     "charge2-clumped": Preset(COARSE, Field(241_605, 24_500, clumped=True)),
-    "original": Preset({"SelectedInputLabel": 5}, Field(16_747, 2_800, charge=5), count_error=0.2),
+    "original": Preset({"SelectedInputLabel": 5}, Field(16_747, 2_800, charge=5), count_error=0.05),
 }
 """By name.
 

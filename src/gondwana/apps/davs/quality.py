@@ -63,12 +63,8 @@ def assign(points: Floats, rows: Floats, total: int, settings: Settings, conditi
     lists, counts = np.zeros((len(points), settings.TargetNcentPerPoint), np.int32), np.zeros(len(points), np.int32)
     work, labels = np.zeros((threads, lists.shape[1])), np.zeros(len(points), np.int64)
     moved, partial = np.zeros((threads, 2), np.int64), np.zeros((threads, len(rows) + 1, 1), np.int64)
-    search = kernels.Search(
-        max(conditions.sponge_square, 0.0 if math.isinf(cut) else cut),
-        2.0 * conditions.temperature * settings.ExpArgumentCut2,
-        conditions.widths[0],
-        int(settings.relative),
-    )
+    search = conditions.search(settings)
+    search = search._replace(sponge=max(search.sponge, 0.0 if math.isinf(cut) else cut))
     gw.parallel(
         kernels.choose, axes, points, table, search, lists, counts, work, partial, np.zeros((threads, 3)),
         threads=threads,

@@ -114,7 +114,8 @@ def _anneal(annealing: Annealing) -> tuple[str | None, int]:
     with reserved, StopRequest(team=team) as stop, gw.ProgressBar(team, "davs", _BAR) as bar:
         while annealing.step():
             reason = stop.agreed()
-            if s.CheckpointFile and (reason or p.steps % s.CheckpointSteps == 0):
+            # Without any cluster there is nothing to save.
+            if s.CheckpointFile and annealing.mixture.clusters and (reason or p.steps % s.CheckpointSteps == 0):
                 _save(annealing)
             if reason:
                 return reason, stop.status

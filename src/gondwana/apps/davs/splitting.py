@@ -48,6 +48,9 @@ def split(mixture: Mixture, moments: Moments, conditions: Conditions, room: int)
     if count:
         step = _displacements(moments, conditions, chosen, direction)
         step *= mixture.sigma(rows[chosen, :d], conditions)
+        if settings.relative:
+            # A width needs a position above 0.
+            step[:, 0] = np.clip(step[:, 0], -0.5 * rows[chosen, 0], 0.5 * rows[chosen, 0])
         parents = mixture.rows.copy()
         parents[chosen, d] *= 0.5
         parents[chosen, -1] = _NEWBORN
