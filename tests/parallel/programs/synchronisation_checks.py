@@ -17,9 +17,9 @@ from gondwana.teams import SUM, world
 
 ONE_NODE = world.node.size == world.size
 FEW = "FEWER_ROUNDS" in os.environ
-MANY = 200 if FEW or not ONE_NODE else 100_000
+MANY = 200 if FEW or not ONE_NODE else 20_000
 """Steps in compiled code."""
-SOME = 50 if FEW or not ONE_NODE else 2000
+SOME = 50 if FEW or not ONE_NODE else 500
 """Steps in Python."""
 RIGHT = (world.rank + 1) % world.size
 OPS = {
@@ -155,7 +155,7 @@ def check_litmus_of_producer_and_consumer():
     segment = gw.Segment(world, 8 * slots * parts)
     filled, free = gw.Signal(world), gw.Signal(world)
     partner = world.rank ^ 1
-    steps = 10_000_000 if world.size == 2 and not FEW else 5_000
+    steps = 2_000_000 if world.size == 2 and not FEW else 5_000
     if partner < world.size:
         payload = segment.view(world.rank | 1).view("i8").reshape(slots, parts)
         if world.rank % 2:
