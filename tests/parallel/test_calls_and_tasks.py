@@ -1,4 +1,4 @@
-"""Teams, messages, remote calls, tasks, what comes and goes: the checks of nine programs, each a test of its own.
+"""Teams, messages, remote calls, tasks, what comes and goes: the checks of eight programs, each a test of its own.
 
 They share a job for each setting, as most of what a job costs is the start of its ranks. GONDWANA_RANKS_PER_NODE lets
 ranks of one machine take each other to be on several nodes.

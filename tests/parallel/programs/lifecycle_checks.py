@@ -15,7 +15,7 @@ world = gw.world
 RIGHT = (world.rank + 1) % world.size
 LEFT = (world.rank - 1) % world.size
 MEBIBYTE = 1 << 20
-TIMES = 50 if world.size <= 2 else 20
+TIMES = 20
 """How often; what one of two rounds leaves behind is noticed."""
 
 
