@@ -529,7 +529,7 @@ def check_memory_is_given_back():
     try:
         for close in (True, False):
             first = descriptors(), mappings()
-            for _ in range(10):
+            for _ in range(5):
                 use(close)
             assert (descriptors(), mappings()) == first, (close, first, descriptors(), mappings())
     finally:

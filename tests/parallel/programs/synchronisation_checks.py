@@ -19,7 +19,7 @@ ONE_NODE = world.node.size == world.size
 FEW = "FEWER_ROUNDS" in os.environ
 MANY = 200 if FEW or not ONE_NODE else 20_000
 """Steps in compiled code."""
-SOME = 50 if FEW or not ONE_NODE else 500
+SOME = 50 if FEW or not ONE_NODE else 200
 """Steps in Python."""
 RIGHT = (world.rank + 1) % world.size
 OPS = {
