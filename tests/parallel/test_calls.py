@@ -1,21 +1,12 @@
-"""Remote calls and active messages, in rings and between nodes: the checks of two programs, a job for each setting."""
+"""Remote calls in jobs of their own: errors that end a job, calls at its end, and the memory that many take."""
 
 from __future__ import annotations
 
 import pytest
 
-from support import checks, jobs
+from support import jobs
 
 pytestmark = pytest.mark.parallel
-
-
-@pytest.mark.ranks(1, 2, 3, 4, 6, timeout=200)
-@pytest.mark.ranks(2, ranks_per_node=1, timeout=200)
-@pytest.mark.ranks(4, ranks_per_node=2, timeout=200)
-@pytest.mark.ranks(2, python=jobs.MPICH_PYTHON, id="mpich", timeout=200)
-@checks.checks("rpc_checks", "active_message_checks")
-def test_calls(program: str, name: str) -> None:
-    checks.run(program, name)
 
 
 def failing_call() -> None:
@@ -74,7 +65,7 @@ def large_flood() -> None:
 
     globals()["eat"] = eat
     eat.__qualname__ = "eat"  # sent by name
-    count, data = 10**5, np.zeros(2**16, np.uint8)
+    count, data = 20_000, np.zeros(2**16, np.uint8)
     gw.rpc(0, eat, data, 0).result()
     gw.world.barrier()
     seen[:] = [0, 0]
@@ -85,13 +76,13 @@ def large_flood() -> None:
             gw.rpc_ff(0, eat, data, number)
     gw.quiesce(gw.world)
     extra = (peak() - before) * 1024
-    assert extra < 64e6, f"{extra / 1e6:.0f} MB"
+    assert extra < 32e6, f"{extra / 1e6:.0f} MB"  # of the 1311 MB that were sent
     if gw.world.rank == 0:
         assert seen == [count, sum(range(count))]
         print("all there", file=sys.stderr)
 
 
-def test_a_hundred_thousand_large_calls_need_little_memory() -> None:
+def test_twenty_thousand_large_calls_need_little_memory() -> None:
     outcome = jobs.run_ranks(2, large_flood, timeout=120)
     assert outcome.status == 0, str(outcome)
     assert "all there" in outcome.stderr

@@ -1,26 +1,12 @@
-"""`copy`, `put` and `get` on 1, 2, 3, 4 and 6 ranks: one job each, every check a test of its own.
-
-With GONDWANA_DEBUG_COPY every copy starts late and in another order, so that nothing can rely on more than is promised.
-"""
+"""`copy`, `put` and `get` in jobs of their own: notifications that fail, copies that are not waited for, settings."""
 
 from __future__ import annotations
 
 import pytest
 
-from support import checks, jobs
+from support import jobs
 
 pytestmark = pytest.mark.parallel
-
-
-@pytest.mark.ranks(1, 2, timeout=150)
-@pytest.mark.ranks(3, variables={"GONDWANA_DEBUG_COPY": "6"}, id="late", timeout=150)
-@pytest.mark.ranks(3, ranks_per_node=1, timeout=150)
-@pytest.mark.ranks(4, ranks_per_node=2, variables={"GONDWANA_DEBUG_COPY": "3"}, id="late", timeout=150)
-@pytest.mark.ranks(6, variables={"GONDWANA_FAKE_DEVICE_SEED": "7"}, timeout=150)
-@pytest.mark.ranks(3, ranks_per_node=1, python=jobs.MPICH_PYTHON, id="mpich", timeout=150)
-@checks.checks("copy_checks")
-def test_copy(program: str, name: str) -> None:
-    checks.run(program, name)
 
 
 def notify_a_function_that_fails() -> None:

@@ -1,8 +1,4 @@
-"""CUDA memory on 1, 2, 3 and 4 ranks with the emulated GPU: one job each, every check a test of its own.
-
-The emulated GPU does everything as late and in as odd an order as a real one may. GONDWANA_RANKS_PER_NODE makes the
-ranks of one machine believe in several nodes; those of one share a GPU, unless there are several.
-"""
+"""CUDA memory of the emulated GPU in jobs of their own: on two hosts, where nothing can be shared, without a device."""
 
 from __future__ import annotations
 
@@ -10,36 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from support import checks, jobs, two_hosts
+from support import jobs, two_hosts
 
 pytestmark = pytest.mark.parallel
 
 CHECKS = Path(__file__).parent / "programs" / "cuda_memory_checks.py"
 EMULATED = {"GONDWANA_CUDA": "emulated"}
-
-
-def emulated(**more: object) -> dict[str, str]:
-    """Environment variables of a job with emulated GPUs."""
-    return EMULATED | {f"GONDWANA_{name}": str(value) for name, value in more.items()}
-
-
-@pytest.mark.ranks(1, variables=emulated(EMULATED_DEVICES=2), id="copies", timeout=250)
-@pytest.mark.ranks(2, variables=EMULATED, id="copies", timeout=250)
-@pytest.mark.ranks(3, ranks_per_node=1, variables=emulated(FAKE_DEVICE_SEED=6), id="copies", timeout=250)
-@pytest.mark.ranks(4, ranks_per_node=2, variables=emulated(FAKE_DEVICE_SEED=7, DEBUG_COPY=3), id="copies", timeout=250)
-@checks.checks("copy_checks")
-def test_copy(program: str, name: str) -> None:
-    checks.run(program, name)
-
-
-@pytest.mark.ranks(1, variables=emulated(EMULATED_DEVICES=2), timeout=250)
-@pytest.mark.ranks(2, variables=EMULATED, timeout=250)
-@pytest.mark.ranks(2, variables=emulated(EMULATED_DEVICES=2, FAKE_DEVICE_SEED=5), id="2devices", timeout=250)
-@pytest.mark.ranks(3, ranks_per_node=1, variables=emulated(FAKE_DEVICE_SEED=6), timeout=250)
-@pytest.mark.ranks(4, ranks_per_node=2, variables=emulated(FAKE_DEVICE_SEED=7), timeout=250)
-@checks.checks("cuda_memory_checks")
-def test_cuda_memory(program: str, name: str) -> None:
-    checks.run(program, name)
 
 
 @jobs.once

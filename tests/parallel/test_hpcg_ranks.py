@@ -1,4 +1,4 @@
-"""HPCG on several ranks: each check of a job is a test; and a run from the command line to the result file."""
+"""HPCG on several ranks: runs from the command line to the result file."""
 
 from __future__ import annotations
 
@@ -13,26 +13,8 @@ from support import jobs
 
 pytestmark = pytest.mark.parallel
 
-PROGRAM = Path(__file__).parent / "programs" / "hpcg_checks.py"
-NAMES = jobs.check_names(PROGRAM)
-
 KEYS = Path(__file__).parent / "programs" / "hpcg_keys.txt"
 """All keys of the official result file in their order, for one height of ranks and the quick path."""
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("ranks", [2, 3, 6])
-def test_on_one_node(ranks: int, name: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM, per_node=ranks, timeout=200)[name]
-    assert not problems, "\n".join(problems)
-
-
-@pytest.mark.parametrize(("ranks", "ranks_per_node"), [(2, 1), (4, 2)])
-def test_exchange_between_nodes(ranks: int, ranks_per_node: int) -> None:
-    problems = jobs.reports(ranks, PROGRAM, "--exchange", per_node=ranks_per_node, timeout=200)[
-        "check_exchanges_in_a_row"
-    ]
-    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize(("ranks", "side", "residual"), [(1, 32, "1.02983e-20"), (4, 16, "6.2037e-25")])

@@ -1,19 +1,12 @@
-"""What is made can be made again and again; many more ranks than cores; a program that leaves work undone says so."""
+"""A program that leaves work undone says so at its end."""
 
 from __future__ import annotations
 
 import pytest
 
-from support import checks, jobs
+from support import jobs
 
 pytestmark = pytest.mark.parallel
-
-
-@pytest.mark.ranks(1, 2, 8)
-@pytest.mark.ranks(2, ranks_per_node=1)
-@checks.checks("lifecycle_checks")
-def test_what_comes_and_goes(program: str, name: str) -> None:
-    checks.run(program, name)
 
 
 def test_calls_that_nobody_answered_are_reported_at_the_end() -> None:

@@ -1,4 +1,4 @@
-"""CG on several ranks: one job per number of ranks, and the official classes as `gondwana run` runs them."""
+"""CG on several ranks: the official classes as `gondwana run` runs them."""
 
 from __future__ import annotations
 
@@ -12,23 +12,7 @@ from support import jobs
 
 pytestmark = pytest.mark.parallel
 
-PROGRAM = Path(__file__).parent / "programs" / "npb_cg_checks.py"
-CHECK = "check_the_result_and_bits_that_are_equal"
 KEYS = {"app", "class", "ranks", "variant", "verified", "seconds", "mops", "value", "reference", "error"}
-
-
-ALL = "flags,barrier,mpi"
-
-
-@pytest.mark.parametrize(("ranks", "variants"), [(1, "flags"), (2, ALL), (3, "flags"), (4, ALL)])
-def test_class_s(ranks: int, variants: str) -> None:
-    problems = jobs.reports(ranks, PROGRAM, variants, timeout=200)[CHECK]
-    assert not problems, "\n".join(problems)
-
-
-def test_class_s_between_nodes() -> None:
-    problems = jobs.reports(4, PROGRAM, "flags", per_node=2, timeout=200)[CHECK]
-    assert not problems, "\n".join(problems)
 
 
 @pytest.mark.parametrize(("letter", "ranks"), [("S", 1), ("W", 1), ("W", 4), ("A", 1), ("A", 2), ("A", 4)])

@@ -1,4 +1,4 @@
-"""Pools of workers: over the ranks of a job, and over processes that the pool starts."""
+"""Pools of workers over processes that the pool starts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,11 @@ import pytest
 import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.runtime.supervisor import descendants
-from support import checks, jobs
+from support import jobs
 
 pytestmark = pytest.mark.parallel
 
 PATIENCE = 60
-
-
-@pytest.mark.ranks(1, 2, 3, 4, 6, timeout=300)
-@pytest.mark.ranks(4, ranks_per_node=2, timeout=300)
-@checks.checks("pool_checks")
-def test_pools_of_a_job(program: str, name: str) -> None:
-    checks.run(program, name)
 
 
 @pytest.fixture(scope="module")

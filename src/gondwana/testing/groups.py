@@ -97,6 +97,7 @@ def _specification(items: list[pytest.Item], setting: Setting, folder: Path, con
     return {
         "folder": str(folder),
         "ranks": setting.ranks,
+        "setting": setting.name,
         "arguments": arguments,
         "tests": [item.nodeid for item in items],
         "options": {name: getattr(option, name) for name in ("tbstyle", "showlocals") if hasattr(option, name)},

@@ -26,6 +26,9 @@ PARAMETER = "ranks_job"
 SIZE = pytest.StashKey[int]()
 """How many ranks the job has that this session is part of: absent in a session that starts jobs."""
 
+SETTING = pytest.StashKey[str]()
+"""The name of the setting whose tests alone this session runs: absent in sessions that a user has started."""
+
 _GROUPS: pytest.StashKey[Groups] = pytest.StashKey()
 
 
@@ -47,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test of a marked function for each of its jobs."""
     settings = settings_of(metafunc.definition)
+    only = metafunc.config.stash.get(SETTING, None)
+    settings = [setting for setting in settings if setting.name == only] or settings  # those of others take time, too
     if settings:
         metafunc.fixturenames.append(PARAMETER)
         metafunc.parametrize(PARAMETER, settings, ids=[setting.name for setting in settings])

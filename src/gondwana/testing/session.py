@@ -19,7 +19,7 @@ import pytest
 from gondwana.runtime import exits, launcher, watchdog
 from gondwana.testing.agreement import Agreement
 from gondwana.testing.groups import ORDER
-from gondwana.testing.plugin import SIZE
+from gondwana.testing.plugin import SETTING, SIZE
 
 BROKEN = ("failed", "xfailed")
 """Outcomes after which ranks may stand at different places."""
@@ -63,6 +63,7 @@ class Recorder:
         self.stopped = False
         self._tests: list[str] = specification["tests"]
         self._size: int = specification["ranks"]
+        self._setting: str = specification["setting"]
         self._options: dict[str, Any] = specification["options"]
         self._folder = Path(specification["folder"])
         self._file: TextIO = (self._folder / f"rank{rank}.jsonl").open("w", encoding="utf-8")
@@ -84,6 +85,7 @@ class Recorder:
     def pytest_configure(self, config: pytest.Config) -> None:
         """Have marked tests executed in this session."""
         config.stash[SIZE] = self._size
+        config.stash[SETTING] = self._setting
         for name, value in self._options.items():
             setattr(config.option, name, value)
 

@@ -236,7 +236,7 @@ def check_errors():
 def check_superstep():
     arrived, ready = gw.Signal(world), gw.Signal(world)
     segment = shared(8)
-    steps = 200
+    steps = 60
     total, own = superstep(
         world, segment.pointer(RIGHT, "i8"), segment.pointer(RANK, "i8"), arrived, ready, RIGHT, LEFT, steps
     )

@@ -118,6 +118,4 @@ def check_the_whole_benchmark_is_valid():
 
 
 if __name__ == "__main__":
-    names = globals()
-    # Between nodes only the exchange is another; what computes takes long to compile.
-    run_checks({"check_exchanges_in_a_row": check_exchanges_in_a_row} if "--exchange" in sys.argv else names)
+    run_checks(globals())

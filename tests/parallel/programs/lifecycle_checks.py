@@ -15,6 +15,8 @@ world = gw.world
 RIGHT = (world.rank + 1) % world.size
 LEFT = (world.rank - 1) % world.size
 MEBIBYTE = 1 << 20
+TIMES = 20
+"""How often; what one of two rounds leaves behind is noticed."""
 
 
 def descriptors() -> int:
@@ -53,16 +55,16 @@ def comes_and_goes(kind: gw.MemoryKind, nbytes: int, times: int) -> None:
 
 
 def check_host_segments_come_and_go() -> None:
-    comes_and_goes(gw.host, MEBIBYTE, 50)
+    comes_and_goes(gw.host, 2 * MEBIBYTE, TIMES)
 
 
 def check_device_segments_come_and_go() -> None:
-    comes_and_goes(gw.fake_device, 1 << 16, 40)
+    comes_and_goes(gw.fake_device, 1 << 16, TIMES)
 
 
 def check_segments_that_are_only_dropped_give_their_memory_back() -> None:
     files = descriptors()
-    for _ in range(50):
+    for _ in range(TIMES):
         gw.zeros(gw.RectDomain((0, 0), (256, 256)), ghost=1).fill(1.0)
     gc.collect()
     world.barrier()

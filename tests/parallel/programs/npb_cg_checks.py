@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from checks import run_checks
 
 import gondwana as gw
@@ -44,6 +42,7 @@ def check_the_result_and_bits_that_are_equal() -> None:
         assert found["flags"] == found["barrier"]
 
 
-VARIANTS = sys.argv[-1].split(",")
+VARIANTS = ("flags", "barrier", "mpi") if team.size in (2, 4) and team.node_count == 1 else ("flags",)
 
-run_checks(globals())
+if __name__ == "__main__":
+    run_checks(globals())

@@ -17,9 +17,9 @@ from gondwana.teams import SUM, world
 
 ONE_NODE = world.node.size == world.size
 FEW = "FEWER_ROUNDS" in os.environ
-MANY = 200 if FEW or not ONE_NODE else 100_000
+MANY = 200 if FEW or not ONE_NODE else 20_000
 """Steps in compiled code."""
-SOME = 50 if FEW or not ONE_NODE else 2000
+SOME = 50 if FEW or not ONE_NODE else 200
 """Steps in Python."""
 RIGHT = (world.rank + 1) % world.size
 OPS = {
@@ -155,7 +155,7 @@ def check_litmus_of_producer_and_consumer():
     segment = gw.Segment(world, 8 * slots * parts)
     filled, free = gw.Signal(world), gw.Signal(world)
     partner = world.rank ^ 1
-    steps = 10_000_000 if world.size == 2 and not FEW else 5_000
+    steps = 300_000 if world.size == 2 and not FEW else 5_000
     if partner < world.size:
         payload = segment.view(world.rank | 1).view("i8").reshape(slots, parts)
         if world.rank % 2:
@@ -185,7 +185,7 @@ def check_litmus_of_dekker():
     domain = gw.AtomicDomain("i8", ["store", "load"], world)
     flags = gw.Segment(world, 8)
     mine, other = (flags.pointer(rank, "i8") for rank in (world.rank, 1 - world.rank))
-    seen = np.zeros(100_000, "i8")
+    seen = np.zeros(30_000, "i8")
     raise_and_look(domain, mine, other, seen, gw.Signal(world), 1 - world.rank)
     mine_and_theirs = np.zeros((2, seen.size), "i8")
     world.Allgather(seen, mine_and_theirs)

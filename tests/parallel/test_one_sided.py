@@ -1,0 +1,88 @@
+"""Memory of other ranks, in Python and in compiled code: the checks of six programs, every check a test of its own.
+
+They share a job for each setting, as most of what a job costs is the start of its ranks. GONDWANA_RANKS_PER_NODE lets
+ranks of one machine take each other to be on several nodes, so that messages are tested, too.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from support import checks, jobs
+
+pytestmark = pytest.mark.parallel
+
+TIMEOUT = 280
+
+ON_ONE_NODE = pytest.mark.ranks(1, 2, 3, 4, 6, timeout=TIMEOUT)
+ONE_PER_NODE = pytest.mark.ranks(2, 3, ranks_per_node=1, timeout=TIMEOUT)
+TWO_PER_NODE = pytest.mark.ranks(4, ranks_per_node=2, timeout=TIMEOUT)
+UNEVEN_NODES = pytest.mark.ranks(3, ranks_per_node=2, timeout=TIMEOUT)
+THREE_NODES = pytest.mark.ranks(6, ranks_per_node=2, timeout=TIMEOUT)
+
+FEWER = {"FEWER_ROUNDS": "1"}
+"""MPICH's ranks stall when they outnumber the cores."""
+
+MPICH = pytest.mark.ranks(2, variables=FEWER, python=jobs.MPICH_PYTHON, id="mpich", timeout=TIMEOUT)
+MPICH_NODES = pytest.mark.ranks(
+    2, ranks_per_node=1, variables=FEWER, python=jobs.MPICH_PYTHON, id="mpich", timeout=TIMEOUT
+)
+
+
+@ON_ONE_NODE
+@ONE_PER_NODE
+@UNEVEN_NODES
+@THREE_NODES
+@MPICH
+@MPICH_NODES
+@checks.checks("synchronisation_checks")
+def test_synchronisation(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@ON_ONE_NODE
+@ONE_PER_NODE
+@TWO_PER_NODE
+@MPICH
+@MPICH_NODES
+@checks.checks("compiled_rma_checks")
+def test_compiled_rma(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@ON_ONE_NODE
+@pytest.mark.ranks(2, ranks_per_node=1, timeout=TIMEOUT)
+@TWO_PER_NODE
+@UNEVEN_NODES
+@checks.checks("exchange_checks")
+def test_global_arrays(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@ON_ONE_NODE
+@ONE_PER_NODE
+@TWO_PER_NODE
+@THREE_NODES
+@MPICH_NODES
+@checks.checks("remote_array_checks")
+def test_remote_arrays(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@ON_ONE_NODE
+@pytest.mark.ranks(2, ranks_per_node=1, timeout=TIMEOUT)
+@TWO_PER_NODE
+@checks.checks("plan_checks")
+def test_plans(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.ranks(1, 2, 6, timeout=TIMEOUT)
+@pytest.mark.ranks(3, ranks_per_node=1, timeout=TIMEOUT)
+@pytest.mark.ranks(3, variables={"GONDWANA_DEBUG_COPY": "6"}, id="late", timeout=TIMEOUT)
+@pytest.mark.ranks(4, ranks_per_node=2, variables={"GONDWANA_DEBUG_COPY": "3"}, id="late", timeout=TIMEOUT)
+@pytest.mark.ranks(3, ranks_per_node=1, python=jobs.MPICH_PYTHON, id="mpich", timeout=TIMEOUT)
+@checks.checks("copy_checks")
+def test_copy(program: str, name: str) -> None:
+    """GONDWANA_DEBUG_COPY starts copies late and in another order: nothing can rely on more than is promised."""
+    checks.run(program, name)
