@@ -1,0 +1,126 @@
+"""Dissimilarities with known clusters, for tests, examples and measurements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.errors import UsageError
+
+FULL, MISSING = 32767, -32767
+"""The integers for a dissimilarity of 1, and for one that is missing."""
+
+
+def blobs(
+    points: int, clusters: int, *, dimensions: int = 5, separation: float = 8.0, seed: int = 0
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Draw points from normal distributions of standard deviation 1. Local.
+
+    Args:
+        points: how many.
+        clusters: distributions; each has as many points, but for a remainder.
+        dimensions: coordinates of a point.
+        separation: least distance of two centres.
+        seed: the same seed gives the same points.
+
+    Returns:
+        Coordinates [points, dimensions] and the distribution of each point.
+
+    Example:
+        >>> x, truth = blobs(10, 3)
+        >>> x.shape, np.bincount(truth).tolist()
+        ((10, 5), [4, 3, 3])
+    """
+    if not 1 <= clusters <= points or dimensions < 1:
+        raise UsageError(f"{points} points, {clusters} clusters, {dimensions} dimensions: give 1 or more, and no more clusters than points")
+    random, side = np.random.default_rng(seed), 2.0 * separation
+    centers = np.zeros((0, dimensions))
+    while len(centers) < clusters:
+        side *= 1.02
+        new = random.uniform(-0.5 * side, 0.5 * side, dimensions)
+        if (((centers - new) ** 2).sum(axis=1) >= separation**2).all():
+            centers = np.vstack([centers, new])
+    truth = np.arange(points) % clusters
+    random.shuffle(truth)
+    return centers[truth] + random.standard_normal((points, dimensions)), truth
+
+
+def squared_distances(x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the squared Euclidean distances of points [N, p], exactly symmetric [N, N]. Local.
+
+    Example:
+        >>> squared_distances(np.array([[0.0, 0.0], [3.0, 4.0]])).tolist()
+        [[0.0, 25.0], [25.0, 0.0]]
+    """
+    d = np.zeros((len(x), len(x)))
+    for coordinate in np.asarray(x, float).T:
+        difference = coordinate[:, None] - coordinate
+        d += difference * difference
+    return d
+
+
+def quantised(d: npt.NDArray[Any]) -> npt.NDArray[np.int16]:
+    """Return dissimilarities as 16-bit integers, 32767 for the largest. Local.
+
+    Example:
+        >>> quantised(np.array([[0.0, 2.0], [2.0, 0.0]])).tolist()
+        [[0, 32767], [32767, 0]]
+    """
+    return np.rint(d * (FULL / (d.max() or 1.0))).astype(np.int16)
+
+
+def genes(
+    points: int,
+    clusters: int,
+    *,
+    length: int = 300,
+    divergence: float = 0.4,
+    mutation: float = 0.08,
+    noise: float = 0.1,
+    missing: float = 0.0,
+    seed: int = 0,
+) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
+    """Return dissimilarities like those of aligned gene sequences, which no points in a space have. Local.
+
+    Families descend from one sequence, members from that of their family; the dissimilarity is the share of letters
+    that differ, with a random factor, the same in both directions.
+
+    Args:
+        points: sequences.
+        clusters: families; each has as many members, but for a remainder.
+        length: letters of a sequence.
+        divergence: share of letters that are drawn anew between the common ancestor and that of a family.
+        mutation: the same between the ancestor of a family and a member.
+        noise: half the width of the random factor around 1.
+        missing: share of the pairs without a value.
+        seed: the same seed gives the same matrix.
+
+    Returns:
+        Integers [points, points], 32767 for 1 and -32767 for a missing value, and the family of each sequence.
+
+    Example:
+        >>> d, truth = genes(9, 3)
+        >>> bool((d == d.T).all()), d.dtype.name, np.bincount(truth).tolist()
+        (True, 'int16', [3, 3, 3])
+    """
+    if not 1 <= clusters <= points:
+        raise UsageError(f"{clusters} families of {points} sequences: give from 1 to {points}")
+    random = np.random.default_rng(seed)
+
+    def descend(sequences: npt.NDArray[np.int8], share: float) -> npt.NDArray[np.int8]:
+        drawn = random.integers(0, 4, sequences.shape, np.int8)
+        return np.where(random.random(sequences.shape) < share, drawn, sequences)
+
+    truth = np.arange(points) % clusters
+    random.shuffle(truth)
+    ancestor = random.integers(0, 4, length, np.int8)
+    members = descend(descend(np.tile(ancestor, (clusters, 1)), divergence)[truth], mutation)
+    letters = (members[:, :, None] == np.arange(4)).reshape(points, -1).astype(np.float32)
+    d = 1.0 - (letters @ letters.T) / length
+    upper = np.triu(random.uniform(1.0 - noise, 1.0 + noise, d.shape), 1)
+    d = np.rint(FULL * np.minimum(d * (upper + upper.T), 1.0)).astype(np.int16)
+    lost = np.triu(random.random(d.shape) < missing, 1)
+    d[lost | lost.T] = MISSING
+    return d, truth
