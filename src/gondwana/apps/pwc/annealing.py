@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -151,13 +151,15 @@ class Annealing:
         order = np.argsort(np.where(found.known, found.lowest, np.inf), kind="stable")
         most = min(_MOST_SPLITS if jointly else 1, s.MaxNcent - len(here.size))
         chosen = [number for number in order if relative[number] <= s.MinEigTest][:most]
-        new = bases[chosen[0]] if chosen else None
+        if not chosen:
+            return known, None
+        new: Solution = bases[chosen[0]]
         for number in chosen:
             copied, vector = copies.select([number]), found.vectors[number]
-            new = splitting.split(self._rows, new, large[number], copied, vector, self.temperature)
+            new = splitting.split(self._rows, new, int(large[number]), copied, vector, self.temperature)
         return known, new
 
-    def _duplicated(self, cluster: int) -> Solution:
+    def _duplicated(self, cluster: np.intp) -> Solution:
         """Return the clusters, each alone but for one that counts twice."""
         copies = np.ones(len(self.solution.size))
         copies[cluster] = 2.0
@@ -214,7 +216,7 @@ class Annealing:
         found, labels = np.unique(rows.gather(nearest.argmin(axis=0)[None])[0], return_inverse=True)
         belongs = labels == np.arange(len(found))[:, None]
         sizes = belongs.sum(axis=1)
-        sums = rows.gather(rows.product(belongs[:, rows.own].astype(float))[0])
+        sums = rows.gather(rows.multiply(belongs.astype(float)))
         centers = np.where(belongs, sums, np.inf).argmin(axis=1)
         related = np.stack([sums[:, members].sum(axis=1) for members in belongs], axis=1) / np.outer(sizes, sizes)
         widths = related.diagonal().copy()

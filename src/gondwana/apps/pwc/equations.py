@@ -1,8 +1,8 @@
-"""Mean-field equations of pairwise clustering (T. Hofmann, J. Buhmann, "Pairwise Data Clustering by Deterministic
-Annealing", IEEE PAMI 19, 1997).
+"""Mean-field equations of pairwise clustering.
 
-For squared Euclidean distances the potential of point a for cluster k is |x_a - Y_k|^2 with Y_k the centroid, and the
-energy is half the inertia of k-means: no coordinates are needed.
+T. Hofmann, J. Buhmann, "Pairwise Data Clustering by Deterministic Annealing", IEEE PAMI 19, 1997. For squared Euclidean
+distances the potential of point a for cluster k is |x_a - Y_k|^2, with Y_k the centroid, and the energy is the inertia
+of k-means, without any coordinates.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def memberships(potential: Vectors, temperature: float, copies: Vectors, weight:
     """
     with np.errstate(divide="ignore"):
         exponent = potential - temperature * np.log(weight)[:, None]
-    m = np.exp((exponent.min(axis=0) - exponent) / temperature)
+    m: Vectors = np.exp((exponent.min(axis=0) - exponent) / temperature)
     m /= (copies[:, None] * m).sum(axis=0)
     return m
 
@@ -89,10 +89,10 @@ def sweep(
     m = memberships(before.potential, temperature, copies, weight)
     if continuous:
         m, weight = _balance(rows, m, before.potential, temperature, copies, weight)
-    product, everyone = rows.product(m)
+    everyone = rows.gather(m)
     size = everyone.sum(axis=1)
     divisor = np.where(size > EMPTY, size, np.inf)
-    mean = product / divisor[:, None]
+    mean = rows.multiply(everyone) / divisor[:, None]
     offset = -0.5 * rows.total(mean * m) / divisor
     potential = np.where(size[:, None] > EMPTY, mean + offset[:, None], before.potential)
     change = rows.total(np.abs(potential - before.potential)).max() / rows.points

@@ -34,7 +34,7 @@ def blobs(
         ((10, 5), [4, 3, 3])
     """
     if not 1 <= clusters <= points or dimensions < 1:
-        raise UsageError(f"{points} points, {clusters} clusters, {dimensions} dimensions: give 1 or more, and no more clusters than points")
+        raise UsageError(f"{points} points, {clusters} clusters, {dimensions} dimensions: clusters from 1 to {points}")
     random, side = np.random.default_rng(seed), 2.0 * separation
     centers = np.zeros((0, dimensions))
     while len(centers) < clusters:
@@ -47,16 +47,16 @@ def blobs(
     return centers[truth] + random.standard_normal((points, dimensions)), truth
 
 
-def squared_distances(x: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return the squared Euclidean distances of points [N, p], exactly symmetric [N, N]. Local.
+def squared_distances(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the squared Euclidean distances of some points [n, p] from others [N, p], as [n, N]. Local.
 
     Example:
-        >>> squared_distances(np.array([[0.0, 0.0], [3.0, 4.0]])).tolist()
-        [[0.0, 25.0], [25.0, 0.0]]
+        >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+        [[25.0, 0.0]]
     """
-    d = np.zeros((len(x), len(x)))
-    for coordinate in np.asarray(x, float).T:
-        difference = coordinate[:, None] - coordinate
+    d = np.zeros((len(x), len(y)))
+    for one, other in zip(x.T, y.T, strict=True):
+        difference = one[:, None] - other
         d += difference * difference
     return d
 

@@ -7,7 +7,7 @@ number that decides anything has the same bits on all ranks, and for any number 
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -58,29 +58,26 @@ class Rows:
         self._block, self._cuts = divide(self.points, team.size)
         self._block_cuts = [-(-cut // self._block) for cut in self._cuts]
         self.own = slice(*self._cuts[team.rank : team.rank + 2])
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
-    def product(self, x: Vectors, purpose: str = "send_receive") -> tuple[Vectors, Vectors]:
-        """Multiply the matrix with vectors. Collective over the team.
+    def multiply(self, x: Vectors) -> Vectors:
+        """Return D x for the points of this rank [K, n], where x is given for all points [K, N]. Local."""
+        padded = _aligned(len(x), -(-self.points // WIDTH) * WIDTH)
+        padded[:, : self.points] = x
+        y, threads = np.empty((len(x), len(self.d))), gw.threads()
+        tiles, sums = _aligned(threads, ROWS * PITCH), _aligned(threads, len(x) * PARTS)
+        gw.parallel(multiply, self.d, padded, self.scale, y, tiles, sums)
+        return y
+
+    def gather(self, x: npt.NDArray[Any], purpose: str = "send_receive") -> npt.NDArray[Any]:
+        """Return vectors for all points [K, N] from the parts of all ranks. Collective over the team.
 
         Args:
-            x: float64 [K, n], the part of this rank.
-            purpose: where the seconds of the exchange are added.
-
-        Returns:
-            D x for the points of this rank [K, n], and x for all points [K, N].
+            x: the part of this rank [K, n].
+            purpose: where the seconds are added.
         """
-        everyone = _aligned(len(x), -(-self.points // WIDTH) * WIDTH)
         with self.timed(purpose):
-            everyone[:, : self.points] = self.gather(x)
-        y, threads = np.empty(x.shape), gw.threads()
-        tiles, sums = _aligned(threads, ROWS * PITCH), _aligned(threads, len(x) * PARTS)
-        gw.parallel(multiply, self.d, everyone, self.scale, y, tiles, sums)
-        return y, everyone[:, : self.points]
-
-    def gather(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return vectors for all points [K, N] from the parts [K, n] of all ranks. Collective over the team."""
-        return (self._ring if self._exchange == "ring" else self._allgather)(x, self._cuts)
+            return (self._ring if self._exchange == "ring" else self._allgather)(x, self._cuts)
 
     def total(self, x: Vectors) -> Vectors:
         """Return the sums of vectors over all points [K], in an order that is always the same. Collective."""

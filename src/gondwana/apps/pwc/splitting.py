@@ -28,16 +28,16 @@ _ROOM, _STEP = 0.05, 0.1
 
 
 class Lowest(NamedTuple):
-    """Of the curvature of some clusters [J]: eigenvalues, unit eigenvectors of the lowest [J, n], and which are known."""
+    """Of the curvature of some clusters [J]: eigenvalues, which of them are known, unit eigenvectors [J, N]."""
 
     largest: Vectors
     lowest: Vectors
-    vectors: Vectors
     known: npt.NDArray[np.bool_]
+    vectors: Vectors
 
 
 class Curvature:
-    """The matrices Q of some clusters. Collective over the team of the rows to create.
+    """The matrices Q of some clusters, for vectors over all points. Collective over the team of the rows to create.
 
     Args:
         rows: the dissimilarities.
@@ -46,22 +46,23 @@ class Curvature:
     """
 
     def __init__(self, rows: Rows, copies: Solution, temperature: float) -> None:
-        self._rows, self._copies = rows, copies
-        self._factor = copies.membership / (temperature * copies.size[:, None])
-        with rows.timed("eigen_send_receive"):
-            self._mean_of_all = rows.gather(copies.mean)
+        self._rows, self._offset = rows, copies.offset[:, None]
+        self._factor = 1.0 / (temperature * copies.size[:, None])
+        both = rows.gather(np.concatenate([copies.membership, copies.mean]), "eigen_send_receive")
+        self.membership, self._mean = np.split(both, 2)
 
     def times(self, v: Vectors, which: npt.NDArray[np.intp]) -> Vectors:
-        """Multiply the matrices of some clusters with a vector each [j, n]. Collective over the team.
+        """Multiply the matrices of some clusters with a vector each [j, N]. Collective over the team.
 
-        With u = m v, s0 = sum of u and s1 = sum of B u: only u goes to the other ranks.
+        With u = m v, s0 = sum of u and s1 = sum of B u, only D u needs the matrix: one exchange of a vector.
         """
-        _, m, _, _, mean, offset = self._copies.select(which)
-        product, u = self._rows.product(m * v, "eigen_send_receive")
-        s0 = u.sum(axis=1)
-        s1 = (self._mean_of_all[which] * u).sum(axis=1)
-        constant = s1 + 2.0 * offset * s0
-        return m * v + self._factor[which] * (product - mean * s0[:, None] - constant[:, None])
+        m, mean = self.membership[which], self._mean[which]
+        u = m * v
+        s0, s1 = u.sum(axis=1, keepdims=True), (mean * u).sum(axis=1, keepdims=True)
+        product = self._rows.gather(self._rows.multiply(u), "eigen_send_receive")
+        bracket = product - mean * s0 - (s1 + 2.0 * self._offset[which] * s0)
+        result: Vectors = u + m * self._factor[which] * bracket
+        return result
 
 
 def lowest(rows: Rows, copies: Solution, temperature: float, settings: Settings) -> Lowest:
@@ -72,38 +73,33 @@ def lowest(rows: Rows, copies: Solution, temperature: float, settings: Settings)
     converged lies above the lowest eigenvalue, so one below the threshold is proof enough.
     """
     curvature = Curvature(rows, copies, temperature)
-    found, _, _ = _power(rows, curvature, np.zeros(len(copies.size)), 1.0, settings)
-    bound = rows.gather(copies.membership).max(axis=1)
-    largest = np.where(found > 0.0, found, bound)
-    rest, vectors, converged = _power(rows, curvature, largest, -1.0, settings)
+    found, _, _ = _power(curvature, np.zeros(len(copies.size)), 1.0, settings)
+    largest = np.where(found > 0.0, found, curvature.membership.max(axis=1))
+    rest, converged, vectors = _power(curvature, largest, -1.0, settings)
     smallest = largest - rest
-    return Lowest(largest, smallest, vectors, converged | (smallest <= settings.MinEigTest * largest))
+    return Lowest(largest, smallest, converged | (smallest <= settings.MinEigTest * largest), vectors)
 
 
 def _power(
-    rows: Rows, curvature: Curvature, shift: Vectors, sign: float, settings: Settings
-) -> tuple[Vectors, Vectors, npt.NDArray[np.bool_]]:
-    """Return the largest eigenvalues of shift + sign Q, their vectors, and whether the iteration converged."""
-    start = 1.0 + np.arange(rows.points)[rows.own] / (2.0 * rows.points)
-    v = np.tile(start, (len(shift), 1))
-    v /= np.sqrt(rows.total(v * v))[:, None]
-    value, active = np.zeros(len(shift)), np.arange(len(shift))
+    curvature: Curvature, shift: Vectors, sign: float, settings: Settings
+) -> tuple[Vectors, npt.NDArray[np.bool_], Vectors]:
+    """Return the largest eigenvalues of shift + sign Q, whether the iteration has converged, and their vectors."""
+    points = curvature.membership.shape[1]
+    start = 1.0 + np.arange(points) / (2.0 * points)
+    v = np.tile(start / np.sqrt(np.sum(start * start)), (len(shift), 1))
+    value, converged = np.zeros(len(shift)), np.zeros(len(shift), bool)
     for iteration in range(settings.PowerIterationLimit):
-        y = shift[active, None] * v[active] + sign * curvature.times(v[active], active)
-        products = rows.total(np.concatenate([v[active] * y, y * y]))
-        new, square = products[: len(active)], products[len(active) :]
-        v[active] = y / np.sqrt(np.maximum(square, np.finfo(float).tiny))[:, None]
-        change, residual = np.abs(new - value[active]), square - new * new
-        value[active] = new
-        if iteration > _FIRST_TEST:
-            done = change <= settings.EigenValueChange * new
-            done &= residual <= settings.EigenVectorChange * new * new
-            active = active[~done]
+        active = np.flatnonzero(~converged)
         if not len(active):
             break
-    converged = np.ones(len(shift), bool)
-    converged[active] = False
-    return value, v, converged
+        y = shift[active, None] * v[active] + sign * curvature.times(v[active], active)
+        new, square = (v[active] * y).sum(axis=1), (y * y).sum(axis=1)
+        v[active] = y / np.sqrt(np.maximum(square, np.finfo(float).tiny))[:, None]
+        if iteration > _FIRST_TEST:
+            steady = np.abs(new - value[active]) <= settings.EigenValueChange * new
+            converged[active] = steady & (square - new * new <= settings.EigenVectorChange * new * new)
+        value[active] = new
+    return value, converged, v
 
 
 def split(rows: Rows, base: Solution, cluster: int, copy: Solution, v: Vectors, temperature: float) -> Solution:
@@ -114,15 +110,16 @@ def split(rows: Rows, base: Solution, cluster: int, copy: Solution, v: Vectors, 
         base: all clusters.
         cluster: which one is split.
         copy: the values of one of its copies [1].
-        v: unit eigenvector [n].
+        v: unit eigenvector [N].
         temperature: T.
     """
-    potential, pull = base.potential[cluster], copy.membership[0] * v
+    potential, v = base.potential[cluster], v[rows.own]
+    pull = copy.membership[0] * v
     signed, absolute, square = rows.total(np.stack([pull, np.abs(pull), potential * potential]))
     drift = absolute if len(base.size) == 1 else abs(signed)
     bound = _STEP * np.sqrt(square)
     step = v * min(bound, 2.0 * _ROOM * copy.size[0] * temperature / drift if drift > 0.0 else bound)
-    both = base.select(np.append(np.arange(len(base.size)), cluster))
+    both: Solution = base.select(np.append(np.arange(len(base.size)), cluster))
     both.potential[cluster] += step
     both.potential[-1] -= step
     return both
