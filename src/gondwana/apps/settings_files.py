@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterable
+from argparse import Namespace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
 from gondwana.apps import text_files
+from gondwana.apps.options import Parser
 from gondwana.errors import UsageError
 from gondwana.inputs import printable
+from gondwana.results import check_writable
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-def load(kind: type[S], path: str | Path | None, overrides: Iterable[str] = ()) -> S:
-    """Read settings. Local.
+def parser(program: str, description: str) -> Parser:
+    """Return a command line with settings, and with files for the result and a picture. Local."""
+    made = Parser(program, description)
+    made.add_argument("settings", nargs="?", metavar="SETTINGS", help="settings file, in TOML")
+    made.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
+    )
+    made.add_argument("--json", metavar="FILE", help="write the result as JSON")
+    made.add_argument("--plot", metavar="FILE", help="draw eigenvalues and clusters over temperature, as PNG")
+    return made
+
+
+def load(kind: type[S], options: Namespace) -> S:
+    """Read the settings that a command line names, and check where it lets results be written. Local.
 
     Args:
         kind: what they are: a Struct with a default for each key.
-        path: a TOML file of the keys; None: there is none.
-        overrides: texts `KEY=VALUE` that replace keys of the file; the value is written as in TOML, and may be bare
-            text where a text is expected.
+        options: what `parser` has made of the command line. Each `--set` has the text KEY=VALUE; the value is written
+            as in TOML, and may be bare text where a text is expected.
 
     Raises:
         UsageError: one line that says where what was given, what is legal and what to change.
@@ -33,15 +46,19 @@ def load(kind: type[S], path: str | Path | None, overrides: Iterable[str] = ()) 
         >>> class Settings(msgspec.Struct):
         ...     MaxNcent: int = 8
         ...     ClusterFile: str = "cluster.txt"
-        >>> load(Settings, None, ["MaxNcent=4", "ClusterFile=found.txt"])
+        >>> words = ["--set", "MaxNcent=4", "--set", "ClusterFile=found.txt"]
+        >>> load(Settings, parser("pwc", "").parse_args(words))
         Settings(MaxNcent=4, ClusterFile='found.txt')
-        >>> load(Settings, None, ["MaxCent=4"])
+        >>> load(Settings, parser("pwc", "").parse_args(["--set", "MaxCent=4"]))
         Traceback (most recent call last):
         gondwana.errors.UsageError: --set: unknown key MaxCent; did you mean MaxNcent?
     """
-    given = {} if path is None else _read(Path(path))
-    place = dict.fromkeys(given, printable(str(path)))
-    for text in overrides:
+    for option, file in (("--json", options.json), ("--plot", options.plot)):
+        if file is not None:
+            check_writable(file, f"{option} {file}")
+    given = {} if options.settings is None else _read(Path(options.settings))
+    place = dict.fromkeys(given, printable(str(options.settings)))
+    for text in options.set:
         key, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"--set {printable(text)}: there is no '='; write --set KEY=VALUE")

@@ -41,7 +41,7 @@ class Partition(NamedTuple):
         sizes: points of each cluster [K].
         centers: the member of each cluster with the least mean dissimilarity to the members [K].
         widths: mean dissimilarity of two members [K].
-        related: mean dissimilarity of a member of one and a member of another cluster [K, K].
+        related: mean dissimilarity of members of two clusters, by the root of the product of their widths [K, K].
         energy: H, half the sum of size times width.
         freezing: the largest Phi.
         verified: every limit was kept: of the iterations, of the steps of temperature, of the sum of the sizes, and of
@@ -215,13 +215,11 @@ class Annealing:
         nearest = -here.membership if self._settings.ContinuousClustering else here.potential
         found, labels = np.unique(rows.gather(nearest.argmin(axis=0)[None])[0], return_inverse=True)
         belongs = labels == np.arange(len(found))[:, None]
-        sizes = belongs.sum(axis=1)
-        sums = rows.gather(rows.multiply(belongs.astype(float)))
-        centers = np.where(belongs, sums, np.inf).argmin(axis=1)
+        sizes, sums = belongs.sum(axis=1), rows.gather(rows.multiply(belongs.astype(float)))
         related = np.stack([sums[:, members].sum(axis=1) for members in belongs], axis=1) / np.outer(sizes, sizes)
-        widths = related.diagonal().copy()
-        energy = 0.5 * float((widths * sizes).sum())
-        frozen = float(freezing(rows, here).max())
+        widths, centers = related.diagonal().copy(), np.where(belongs, sums, np.inf).argmin(axis=1)
+        related /= np.sqrt(np.outer(widths, widths)) + np.finfo(float).tiny
+        energy, frozen = 0.5 * float((widths * sizes).sum()), float(freezing(rows, here).max())
         agrees = abs(energy - here.energy) <= _ENERGY_CHANGE * max(energy, here.energy) + _COLDEST * self._first
         agrees &= abs(here.size.sum() - rows.points) <= _SUM_ERROR * rows.points
         return Partition(labels, sizes, centers, widths, related, energy, frozen, bool(self._converged and agrees))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import time
+from argparse import Namespace
 from typing import Any
 
 import msgspec
@@ -12,8 +12,9 @@ import numpy as np
 import gondwana as gw
 from gondwana.apps import settings_files
 from gondwana.apps.free_memory import available_memory, in_gib
-from gondwana.apps.options import Parser
+from gondwana.apps.options import Parser, on_first_rank
 from gondwana.apps.partitions import adjusted_rand_index, purity
+from gondwana.apps.pictures import draw_annealing
 from gondwana.apps.pwc import matrix, output
 from gondwana.apps.pwc.annealing import Annealing, Partition
 from gondwana.apps.pwc.rows import Rows
@@ -21,6 +22,7 @@ from gondwana.apps.pwc.settings import Settings
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, environment, write_json
 
+COMMUNICATION = ("allreduce", "send_receive", "eigen_send_receive")
 _VECTORS = 20
 """Vectors of float64 that a cluster takes."""
 
@@ -35,11 +37,7 @@ def check(argv: list[str], ranks: int | None = None) -> None:
     Raises:
         UsageError: one line that says what to change.
     """
-    options = _parser().parse_args(argv)
-    for name in "json", "plot":
-        if getattr(options, name) is not None:
-            check_writable(getattr(options, name), f"--{name} {getattr(options, name)}")
-    _open(options, ranks or 1)
+    _open(_parser().parse_args(argv), ranks or 1)
 
 
 def main(argv: list[str]) -> int:
@@ -52,146 +50,90 @@ def main(argv: list[str]) -> int:
         The exit status: 0 if the result is verified, else 1.
     """
     options, team = _parser().parse_args(argv), gw.world
-    settings, truth = _of_rank_0(team, options)
-    source = matrix.locate(settings)
+    settings, truth = on_first_rank(team, lambda: _open(options, team.size))
     begin = time.perf_counter()
-    rows = matrix.read(source, settings, team)
-    quantum = rows.scale if rows.d.dtype.kind == "i" else 0.0
-    seconds_reading, before = time.perf_counter() - begin, gw.compilation()
+    rows = matrix.read(matrix.locate(settings), settings, team)
+    reading, before = time.perf_counter() - begin, gw.compilation()
     for vectors in 1, 2:
         rows.multiply(np.zeros((vectors, rows.points)))
-    seconds_compile = (gw.compilation() - before).seconds
+    compiling = (gw.compilation() - before).seconds
     if team.rank == 0:
-        print(
-            f"pwc: {source.points} points, at most {settings.MaxNcent} clusters, "
-            f"ranks x threads = {team.size} x {gw.threads()}, exchange by {settings.Exchange}",
-            flush=True,
-        )
-    rows.seconds.clear()
+        size = f"{rows.points} points, at most {settings.MaxNcent} clusters"
+        print(f"pwc: {size}, ranks x threads = {team.size} x {gw.threads()}, {settings.Exchange}", flush=True)
     with gw.ProgressBar(team, "cooling", 100) as bar:
+        rows.seconds.clear()
         team.barrier()
         begin = time.perf_counter()
-        annealing = Annealing(
-            rows, settings, quantum, lambda t, k, done: bar.show(int(99 * done), f"T = {t:.3g}, {k} clusters")
-        )
+        quantum = rows.scale if rows.d.dtype.kind == "i" else 0.0
+        annealing = Annealing(rows, settings, quantum, lambda t, k, done: bar.show(int(99 * done), f"T={t:.3g}, K={k}"))
         partition = annealing.run()
-        seconds = time.perf_counter() - begin
-        bar.show(100, f"{len(partition.sizes)} clusters")
-    timers = _timers(team, rows, seconds)
+        seconds = _timers(rows, time.perf_counter() - begin)
+        bar.show(100, f"K={len(partition.sizes)}")
     if team.rank == 0:
-        files = [file for one in (*annealing.family.values(), partition) for file in output.write(settings, one)]
-        result = _result(settings, annealing, partition, team, timers, truth)
-        result |= {
-            "seconds_reading": seconds_reading,
-            "seconds_compile": seconds_compile,
-            "files": list(map(str, files)),
-        }
-        _print(result, partition)
+        result = _result(annealing, partition, truth) | seconds | {"seconds_reading": reading}
+        result |= {"seconds_compile": compiling, "config": msgspec.to_builtins(settings), "environment": environment()}
+        found = (*annealing.family.values(), partition)
+        result["files"] = [str(file) for one in found for file in output.write(settings, one)]
+        _print(result)
         if options.plot is not None:
-            output.draw(annealing.trace, options.plot)
+            draw_annealing(annealing.trace, options.plot)
         if options.json is not None:
             write_json(options.json, result)
     return 0 if partition.verified else 1
 
 
 def _parser() -> Parser:
-    parser = Parser("pwc", "Cluster points of which only the dissimilarities of pairs are known.")
-    parser.add_argument("settings", nargs="?", metavar="SETTINGS", help="settings file, in TOML")
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
-    )
-    parser.add_argument("--json", metavar="FILE", help="write the result as JSON")
-    parser.add_argument("--plot", metavar="FILE", help="draw eigenvalues and clusters over temperature, as PNG")
-    return parser
+    return settings_files.parser("pwc", "Cluster points of which only the dissimilarities of pairs are known.")
 
 
-def _open(options: argparse.Namespace, ranks: int) -> tuple[Settings, list[str]]:
-    """Read the settings and true labels, and look at the matrix and at where results go."""
-    settings = settings_files.load(Settings, options.settings, options.set)
-    source = matrix.locate(settings)
+def _open(options: Namespace, ranks: int) -> tuple[Settings, list[str]]:
+    """Read settings and true labels, and look at the matrix and at where results go."""
+    settings = settings_files.load(Settings, options)
+    stored = matrix.locate(settings)
     for file in output.names(settings, settings.MaxNcent):
         check_writable(file, str(file))
-    truth = output.read_labels(settings.LabelFile, source.points) if settings.LabelFile else []
-    stored = 0 if settings.IsMemoryMapped else source.stored.dtype.itemsize * source.points**2
-    needed, free = stored + 8 * _VECTORS * settings.MaxNcent * source.points * ranks, available_memory()
+    points = len(stored) * settings.Repetitions
+    matrices = 0 if settings.IsMemoryMapped else stored.dtype.itemsize * points**2
+    needed, free = matrices + 8 * _VECTORS * settings.MaxNcent * points * ranks, available_memory()
     if needed > free:
-        raise UsageError(
-            f"pwc: {source.points} points and {settings.MaxNcent} clusters on {ranks} ranks need {in_gib(needed)} of "
-            f"memory and {in_gib(free)} are free: set IsMemoryMapped = true, or take fewer points"
-        )
-    return settings, truth
+        what = f"pwc: {points} points and {settings.MaxNcent} clusters on {ranks} ranks need {in_gib(needed)}"
+        raise UsageError(f"{what} of memory and {in_gib(free)} are free: set IsMemoryMapped = true, or take fewer")
+    return settings, output.read_labels(settings.LabelFile, points) if settings.LabelFile else []
 
 
-def _of_rank_0(team: gw.Team, options: argparse.Namespace) -> tuple[Settings, list[str]]:
-    """Rank 0 reads the files, so that all ranks run the same."""
-    found, problem = None, None
-    if team.rank == 0:
-        try:
-            found = _open(options, team.size)
-        except UsageError as error:
-            problem = error
-    team.agree(problem)
-    shared: tuple[Settings, list[str]] = team.bcast(found)
-    return shared
+def _timers(rows: Rows, seconds: float) -> dict[str, float]:
+    """The seconds of the slowest rank, in all and by what for. Collective over the team of the rows."""
+    own = {f"seconds_{name}": rows.seconds[name] for name in (*COMMUNICATION, "splitting")}
+    own |= {"seconds": seconds, "seconds_compute": seconds - sum(rows.seconds[name] for name in COMMUNICATION)}
+    ranks = rows.team.allgather(own)
+    return {name: max(rank[name] for rank in ranks) for name in own}
 
 
-def _timers(team: gw.Team, rows: Rows, seconds: float) -> dict[str, float]:
-    """The seconds of the slowest rank in each part, of the run and in all. Collective."""
-    names = ("allreduce", "send_receive", "eigen_send_receive")
-    own: dict[str, float] = {name: rows.seconds[name] for name in (*names, "splitting")}
-    own |= {"compute": seconds - sum(own[name] for name in names)}
-    ranks = team.allgather(own)
-    return {"seconds": max(team.allgather(seconds))} | {
-        f"seconds_{name}": max(rank[name] for rank in ranks) for name in own
-    }
-
-
-def _result(
-    settings: Settings,
-    annealing: Annealing,
-    partition: Partition,
-    team: gw.Team,
-    timers: dict[str, float],
-    truth: list[str],
-) -> dict[str, Any]:
+def _result(annealing: Annealing, partition: Partition, truth: list[str]) -> dict[str, Any]:
     measures = {"ari": adjusted_rand_index, "purity": purity}
     return {
         "app": "pwc",
         "version": gw.__version__,
         "verified": partition.verified,
-        "ranks": team.size,
+        "ranks": gw.world.size,
         "threads": gw.threads(),
         "device": "host",
         "points": len(partition.labels),
         "clusters": len(partition.sizes),
         "sizes": partition.sizes.tolist(),
-        "widths": partition.widths.tolist(),
         "energy": partition.energy,
         "freezing": partition.freezing,
         "temperature": annealing.temperature,
-        **({name: measure(partition.labels, truth) for name, measure in measures.items()} if truth else {}),
-        **timers,
         "trace": [step._asdict() for step in annealing.trace],
-        "config": msgspec.to_builtins(settings),
-        "environment": environment(),
+        **({name: measure(partition.labels, truth) for name, measure in measures.items()} if truth else {}),
     }
 
 
-def _print(result: dict[str, Any], partition: Partition) -> None:
-    print("cluster   points   centre   width, and mean dissimilarity from each cluster by the widths")
-    for cluster, related in enumerate(_related(partition)):
-        row = f"{cluster:7d} {partition.sizes[cluster]:8d} {partition.centers[cluster]:8d}   "
-        print(f"{row}{partition.widths[cluster]:.4g}  {' '.join(f'{value:.3g}' for value in related[:12])}")
+def _print(result: dict[str, Any]) -> None:
     if "ari" in result:
         print(f"adjusted Rand index {result['ari']:.4f}, purity {result['purity']:.4f}")
-    parts = ("compute", "allreduce", "send_receive", "eigen_send_receive", "splitting")
-    print(f"{result['seconds']:.3f} s: " + ", ".join(f"{name} {result[f'seconds_{name}']:.3f} s" for name in parts))
-    print(f"wrote {', '.join(result['files'])}" if result["files"] else "wrote no files")
-    verified = "verified" if result["verified"] else "NOT VERIFIED: a limit of the iterations or of the sums was passed"
-    print(f"{result['clusters']} clusters, energy {result['energy']:.9g}: {verified}", flush=True)
-
-
-def _related(partition: Partition) -> Any:
-    """R_kl by sqrt(R_kk R_ll), where that is not zero."""
-    scale = np.sqrt(np.outer(partition.widths, partition.widths))
-    return np.divide(partition.related, scale, out=np.zeros_like(scale), where=scale > 0.0)
+    parts = [f"{name} {result[f'seconds_{name}']:.3f} s" for name in ("compute", *COMMUNICATION, "splitting")]
+    print(f"{result['seconds']:.3f} s: {', '.join(parts)}")
+    print(f"wrote {', '.join(result['files']) or 'no files'}")
+    verified = "verified" if result["verified"] else "NOT VERIFIED: a limit of the iterations or sums was passed"
+    print(f"{result['clusters']} clusters of {result['sizes']} points, energy {result['energy']:.9g}: {verified}")

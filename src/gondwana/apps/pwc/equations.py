@@ -112,13 +112,6 @@ def _balance(
     return m, weight
 
 
-def free_energy(rows: Rows, solution: Solution, temperature: float) -> float:
-    """Return F = H + T sum of M ln M, which no sweep raises if -d is conditionally positive. Collective."""
-    m = solution.membership
-    logarithm = np.log(np.where(m > 0.0, m, 1.0))
-    return solution.energy + temperature * float(rows.total(m * logarithm).sum())
-
-
 def freezing(rows: Rows, solution: Solution) -> npt.NDArray[np.float64]:
     """Return Phi_k, the mean of 1 - M_k over cluster k [K]: 0 where all points belong wholly. Collective."""
     m = solution.membership

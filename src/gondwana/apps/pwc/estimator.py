@@ -16,7 +16,7 @@ from gondwana.apps.pwc.settings import Settings
 from gondwana.errors import UsageError
 
 try:
-    from sklearn.base import BaseEstimator, ClusterMixin
+    from sklearn.base import BaseEstimator
     from sklearn.utils.validation import validate_data
 except ImportError:
 
@@ -29,32 +29,23 @@ except ImportError:
 
         def set_params(self, **parameters: Any) -> BaseEstimator:
             """Replace some parameters. Local."""
-            unknown = parameters.keys() - self.get_params().keys()
-            if unknown:
+            if unknown := parameters.keys() - self.get_params().keys():
                 raise UsageError(f"no parameter {min(unknown)!r}; legal are {', '.join(self.get_params())}")
             vars(self).update(parameters)
             return self
 
-    class ClusterMixin:  # type: ignore[no-redef]
-        """What scikit-learn gives clusterers."""
-
-        def fit_predict(self, X: Any, y: None = None) -> Any:  # noqa: N803
-            """Cluster and return the cluster of each sample. Collective over the world."""
-            return self.fit(X).labels_  # type: ignore[attr-defined]
-
-    def validate_data(estimator: Any, x: Any, *, dtype: Any, ensure_min_samples: int) -> Any:
+    def validate_data(estimator: Any, x: Any, dtype: Any, ensure_min_samples: int) -> Any:
         """Return finite numbers with two axes. Local."""
         array = np.asarray(x, dtype)
         if array.ndim != 2 or len(array) < ensure_min_samples or not np.isfinite(array).all():
             raise UsageError(f"data of shape {array.shape}: give finite numbers [samples, features], 2 samples or more")
-        estimator.n_features_in_ = array.shape[1]
         return array
 
 
 METRICS = ("sqeuclidean", "euclidean", "precomputed")
 
 
-class PairwiseClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class PairwiseClustering(BaseEstimator):  # type: ignore[misc]
     """Cluster samples by deterministic annealing of their dissimilarities. Local to create.
 
     The result does not depend on random numbers: clusters split at the temperatures at which they become unstable.
@@ -93,38 +84,34 @@ class PairwiseClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             UsageError: a parameter or the data are illegal; it is a ValueError.
         """
-        if self.metric not in METRICS:
-            raise UsageError(f"metric={self.metric!r}: legal are {', '.join(METRICS)}")
-        if self.n_clusters < 1:
-            raise UsageError(f"n_clusters={self.n_clusters!r}: give 1 or more")
+        if self.metric not in METRICS or self.n_clusters < 1:
+            legal = f"legal are metric={' or '.join(METRICS)} and n_clusters of 1 or more"
+            raise UsageError(f"metric={self.metric!r}, n_clusters={self.n_clusters!r}: {legal}")
         x = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         own = slice(*divide(len(x), gw.world.size)[1][gw.world.rank :][:2])
         if self.metric == "precomputed":
-            d = np.ascontiguousarray(_checked(x)[own])
+            if x.shape[0] != x.shape[1] or x.min() < 0.0 or x.diagonal().any() or not np.allclose(x, x.T):
+                raise UsageError(f"X {list(x.shape)}: give a square of symmetric numbers from 0, 0 on the diagonal")
+            d = np.ascontiguousarray(x[own])
         else:
             d = squared_distances(x[own], x)
-            if self.metric == "euclidean":
-                np.sqrt(d, out=d)
-        annealing = Annealing(
-            Rows(gw.world, d),
-            Settings(MaxNcent=self.n_clusters, MinimumCountForClusterCk=self.min_cluster_size, TooSmallToSplit=1.0),
-        )
+            d = np.sqrt(d) if self.metric == "euclidean" else d
+        most, least = self.n_clusters, self.min_cluster_size
+        settings = Settings(MaxNcent=most, MinimumCountForClusterCk=least, TooSmallToSplit=1.0)
+        annealing = Annealing(Rows(gw.world, d), settings)
         found = annealing.run()
         self.labels_, self.n_clusters_ = found.labels, len(found.sizes)
         self.medoid_indices_, self.energy_ = found.centers, found.energy
         self.temperatures_ = annealing.trace
         return self
 
+    def fit_predict(self, X: npt.ArrayLike, y: None = None) -> npt.NDArray[np.int64]:  # noqa: N803
+        """Find the clusters, and return the cluster of each sample. Collective over the world: see `fit`."""
+        return self.fit(X).labels_
+
     def __sklearn_tags__(self) -> Any:
         """Describe the data that `fit` takes, to scikit-learn. Local."""
         tags = super().__sklearn_tags__()
+        tags.estimator_type = "clusterer"
         tags.input_tags.pairwise = tags.input_tags.positive_only = self.metric == "precomputed"
         return tags
-
-
-def _checked(d: Any) -> Any:
-    if d.shape[0] != d.shape[1]:
-        raise UsageError(f"dissimilarities of shape {d.shape}: give a square matrix")
-    if (d < 0.0).any() or d.diagonal().any() or not np.allclose(d, d.T, rtol=1e-5, atol=1e-8 * d.max()):
-        raise UsageError("dissimilarities: give numbers of 0 or more, symmetric, with 0 on the diagonal")
-    return d

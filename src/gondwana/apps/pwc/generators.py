@@ -33,17 +33,14 @@ def blobs(
         >>> x.shape, np.bincount(truth).tolist()
         ((10, 5), [4, 3, 3])
     """
-    if not 1 <= clusters <= points or dimensions < 1:
-        raise UsageError(f"{points} points, {clusters} clusters, {dimensions} dimensions: clusters from 1 to {points}")
     random, side = np.random.default_rng(seed), 2.0 * separation
+    truth = _classes(points, clusters, random)
     centers = np.zeros((0, dimensions))
     while len(centers) < clusters:
         side *= 1.02
         new = random.uniform(-0.5 * side, 0.5 * side, dimensions)
         if (((centers - new) ** 2).sum(axis=1) >= separation**2).all():
             centers = np.vstack([centers, new])
-    truth = np.arange(points) % clusters
-    random.shuffle(truth)
     return centers[truth] + random.standard_normal((points, dimensions)), truth
 
 
@@ -72,16 +69,9 @@ def quantised(d: npt.NDArray[Any]) -> npt.NDArray[np.int16]:
 
 
 def genes(
-    points: int,
-    clusters: int,
-    *,
-    length: int = 300,
-    divergence: float = 0.4,
-    mutation: float = 0.08,
-    noise: float = 0.1,
-    missing: float = 0.0,
-    seed: int = 0,
-) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
+    points: int, clusters: int, *, length: int = 300, divergence: float = 0.4, mutation: float = 0.08,
+    noise: float = 0.1, missing: float = 0.0, seed: int = 0,
+) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:  # fmt: skip
     """Return dissimilarities like those of aligned gene sequences, which no points in a space have. Local.
 
     Families descend from one sequence, members from that of their family; the dissimilarity is the share of letters
@@ -105,22 +95,22 @@ def genes(
         >>> bool((d == d.T).all()), d.dtype.name, np.bincount(truth).tolist()
         (True, 'int16', [3, 3, 3])
     """
-    if not 1 <= clusters <= points:
-        raise UsageError(f"{clusters} families of {points} sequences: give from 1 to {points}")
     random = np.random.default_rng(seed)
-
-    def descend(sequences: npt.NDArray[np.int8], share: float) -> npt.NDArray[np.int8]:
-        drawn = random.integers(0, 4, sequences.shape, np.int8)
-        return np.where(random.random(sequences.shape) < share, drawn, sequences)
-
-    truth = np.arange(points) % clusters
-    random.shuffle(truth)
-    ancestor = random.integers(0, 4, length, np.int8)
-    members = descend(descend(np.tile(ancestor, (clusters, 1)), divergence)[truth], mutation)
+    truth = _classes(points, clusters, random)
+    ancestor = np.tile(random.integers(0, 4, length), (clusters, 1))
+    members = _mutated(_mutated(ancestor, divergence, random)[truth], mutation, random)
     letters = (members[:, :, None] == np.arange(4)).reshape(points, -1).astype(np.float32)
-    d = 1.0 - (letters @ letters.T) / length
-    upper = np.triu(random.uniform(1.0 - noise, 1.0 + noise, d.shape), 1)
-    d = np.rint(FULL * np.minimum(d * (upper + upper.T), 1.0)).astype(np.int16)
+    factor = np.triu(random.uniform(1.0 - noise, 1.0 + noise, (points, points)), 1)
+    d = (1.0 - (letters @ letters.T) / length) * (factor + factor.T)
     lost = np.triu(random.random(d.shape) < missing, 1)
-    d[lost | lost.T] = MISSING
-    return d, truth
+    return np.where(lost | lost.T, MISSING, np.rint(FULL * np.minimum(d, 1.0))).astype(np.int16), truth
+
+
+def _classes(points: int, clusters: int, random: np.random.Generator) -> npt.NDArray[np.int64]:
+    if not 1 <= clusters <= points:
+        raise UsageError(f"{clusters} clusters of {points} points: give from 1 to {points}")
+    return random.permutation(np.arange(points) % clusters)
+
+
+def _mutated(letters: npt.NDArray[Any], share: float, random: np.random.Generator) -> npt.NDArray[Any]:
+    return np.where(random.random(letters.shape) < share, random.integers(0, 4, letters.shape), letters)

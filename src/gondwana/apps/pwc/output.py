@@ -1,16 +1,14 @@
-"""The files of a run: the cluster of each point, the centre of each cluster, and a picture of the annealing."""
+"""The files of labels: the true ones, and of a result the cluster of each point and the centre of each cluster."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
 from pathlib import Path
 
 from gondwana.apps import text_files
-from gondwana.apps.pwc.annealing import Partition, Step
+from gondwana.apps.pwc.annealing import Partition
 from gondwana.apps.pwc.settings import Settings
 from gondwana.errors import UsageError
-from gondwana.results import write_bytes, write_text
+from gondwana.results import write_text
 
 
 def names(settings: Settings, clusters: int) -> list[Path]:
@@ -25,17 +23,16 @@ def write(settings: Settings, partition: Partition) -> list[Path]:
     Raises:
         ResultError: a file cannot be written.
     """
-    members = "".join(f"{point}\t{label}\n" for point, label in enumerate(partition.labels.tolist()))
-    centers = "cluster\tpoints\tcenter\twidth\n" + "".join(
-        f"{cluster}\t{points}\t{center}\t{width:.9g}\n"
-        for cluster, (points, center, width) in enumerate(
-            zip(partition.sizes.tolist(), partition.centers.tolist(), partition.widths.tolist(), strict=True)
-        )
-    )
-    texts = [text for stem, text in ((settings.ClusterFile, members), (settings.CenterFile, centers)) if stem]
+    columns = zip(partition.sizes, partition.centers, partition.widths, partition.related, strict=True)
+    points = [f"{point}\t{label}\n" for point, label in enumerate(partition.labels)]
+    clusters = ["cluster\tpoints\tcenter\twidth\trelated to each cluster\n"] + [
+        f"{cluster}\t{size}\t{center}\t{width:.9g}\t{' '.join(f'{r:.6g}' for r in related)}\n"
+        for cluster, (size, center, width, related) in enumerate(columns)
+    ]
     files = names(settings, len(partition.sizes))
-    for file, text in zip(files, texts, strict=True):
-        write_text(file, text)
+    lines = [text for stem, text in ((settings.ClusterFile, points), (settings.CenterFile, clusters)) if stem]
+    for file, text in zip(files, lines, strict=True):
+        write_text(file, "".join(text))
     return files
 
 
@@ -49,30 +46,3 @@ def read_labels(name: str, points: int) -> list[str]:
     if len(words) != points:
         raise UsageError(f"{name}: {len(words)} labels for {points} points; give one line for each point")
     return words
-
-
-def draw(trace: Sequence[Step], file: str) -> None:
-    """Draw eigenvalues and clusters over temperature as PNG. Local.
-
-    Raises:
-        UsageError: matplotlib is not installed.
-        ResultError: the file cannot be written.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError(f"pictures need matplotlib ({error}): pip install 'gondwana[plot]'") from None
-    figure = Figure(figsize=(7.0, 5.0), layout="constrained")
-    upper, lower = figure.subplots(2, 1, sharex=True)
-    known = [step for step in trace if step.eigenvalue is not None]
-    upper.plot([step.temperature for step in known], [step.eigenvalue for step in known], "o-", ms=3, lw=1)
-    upper.axhline(0.0, color="black", lw=0.8)
-    upper.set_ylabel("lowest eigenvalue / largest")
-    lower.step([step.temperature for step in trace], [step.clusters for step in trace], where="post")
-    lower.set_ylabel("clusters")
-    lower.set_xlabel("temperature")
-    lower.set_xscale("log")
-    lower.invert_xaxis()
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=150, format="png")
-    write_bytes(file, picture.getvalue(), f"--plot {file}")
