@@ -218,7 +218,8 @@ class Annealing:
         sizes, sums = belongs.sum(axis=1), rows.gather(rows.multiply(belongs.astype(float)))
         related = np.stack([sums[:, members].sum(axis=1) for members in belongs], axis=1) / np.outer(sizes, sizes)
         widths, centers = related.diagonal().copy(), np.where(belongs, sums, np.inf).argmin(axis=1)
-        related /= np.sqrt(np.outer(widths, widths)) + np.finfo(float).tiny
+        scale = np.sqrt(np.outer(widths, widths))
+        related = np.divide(related, scale, out=np.zeros_like(scale), where=scale > 0.0)
         energy, frozen = 0.5 * float((widths * sizes).sum()), float(freezing(rows, here).max())
         agrees = abs(energy - here.energy) <= _ENERGY_CHANGE * max(energy, here.energy) + _COLDEST * self._first
         agrees &= abs(here.size.sum() - rows.points) <= _SUM_ERROR * rows.points

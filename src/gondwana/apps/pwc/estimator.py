@@ -66,7 +66,7 @@ class PairwiseClustering(BaseEstimator):  # type: ignore[misc]
     Example:
         >>> x = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [9.0], [9.1], [9.2]])
         >>> PairwiseClustering(3, min_cluster_size=1).fit_predict(x).tolist()
-        [0, 0, 0, 1, 1, 2, 2, 2]
+        [0, 0, 0, 2, 2, 1, 1, 1]
     """
 
     def __init__(self, n_clusters: int = 8, *, metric: str = "sqeuclidean", min_cluster_size: float = 2) -> None:
@@ -90,8 +90,10 @@ class PairwiseClustering(BaseEstimator):  # type: ignore[misc]
         x = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         own = slice(*divide(len(x), gw.world.size)[1][gw.world.rank :][:2])
         if self.metric == "precomputed":
-            if x.shape[0] != x.shape[1] or x.min() < 0.0 or x.diagonal().any() or not np.allclose(x, x.T):
-                raise UsageError(f"X {list(x.shape)}: give a square of symmetric numbers from 0, 0 on the diagonal")
+            if x.min() < 0.0:
+                raise UsageError("Negative values in data: dissimilarities are 0 or more")
+            if x.shape[0] != x.shape[1] or x.diagonal().any() or not np.allclose(x, x.T):
+                raise UsageError(f"X {list(x.shape)}: give a square of symmetric numbers, 0 on the diagonal")
             d = np.ascontiguousarray(x[own])
         else:
             d = squared_distances(x[own], x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -88,17 +89,21 @@ def _open_array(name: str) -> Matrix:
 
 def _check(name: str, stored: Matrix, d: Matrix, first: int) -> None:
     """Refuse illegal values in some rows from `first` on."""
-    base, own, tolerance = len(stored), np.arange(len(d)), 0.0 if d.dtype.kind == "i" else _ASYMMETRY
-    for start in range(0, base, _TILE):
-        here = d[:, start : min(start + _TILE, base)]
-        there = stored[start : start + _TILE][:, (first + own) % base].T
-        numbers = np.isfinite(here) & ((here >= 0) | _absent(here))
-        same = np.abs(here.astype(float) - there) <= tolerance * here.max(initial=0)
-        zero = (first + own[:, None] - start - np.arange(here.shape[1]) != 0) | (here == 0)
-        for good, legal in (numbers, "0 or more, or missing"), (zero, "0 from itself"), (same, "the same both ways"):
+    rows = first + np.arange(len(d))
+    for start in range(0, len(stored), _TILE):
+        here = d[:, start : min(start + _TILE, len(stored))]
+        there = stored[start : start + _TILE][:, rows % len(stored)].T
+        for legal, good in _rules(here, there, rows[:, None] == start + np.arange(here.shape[1])):
             if not good.all():
                 i, j = (int(place[0]) for place in np.nonzero(~good))
                 raise UsageError(f"{name}: row {first + i}, column {start + j} is {here[i, j]}; legal is {legal}")
+
+
+def _rules(here: Matrix, there: Matrix, diagonal: Matrix) -> Iterator[tuple[str, Matrix]]:
+    yield "0 or more, or missing", np.isfinite(here) & ((here >= 0) | _absent(here))
+    yield "0 from itself", (here == 0) | ~diagonal
+    tolerance = 0.0 if here.dtype.kind == "i" else _ASYMMETRY * here.max(initial=0)
+    yield "the same both ways", np.abs(here.astype(float) - there) <= tolerance
 
 
 def _absent(d: Matrix) -> npt.NDArray[np.bool_]:
