@@ -18,8 +18,8 @@ _HOTTEST, _COLDEST, _FINAL_COOLING = 2.0, 1e-5, 0.98
 """First temperature by the mean dissimilarity, last by the first, and the factor of a step at the end."""
 _STEPS_OF_INTEGERS = 3.0
 """Dissimilarities of integers say nothing below so many of their steps."""
-_ENERGY_CHANGE, _SUM_ERROR = 0.01, 1e-9
-"""What the energy may change by when each point is given to one cluster, and the error of the sum of all sizes."""
+_SUM_ERROR = 1e-9
+"""Relative error of the sum of all sizes."""
 _CLOSE = 0.01
 """Clusters coincide if neither their sizes nor, by the temperature, their potentials differ by more."""
 _DUPLICATE_SWEEPS, _MOST_SPLITS, _MOST_RISES, _MOST_FAILURES = 200, 3, 5, 2
@@ -45,7 +45,7 @@ class Partition(NamedTuple):
         energy: H, half the sum of size times width.
         freezing: the largest Phi.
         verified: every limit was kept: of the iterations, of the steps of temperature, of the sum of the sizes, and of
-            the difference between H and the energy of the annealed solution.
+            the difference between H and the energy of the annealed solution, which the freezing limit bounds.
     """
 
     labels: npt.NDArray[np.int64]
@@ -221,6 +221,6 @@ class Annealing:
         scale = np.sqrt(np.outer(widths, widths))
         related = np.divide(related, scale, out=np.zeros_like(scale), where=scale > 0.0)
         energy, frozen = 0.5 * float((widths * sizes).sum()), float(freezing(rows, here).max())
-        agrees = abs(energy - here.energy) <= _ENERGY_CHANGE * max(energy, here.energy) + _COLDEST * self._first
+        agrees = abs(energy - here.energy) <= self._settings.FreezingLimit * self._first * rows.points
         agrees &= abs(here.size.sum() - rows.points) <= _SUM_ERROR * rows.points
         return Partition(labels, sizes, centers, widths, related, energy, frozen, bool(self._converged and agrees))

@@ -54,7 +54,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     MinimumCountForClusterCk: Size = 24.5
     MinEigTest: Annotated[float, Meta(ge=-1.0, le=0.0)] = -0.01
     WaitIterations: Number = 10
-    EpsiMaxChange: Share = 0.001
+    EpsiMaxChange: Share = 0.01
     InitialCoolingFactor: Share = 0.9
     FineCoolingFactor: Share = 0.99
     EigenValueChange: Share = 0.001
