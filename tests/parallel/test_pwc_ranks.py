@@ -12,7 +12,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.apps.partitions import adjusted_rand_index
-from gondwana.apps.pwc import PairwiseClustering, generators, matrix
+from gondwana.apps.pwc import generators, matrix
 from gondwana.apps.pwc.annealing import Annealing
 from gondwana.apps.pwc.rows import EXCHANGES, Rows, divide
 from gondwana.apps.pwc.settings import Settings
@@ -24,8 +24,10 @@ pytestmark = pytest.mark.parallel
 on_ranks = pytest.mark.ranks(2, 3, 4, 7, timeout=280)
 on_threads = pytest.mark.ranks(2, threads=2, timeout=280, id="threads")
 QUICK: dict[str, Any] = {
-    "MinimumCountForClusterCk": 1.0, "FineCoolingFactor": 0.9, "WaitIterations": 1, "PowerIterationLimit": 60,
+    "MinimumCountForClusterCk": 1.0, "InitialCoolingFactor": 0.6, "FineCoolingFactor": 0.9, "WaitIterations": 1,
+    "FreezingLimit": 0.02, "EpsiMaxChange": 0.05,
 }  # fmt: skip
+"""Some hundred exchanges for a run: on few cores each takes a slice of time of the system."""
 
 
 def part(d: Any, team: gw.Team) -> Any:
@@ -82,9 +84,18 @@ def test_runs_have_the_bits_of_one_rank(exchange: str, continuous: bool, world: 
 @on_ranks
 def test_few_points_on_many_ranks(world: gw.Team) -> None:
     x = np.array([[0.0], [0.1], [5.0], [5.1], [5.2]])
-    found = PairwiseClustering(2, min_cluster_size=1).fit(x)
-    assert adjusted_rand_index(found.labels_, [0, 0, 1, 1, 1]) == 1.0
-    assert sorted(found.medoid_indices_)[1] == 3
+    rows = Rows(world, part(generators.squared_distances(x, x), world))
+    found = Annealing(rows, Settings(MaxNcent=2, TooSmallToSplit=1.0, **QUICK)).run()
+    assert adjusted_rand_index(found.labels, [0, 0, 1, 1, 1]) == 1.0
+    assert sorted(found.centers)[1] == 3
+
+
+@pytest.mark.ranks(2, timeout=280)
+def test_ranks_share_the_work_of_an_estimator(world: gw.Team) -> None:
+    from gondwana.apps.pwc import PairwiseClustering  # loads scikit-learn, on two ranks only
+
+    x, truth = generators.blobs(30, 3, seed=1)
+    assert adjusted_rand_index(PairwiseClustering(3).fit_predict(x), truth) == 1.0
 
 
 @on_ranks
