@@ -497,6 +497,22 @@ def test_generators_are_reproducible_and_refuse_what_is_impossible() -> None:
     assert distances[~np.eye(6, dtype=bool)].min() > 7.0**2
 
 
+def test_a_split_halves_the_weight_and_moves_both_copies() -> None:
+    _, d, _ = blobs(60, 2, seed=3)
+    rows = Rows(gw.world, d)
+    base, _ = sweep(rows, some_solution(rows, 2), 50.0, np.ones(2), True)
+    copy = base.select([1])._replace(membership=0.5 * base.membership[[1]], size=0.5 * base.size[[1]])
+    v = np.random.default_rng(2).standard_normal(60)
+    v /= np.sqrt((v * v).sum())
+    for temperature in 1e-3, 1e9:
+        found = splitting.split(rows, base, 1, copy, v, temperature)
+        assert found.weight.tolist() == [base.weight[0], *[0.5 * base.weight[1]] * 2]
+        assert np.array_equal(found.potential[0], base.potential[0])
+        drift = abs((0.5 * base.membership[1] * v).sum()) / temperature
+        step = min(0.1 * np.linalg.norm(base.potential[1]), 0.05 * base.size[1] / drift) * v
+        np.testing.assert_allclose(found.potential[1:], base.potential[1] + np.stack([step, -step]), rtol=1e-12)
+
+
 def test_the_application_is_short() -> None:
     files = Path(app.__file__).parent.glob("*.py")
     assert sum(len(code_lines(file.read_text(encoding="utf-8"))) for file in files) <= 780

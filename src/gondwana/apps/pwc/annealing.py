@@ -25,6 +25,9 @@ _CLOSE = 0.01
 _DUPLICATE_SWEEPS, _MOST_SPLITS, _MOST_RISES, _MOST_FAILURES = 200, 3, 5, 2
 
 
+Watch = Callable[[float, int, float], None]
+
+
 class Step(NamedTuple):
     """A temperature at which clusters were tested: by how much the least stable one is (below 0: unstable)."""
 
@@ -75,11 +78,7 @@ class Annealing:
     """
 
     def __init__(
-        self,
-        rows: Rows,
-        settings: Settings,
-        quantum: float = 0.0,
-        watch: Callable[[float, int, float], None] = lambda temperature, clusters, done: None,
+        self, rows: Rows, settings: Settings, quantum: float = 0.0, watch: Watch = lambda *state: None
     ) -> None:
         self._rows, self._settings, self._watch = rows, settings, watch
         self.solution = alone(rows)
@@ -101,7 +100,8 @@ class Annealing:
             waited += 1
             if len(self.solution.size) == 1 or waited > s.WaitIterations:
                 waited = 0
-                self._merge()
+                if self._merge():
+                    self.equilibrate()
                 with self._rows.timed("splitting"):
                     known, new = self._test()
                 failures = 0 if known else failures + 1

@@ -12,7 +12,7 @@ import numpy as np
 import gondwana as gw
 from gondwana.apps import settings_files
 from gondwana.apps.free_memory import available_memory, in_gib
-from gondwana.apps.options import Parser, on_first_rank
+from gondwana.apps.options import on_first_rank
 from gondwana.apps.partitions import adjusted_rand_index, purity
 from gondwana.apps.pictures import draw_annealing
 from gondwana.apps.pwc import matrix, output
@@ -22,6 +22,7 @@ from gondwana.apps.pwc.settings import Settings
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, environment, write_json
 
+PARSER = settings_files.parser("pwc", "Cluster points of which only the dissimilarities of pairs are known.")
 COMMUNICATION = ("allreduce", "send_receive", "eigen_send_receive")
 _VECTORS = 20
 """Vectors of float64 that a cluster takes."""
@@ -37,7 +38,7 @@ def check(argv: list[str], ranks: int | None = None) -> None:
     Raises:
         UsageError: one line that says what to change.
     """
-    _open(_parser().parse_args(argv), ranks or 1)
+    _open(PARSER.parse_args(argv), ranks or 1)
 
 
 def main(argv: list[str]) -> int:
@@ -49,7 +50,7 @@ def main(argv: list[str]) -> int:
     Returns:
         The exit status: 0 if the result is verified, else 1.
     """
-    options, team = _parser().parse_args(argv), gw.world
+    options, team = PARSER.parse_args(argv), gw.world
     settings, truth = on_first_rank(team, lambda: _open(options, team.size))
     begin = time.perf_counter()
     rows = matrix.read(matrix.locate(settings), settings, team)
@@ -80,10 +81,6 @@ def main(argv: list[str]) -> int:
         if options.json is not None:
             write_json(options.json, result)
     return 0 if partition.verified else 1
-
-
-def _parser() -> Parser:
-    return settings_files.parser("pwc", "Cluster points of which only the dissimilarities of pairs are known.")
 
 
 def _open(options: Namespace, ranks: int) -> tuple[Settings, list[str]]:

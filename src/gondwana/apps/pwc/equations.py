@@ -77,7 +77,7 @@ def sweep(
 
     Args:
         rows: the matrix.
-        before: of which the potential counts, and the weight if `continuous`.
+        before: of which the potential counts, and the weight where clusters have one.
         temperature: T.
         copies: how often each cluster counts [K].
         continuous: whether clusters have weights, P_k = C_k / N.
@@ -85,7 +85,7 @@ def sweep(
     Returns:
         The new solution, and the largest mean change of a potential.
     """
-    weight = before.weight
+    weight = before.weight if continuous else np.ones(len(copies))
     m = memberships(before.potential, temperature, copies, weight)
     if continuous:
         m, weight = _balance(rows, m, before.potential, temperature, copies, weight)

@@ -122,4 +122,5 @@ def split(rows: Rows, base: Solution, cluster: int, copy: Solution, v: Vectors, 
     both: Solution = base.select(np.append(np.arange(len(base.size)), cluster))
     both.potential[cluster] += step
     both.potential[-1] -= step
+    both.weight[[cluster, -1]] *= 0.5
     return both
