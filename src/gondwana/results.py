@@ -1,14 +1,19 @@
-"""Results of applications and benchmarks (``--json``), and the machine and software on which figures depend."""
+"""Results of applications and benchmarks (``--json``), the machine and software behind them, and lines of code."""
 
 from __future__ import annotations
 
+import ast
 import datetime
 import functools
 import importlib.metadata
+import inspect
+import io
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+import textwrap
+import tokenize
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +22,13 @@ from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime import cores, files
 from gondwana.runtime.placement import report
 
+LINE_KINDS = ("communication", "computation", "declarations")
+"""What lines of code are for, as the Titanium study divides them."""
+
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
+
+
+_LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER}
 
 
 class ResultError(GondwanaError):
@@ -72,21 +83,39 @@ def write_text(path: str | Path, text: str, name: str | None = None) -> None:
     Raises:
         ResultError: the file cannot be written.
     """
+    write_bytes(path, text.encode(), name)
+
+
+def write_bytes(path: str | Path, content: bytes, name: str | None = None) -> None:
+    """Write a result that is no text, such as a picture, as `write_json` does. Local.
+
+    Args:
+        path: the file.
+        content: of the file.
+        name: what the message of an error calls it; None: its path.
+
+    Raises:
+        ResultError: the file cannot be written.
+    """
     try:
-        files.write(path, text.encode())
+        files.write(path, content)
     except OSError as error:
         raise ResultError(f"{name or path}: the result cannot be written ({error.strerror})") from None
 
 
-def check_writable(path: str | Path) -> None:
+def check_writable(path: str | Path, name: str | None = None) -> None:
     """Check a file name before a benchmark runs for minutes and cannot write it. Local.
+
+    Args:
+        path: the file.
+        name: what the message of an error calls it; None: `--json` and the path.
 
     Raises:
         UsageError: it is empty, a folder or not to be written, or its folder is missing or read-only.
     """
     reason = files.obstacle(path)
     if reason is not None:
-        raise UsageError(f"--json {path}: {reason}; name another file")
+        raise UsageError(f"{name or f'--json {path}'}: {reason}; name another file")
 
 
 @functools.cache
@@ -107,6 +136,37 @@ def loaded_mpi() -> Path | None:
         if path.name.startswith("libmpi.so"):
             return path
     return None
+
+
+def count_lines(parts: Mapping[str, Sequence[object]]) -> dict[str, int]:
+    """Count lines of code by kind, without blank lines, comments and docstrings. Local.
+
+    As the Titanium study did (UCB/EECS-2006-5, figure 2).
+
+    Args:
+        parts: functions, classes or modules by kind; compiled functions count as they are written. What lies inside
+            another part, as a method in a class, is counted once, as the kind that names it itself.
+    """
+    by_kind = {kind: [_source(part) for part in parts.get(kind, ())] for kind in LINE_KINDS}
+    own = [place for places in by_kind.values() for place in places]
+    return {
+        kind: len({line for place in places for line in place - _inside(place, own)})
+        for kind, places in by_kind.items()
+    }
+
+
+def code_lines(source: str) -> set[int]:
+    r"""Return the numbers of the lines with code, from 1. Local.
+
+    Example:
+        >>> sorted(code_lines("def f():\n    '''Two.'''\n    # why\n    return 2\n"))
+        [1, 4]
+    """
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in _LAYOUT:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return lines - _docstrings(ast.parse(source))
 
 
 def _cpu() -> str:
@@ -132,3 +192,23 @@ def _versions() -> dict[str, str | None]:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
     return versions
+
+
+def _docstrings(tree: ast.AST) -> set[int]:
+    found: set[int] = set()
+    for node in ast.walk(tree):
+        # A string that stands alone says something and does nothing, after a constant, too.
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            found.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return found
+
+
+def _source(part: Any) -> frozenset[tuple[str, int]]:
+    plain = inspect.unwrap(getattr(part, "py_func", part))
+    text, first = inspect.getsourcelines(plain)
+    source = textwrap.dedent("".join(text))
+    return frozenset((inspect.getfile(plain), line + max(first, 1) - 1) for line in code_lines(source))
+
+
+def _inside(place: frozenset[tuple[str, int]], all_: Iterable[frozenset[tuple[str, int]]]) -> set[tuple[str, int]]:
+    return {line for other in all_ if other < place for line in other}

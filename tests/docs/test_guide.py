@@ -26,6 +26,7 @@ PAGES = (
     "global-arrays-in-compiled-code.md",
     "kernels.md",
     "output.md",
+    "pairwise-clustering.md",
     "pools.md",
     "remote-calls.md",
     "tasks.md",

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.apps.npb.common import app, command_line, lines, sections, stream
+from gondwana.apps.npb.common import app, command_line, sections, stream
 from gondwana.apps.npb.common.benchmark import Echo, Outcome
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.errors import UsageError
+from gondwana.results import count_lines
 
 
 @dataclass(frozen=True)
@@ -272,9 +273,9 @@ def test_clock_keeps_the_collector_out() -> None:
 
 
 def test_lines_of_a_part_inside_another_count_once() -> None:
-    inner = lines.count({"communication": [Adder.lines]})["communication"]
-    whole = lines.count({"communication": [Adder]})["communication"]
-    assert lines.count({"communication": [Adder.lines], "computation": [Adder]}) == {
+    inner = count_lines({"communication": [Adder.lines]})["communication"]
+    whole = count_lines({"communication": [Adder]})["communication"]
+    assert count_lines({"communication": [Adder.lines], "computation": [Adder]}) == {
         "communication": inner, "computation": whole - inner, "declarations": 0
     }  # fmt: skip
     assert inner == 2

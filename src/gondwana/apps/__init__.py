@@ -7,6 +7,7 @@ registry: dict[str, str] = {
     "npb-cg": "gondwana.apps.npb.cg.app",
     "hpcg": "gondwana.apps.hpcg.app",
     "davs": "gondwana.apps.davs.app",
+    "pwc": "gondwana.apps.pwc.app",
 }
 """Name to module. The module has ``main(argv) -> int``, run by every rank, and ``check(argv, ranks)``, which raises
 UsageError for settings that cannot work; the launcher calls it before it starts any rank. If it has ``DEVICES``, the

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
+import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
+
+T = TypeVar("T")
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,3 +36,24 @@ def whole(text: str) -> int:
     if number is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return number
+
+
+def on_first_rank(team: gw.Team, read: Callable[[], T]) -> T:
+    """Let rank 0 read what users give, so that all ranks run the same even if a file changes. Collective over team.
+
+    Args:
+        team: gets what rank 0 reads.
+        read: called by rank 0 alone.
+
+    Raises:
+        UsageError: on all ranks, if `read` raises it.
+    """
+    found, problem = None, None
+    if team.rank == 0:
+        try:
+            found = read()
+        except UsageError as error:
+            problem = error
+    team.agree(problem)
+    shared: T = team.bcast(found)
+    return shared

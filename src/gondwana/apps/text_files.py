@@ -9,17 +9,18 @@ from gondwana.errors import UsageError
 MAX_BYTES = 1 << 20
 
 
-def read(path: Path, name: str) -> str:
+def read(path: Path, name: str, most: int = MAX_BYTES) -> str:
     """Return the text of a file. Local; waits for no FIFO and reads no device.
 
     Args:
         path: the file.
         name: what messages call it.
+        most: bytes that it may have.
 
     Raises:
-        UsageError: it is not a regular file of at most 1 MiB of UTF-8.
+        UsageError: it is not a regular file of UTF-8, or it is larger.
     """
-    content = _bytes(path, name)
+    content = _bytes(path, name, most)
     if b"\0" in content:
         raise UsageError(f"{name}: holds NUL bytes, so it is binary or UTF-16; save it as UTF-8 text")
     try:
@@ -29,19 +30,19 @@ def read(path: Path, name: str) -> str:
         raise UsageError(f"{name}: not UTF-8 at line {line} (byte {error.start}); save it as UTF-8 text") from None
 
 
-def _bytes(path: Path, name: str) -> bytes:
+def _bytes(path: Path, name: str, most: int) -> bytes:
     try:
         if path.is_dir():
             raise UsageError(f"{name}: this is a directory; give a file in it")
         if path.exists() and not path.is_file():
             raise UsageError(f"{name}: not a regular file; give one")
         with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+            content = file.read(most + 1)
     except (OSError, ValueError) as error:
         if isinstance(error, UsageError):
             raise
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"{name}: cannot be read ({reason}); check the path and its permissions") from None
-    if len(content) > MAX_BYTES:
-        raise UsageError(f"{name}: larger than 1 MiB; give a small file of settings")
+    if len(content) > most:
+        raise UsageError(f"{name}: larger than {most >> 20} MiB; give a smaller file")
     return content

@@ -15,8 +15,8 @@ from gondwana.apps.grayscott.pace import Pace
 from gondwana.apps.grayscott.settings import Settings, load, notices
 from gondwana.apps.grayscott.simulation import Simulation, Summary
 from gondwana.apps.grayscott.verify import Verdict, verify
-from gondwana.apps.options import Parser
-from gondwana.errors import GondwanaError, UsageError
+from gondwana.apps.options import Parser, on_first_rank
+from gondwana.errors import GondwanaError
 from gondwana.io import checkpoint
 from gondwana.results import check_writable, environment, write_json
 
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> int:
     """
     options = _parser().parse_args(argv)
     team = gw.world
-    settings = _settings_of_rank_0(team, options)
+    settings = on_first_rank(team, lambda: _checked(options, team.size))
     with checkpoint.reserve(settings.checkpoint_output, team=team) if settings.checkpoint else nullcontext():
         return _run(settings, team, options.json)
 
@@ -107,18 +107,10 @@ def _load(options: argparse.Namespace) -> Settings:
     return load(options.settings, options.set, options.device)
 
 
-def _settings_of_rank_0(team: gw.Team, options: argparse.Namespace) -> Settings:
-    """Rank 0 reads the file, so that all ranks run the same even if the file changes or is not there for the others."""
-    settings, problem = None, None
-    if team.rank == 0:
-        try:
-            settings = _load(options)
-            resources.check_ranks(settings, team.size)
-        except UsageError as error:
-            problem = error
-    team.agree(problem)
-    shared: Settings = team.bcast(settings)
-    return shared
+def _checked(options: argparse.Namespace, ranks: int) -> Settings:
+    settings = _load(options)
+    resources.check_ranks(settings, ranks)
+    return settings
 
 
 def _announce(simulation: Simulation) -> None:

@@ -10,6 +10,7 @@ from gondwana.apps.hpcg import report, verdict
 from gondwana.apps.hpcg.parameters import Parameters, parse
 from gondwana.apps.hpcg.phases import Outcome, run
 from gondwana.apps.hpcg.rates import Rates, rates
+from gondwana.apps.options import on_first_rank
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, write_json
 
@@ -56,7 +57,7 @@ def main(argv: list[str]) -> int:
         The exit status: 0 if the run is valid and passes our own tests, else 1.
     """
     team = gw.world
-    parameters = _parameters_of_rank_0(team, argv)
+    parameters = on_first_rank(team, lambda: _checked(argv, team.size))
     is_first = team.rank == 0
     if is_first:
         _announce(parameters, team)
@@ -71,18 +72,10 @@ def main(argv: list[str]) -> int:
     return 0 if verified else 1
 
 
-def _parameters_of_rank_0(team: gw.Team, argv: list[str]) -> Parameters:
-    """Rank 0 reads the file, so that all ranks run the same."""
-    parameters, problem = None, None
-    if team.rank == 0:
-        try:
-            parameters = parse(argv)
-            parameters.grid_of(team.size)
-        except UsageError as error:
-            problem = error
-    team.agree(problem)
-    shared: Parameters = team.bcast(parameters)
-    return shared
+def _checked(argv: list[str], ranks: int) -> Parameters:
+    parameters = parse(argv)
+    parameters.grid_of(ranks)
+    return parameters
 
 
 def _announce(parameters: Parameters, team: gw.Team) -> None:

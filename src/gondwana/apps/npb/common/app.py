@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import gondwana as gw
-from gondwana.apps.npb.common import lines, report, sections
+from gondwana.apps.npb.common import report, sections
 from gondwana.apps.npb.common.benchmark import Benchmark, Outcome
 from gondwana.apps.npb.common.command_line import check as check
 from gondwana.apps.npb.common.command_line import parse
 from gondwana.apps.npb.common.problem import Problem
-from gondwana.results import environment, write_json
+from gondwana.results import count_lines, environment, write_json
 
 P = TypeVar("P", bound=Problem)
 
@@ -92,7 +92,7 @@ def _result(
         "reference": benchmark.reference(problem),
         "error": outcome.error,
         "peak_memory": sum(memory),
-        "lines": lines.count(benchmark.lines()),
+        "lines": count_lines(benchmark.lines()),
         "config": {key: value for key, value in vars(options).items() if key != "json"},
         "environment": environment(),
         **outcome.extra,

@@ -6,7 +6,12 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gondwana.apps.npb.common.lines import STUDY
+STUDY = {
+    "MG": "197 lines in all",
+    "FT": "3 lines of communication, beside 121 in Fortran",
+    "CG": "54 lines of computation fewer than Fortran, 27 of declarations more",
+}
+"""What the text of the study says of its own Titanium code."""
 
 VALUES = {"MG": "L2 Norm", "CG": "Zeta"}
 """What the value is called; FT prints its checksums as it goes."""

@@ -1,0 +1,118 @@
+"""Mean-field equations of pairwise clustering.
+
+T. Hofmann, J. Buhmann, "Pairwise Data Clustering by Deterministic Annealing", IEEE PAMI 19, 1997. For squared Euclidean
+distances the potential of point a for cluster k is |x_a - Y_k|^2, with Y_k the centroid, and the energy is the inertia
+of k-means, without any coordinates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.apps.pwc.rows import Rows, Vectors
+
+EMPTY = 1e-100
+"""Size of a cluster that has no points, not even parts of points: its potential stays what it was."""
+_MOST_PASSES, _PASS_CHANGE = 40, 1e-3
+
+
+class Solution(NamedTuple):
+    """Clusters at one temperature: [K] for clusters, [K, n] for clusters and the points of this rank.
+
+    Attributes:
+        potential: epsilon_k(a) = B_k(a) + A_k, the derivative of the energy by the membership.
+        membership: M_k(a), from the potential before; of each copy, if a cluster counts twice.
+        weight: pi_k of the memberships: 1, or the share of the points.
+        size: C_k, the sum of the memberships.
+        mean: B_k(a), the mean dissimilarity of point a from cluster k.
+        offset: A_k, minus half the mean of B_k over the cluster.
+    """
+
+    potential: Vectors
+    membership: Vectors
+    weight: Vectors
+    size: Vectors
+    mean: Vectors
+    offset: Vectors
+
+    @property
+    def energy(self) -> float:
+        """H = -sum over k of A_k C_k."""
+        return -float((self.offset * self.size).sum())
+
+    def select(self, clusters: Any) -> Solution:
+        """Return some of the clusters, which a boolean [K] or their indices choose. Local."""
+        return Solution(*(values[clusters] for values in self))
+
+
+def alone(rows: Rows) -> Solution:
+    """Return one cluster of all points. Collective over the team of the rows."""
+    zero = np.zeros((1, len(rows.d)))
+    return sweep(rows, Solution(zero, zero, np.ones(1), np.ones(1), zero, np.zeros(1)), 1.0, np.ones(1), False)[0]
+
+
+def memberships(potential: Vectors, temperature: float, copies: Vectors, weight: Vectors) -> Vectors:
+    """Return M_k = pi_k exp(-epsilon_k / T) / sum over j of w_j pi_j exp(-epsilon_j / T). Local.
+
+    Args:
+        potential: epsilon [K, n].
+        temperature: T.
+        copies: w [K], how often each cluster counts.
+        weight: pi [K].
+    """
+    with np.errstate(divide="ignore"):
+        exponent = potential - temperature * np.log(weight)[:, None]
+    m: Vectors = np.exp((exponent.min(axis=0) - exponent) / temperature)
+    m /= (copies[:, None] * m).sum(axis=0)
+    return m
+
+
+def sweep(
+    rows: Rows, before: Solution, temperature: float, copies: Vectors, continuous: bool
+) -> tuple[Solution, float]:
+    """Do one iteration: from potentials to memberships to potentials. Collective over the team of the rows.
+
+    Args:
+        rows: the matrix.
+        before: of which the potential counts, and the weight where clusters have one.
+        temperature: T.
+        copies: how often each cluster counts [K].
+        continuous: whether clusters have weights, P_k = C_k / N.
+
+    Returns:
+        The new solution, and the largest mean change of a potential.
+    """
+    weight = before.weight if continuous else np.ones(len(copies))
+    m = memberships(before.potential, temperature, copies, weight)
+    if continuous:
+        m, weight = _balance(rows, m, before.potential, temperature, copies, weight)
+    everyone = rows.gather(m)
+    size = everyone.sum(axis=1)
+    divisor = np.where(size > EMPTY, size, np.inf)
+    mean = rows.multiply(everyone) / divisor[:, None]
+    offset = -0.5 * rows.total(mean * m) / divisor
+    potential = np.where(size[:, None] > EMPTY, mean + offset[:, None], before.potential)
+    change = rows.total(np.abs(potential - before.potential)).max() / rows.points
+    return Solution(potential, m, weight, size, mean, offset), float(change)
+
+
+def _balance(
+    rows: Rows, m: Vectors, potential: Vectors, temperature: float, copies: Vectors, weight: Vectors
+) -> tuple[Vectors, Vectors]:
+    """Let weights and memberships agree, at fixed potentials."""
+    for _ in range(_MOST_PASSES):
+        weight = rows.total(m) / rows.points
+        new = memberships(potential, temperature, copies, weight)
+        change, m = rows.total(np.abs(new - m)).sum(), new
+        if change < _PASS_CHANGE * rows.points:
+            break
+    return m, weight
+
+
+def freezing(rows: Rows, solution: Solution) -> npt.NDArray[np.float64]:
+    """Return Phi_k, the mean of 1 - M_k over cluster k [K]: 0 where all points belong wholly. Collective."""
+    m = solution.membership
+    return rows.total(m * (1.0 - m)) / np.maximum(solution.size, EMPTY)

@@ -1,0 +1,119 @@
+"""Pairwise clustering with the conventions of scikit-learn, which may be missing."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gondwana as gw
+from gondwana.apps.pwc.annealing import Annealing
+from gondwana.apps.pwc.generators import squared_distances
+from gondwana.apps.pwc.rows import Rows, divide
+from gondwana.apps.pwc.settings import Settings
+from gondwana.errors import UsageError
+
+try:
+    from sklearn.base import BaseEstimator
+    from sklearn.utils.validation import validate_data
+except ImportError:
+
+    class BaseEstimator:  # type: ignore[no-redef]
+        """Parameters are what the constructor takes, as in scikit-learn."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the parameters by name. Local."""
+            return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+        def set_params(self, **parameters: Any) -> BaseEstimator:
+            """Replace some parameters. Local."""
+            if unknown := parameters.keys() - self.get_params().keys():
+                raise UsageError(f"no parameter {min(unknown)!r}; legal are {', '.join(self.get_params())}")
+            vars(self).update(parameters)
+            return self
+
+    def validate_data(estimator: Any, x: Any, dtype: Any, ensure_min_samples: int) -> Any:
+        """Return finite numbers with two axes. Local."""
+        array = np.asarray(x, dtype)
+        if array.ndim != 2 or len(array) < ensure_min_samples or not np.isfinite(array).all():
+            raise UsageError(f"data of shape {array.shape}: give finite numbers [samples, features], 2 samples or more")
+        return array
+
+
+METRICS = ("sqeuclidean", "euclidean", "precomputed")
+
+
+class PairwiseClustering(BaseEstimator):  # type: ignore[misc]
+    """Cluster samples by deterministic annealing of their dissimilarities. Local to create.
+
+    The result does not depend on random numbers: clusters split at the temperatures at which they become unstable.
+    scikit-learn is used if it is installed, and is not needed.
+
+    Args:
+        n_clusters: the largest number of clusters.
+        metric: "sqeuclidean" or "euclidean" distances of samples, or "precomputed": `fit` gets dissimilarities.
+        min_cluster_size: clusters with fewer samples are removed.
+
+    Attributes:
+        labels_: the cluster of each sample, from 0.
+        n_clusters_: how many were found.
+        medoid_indices_: of each cluster, the sample with the least mean dissimilarity to the others.
+        energy_: half the sum over clusters of size times mean dissimilarity; with "sqeuclidean" the inertia of k-means.
+        temperatures_: temperature, clusters and lowest eigenvalue by the largest one, at each test for splits.
+
+    Example:
+        >>> x = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [9.0], [9.1], [9.2]])
+        >>> PairwiseClustering(3, min_cluster_size=1).fit_predict(x).tolist()
+        [0, 0, 0, 2, 2, 1, 1, 1]
+    """
+
+    def __init__(self, n_clusters: int = 8, *, metric: str = "sqeuclidean", min_cluster_size: float = 2) -> None:
+        self.n_clusters = n_clusters
+        self.metric = metric
+        self.min_cluster_size = min_cluster_size
+
+    def fit(self, X: npt.ArrayLike, y: None = None) -> PairwiseClustering:  # noqa: N803
+        """Find the clusters. Collective over the world: in a job all ranks give the same data, and share the work.
+
+        Args:
+            X: samples [N, features], or dissimilarities [N, N] if the metric is "precomputed".
+            y: ignored.
+
+        Raises:
+            UsageError: a parameter or the data are illegal; it is a ValueError.
+        """
+        if self.metric not in METRICS or self.n_clusters < 1:
+            legal = f"legal are metric={' or '.join(METRICS)} and n_clusters of 1 or more"
+            raise UsageError(f"metric={self.metric!r}, n_clusters={self.n_clusters!r}: {legal}")
+        x = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        own = slice(*divide(len(x), gw.world.size)[1][gw.world.rank :][:2])
+        if self.metric == "precomputed":
+            if x.min() < 0.0:
+                raise UsageError("Negative values in data: dissimilarities are 0 or more")
+            if x.shape[0] != x.shape[1] or x.diagonal().any() or not np.allclose(x, x.T):
+                raise UsageError(f"X {list(x.shape)}: give a square of symmetric numbers, 0 on the diagonal")
+            d = np.ascontiguousarray(x[own])
+        else:
+            d = squared_distances(x[own], x)
+            d = np.sqrt(d) if self.metric == "euclidean" else d
+        most, least = self.n_clusters, self.min_cluster_size
+        settings = Settings(MaxNcent=most, MinimumCountForClusterCk=least, TooSmallToSplit=1.0)
+        annealing = Annealing(Rows(gw.world, d), settings)
+        found = annealing.run()
+        self.labels_, self.n_clusters_ = found.labels, len(found.sizes)
+        self.medoid_indices_, self.energy_ = found.centers, found.energy
+        self.temperatures_ = annealing.trace
+        return self
+
+    def fit_predict(self, X: npt.ArrayLike, y: None = None) -> npt.NDArray[np.int64]:  # noqa: N803
+        """Find the clusters, and return the cluster of each sample. Collective over the world: see `fit`."""
+        return self.fit(X).labels_
+
+    def __sklearn_tags__(self) -> Any:
+        """Describe the data that `fit` takes, to scikit-learn. Local."""
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "clusterer"
+        tags.input_tags.pairwise = tags.input_tags.positive_only = self.metric == "precomputed"
+        return tags
