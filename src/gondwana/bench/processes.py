@@ -12,14 +12,15 @@ from pathlib import Path
 from gondwana.errors import UsageError
 
 
-def our_command(ranks: int, *words: str) -> list[str]:
-    """Return the command that runs one of our programs on a number of ranks, one thread each. Local.
+def our_command(ranks: int, *words: str, threads: int = 1) -> list[str]:
+    """Return the command that runs one of our programs on a number of ranks. Local.
 
     Args:
         ranks: how many.
-        words: the program and its options.
+        words: the program and its options, after options of `gondwana run`.
+        threads: of each rank.
     """
-    return [sys.executable, "-P", "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", "1", *words]
+    return [sys.executable, "-P", "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", str(threads), *words]
 
 
 def run(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import gpu, hpcg, npb, pools
+from gondwana.cli.bench import clustering, gpu, hpcg, npb, pools
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -132,3 +132,4 @@ bench.command()(gpu.kinds)
 bench.command()(gpu.gpu)
 bench.command()(npb.npb)
 bench.command()(hpcg.hpcg)
+bench.command()(clustering.clustering)
