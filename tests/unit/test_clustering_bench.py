@@ -116,6 +116,16 @@ def test_without_scikit_learn_there_are_no_rivals(monkeypatch: pytest.MonkeyPatc
     assert cases.davs("tiny").rivals == cases.pwc(200, tmp_path).rivals == {}
 
 
+def test_labels_of_the_sponge_are_read_as_such(tmp_path: Path) -> None:
+    tiny = cases.davs("tiny")
+    pattern, found = next(benchmark.measure(tiny, benchmark.parse("1x1x1"), tmp_path, 1))
+    assert (pattern, found.result["clusters"], len(found.labels)) == ("1x1x1", 20, 250)
+    assert sorted(set(found.labels.tolist())) == list(range(-1, 20))
+    assert (found.labels == -1).mean() == pytest.approx(found.result["sponge_fraction"])
+    assert tiny.agreement(found.labels) == pytest.approx(found.result["ari"])
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_run_that_fails_is_told_in_one_line(tmp_path: Path) -> None:
     broken = cases.Case("davs", "", 1, ("--preset", "nothing"), PARTS, lambda labels: None)
     with pytest.raises(UsageError, match=r"davs with 1x1x1 ended with status 2: .*no preset \"nothing\""):
