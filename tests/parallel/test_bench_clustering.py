@@ -22,6 +22,7 @@ def test_patterns_are_run_and_compared(tmp_path: Path) -> None:
     assert outcome.status == 0, str(outcome)
     report = json.loads((tmp_path / "out.json").read_text())
     assert report["complete"] is True
+    assert "pwc: 200 points in 8 clusters" in outcome.stdout
     one, four = report["panels"]["pwc, speed-up"]
     assert (one["pattern"], one["simulated"], one["remarks"]) == ("1x1x1", False, "")
     assert (four["pattern"], four["ranks"], four["simulated"]) == ("2x1x2", 2, True)

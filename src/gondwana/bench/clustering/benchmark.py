@@ -150,8 +150,9 @@ def scaling(case: Case, patterns: Sequence[Pattern], runs: Runs) -> list[Row]:
         remarks = ["simulated nodes"] * pattern.simulated + ["more threads than cores"] * pattern.crowded
         different = [run.labels for run in own if not np.array_equal(run.labels, expected)]
         rows.append({
-            "pattern": str(pattern), "threads": pattern.threads, "ranks_per_node": pattern.ranks_per_node,
-            "nodes": pattern.nodes, "ranks": pattern.ranks, "parallelism": pattern.parallelism,
+            "pattern": str(pattern), "data": case.title, "points": case.points, "threads": pattern.threads,
+            "ranks_per_node": pattern.ranks_per_node, "nodes": pattern.nodes, "ranks": pattern.ranks,
+            "parallelism": pattern.parallelism,
             "simulated": pattern.simulated, "crowded": pattern.crowded, **_seconds(own), **speedup,
             "efficiency": speedup["speedup"] / pattern.parallelism,
             **{f"seconds_{part}": _middle(own, part) for part in case.timers},
@@ -206,7 +207,7 @@ def quality(case: Case, scaled: Sequence[Row], runs: Runs) -> list[Row]:
     The ratio is the time of a rival to that of ours on one thread.
     """
     fastest = min(scaled, key=lambda row: float(row["median"]))["pattern"]
-    ours = {scaled[0]["pattern"]: None, fastest: None}
+    ours = dict.fromkeys([scaled[0]["pattern"], fastest])
     base = [run.seconds for run in runs[scaled[0]["pattern"]][1:]]
     found = []
     for name in (*ours, *case.rivals):

@@ -109,6 +109,7 @@ def _compare(report: Panels, case: Case, patterns: list[Pattern], folder: Path, 
     from gondwana.bench.clustering import benchmark as bench
     from gondwana.bench.progress import with_progress
 
+    print(f"{case.app}: {case.title}", flush=True)
     runs: dict[str, list[bench.Run]] = {}
     measured = bench.measure(case, patterns, folder, repeat)
     for name, run in with_progress(measured, bench.total(case, patterns, repeat), case.app):
@@ -120,5 +121,5 @@ def _compare(report: Panels, case: Case, patterns: list[Pattern], folder: Path, 
     panels["beside scikit-learn"] = bench.QUALITY, bench.quality(case, rows, runs)
     for panel, (columns, shown) in panels.items():
         report.panels[f"{case.app}, {panel}"] = shown
-        report.show(f"{case.app}, {panel} ({case.title})", columns, shown)
+        report.show(f"{case.app}, {panel}", columns, shown)
     report.write()
