@@ -43,6 +43,8 @@ def test_examples_of_the_guide_run(page: str) -> None:
     lines = (GUIDE / page).read_text(encoding="utf-8").splitlines()
     # A closing fence would read as expected output; an empty line ends an example and keeps the line numbers.
     text = "\n".join("" if line.startswith("```") else line for line in lines)
-    test = doctest.DocTestParser().get_doctest(text + "\n", {}, page, str(GUIDE / page), 0)
+    # As in a program. For a function without a module, pickle would look into all modules that are loaded.
+    names = {"__name__": "__main__"}
+    test = doctest.DocTestParser().get_doctest(text + "\n", names, page, str(GUIDE / page), 0)
     assert test.examples, "the page has no example"
     assert doctest.DocTestRunner().run(test).failed == 0

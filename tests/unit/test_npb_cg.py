@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana import results
 from gondwana.apps.npb.cg import app, matrix
 from gondwana.apps.npb.cg.grid import Grid
 from gondwana.apps.npb.cg.makea import make_matrix
@@ -133,8 +134,6 @@ def test_what_is_refused() -> None:
 
 
 def test_the_study_counted_the_same_kinds_of_lines() -> None:
-    from gondwana.apps.npb.common import lines
-
-    counted = lines.count(app.BENCHMARK.lines())
+    counted = results.count_lines(app.BENCHMARK.lines())
     assert set(counted) == {"communication", "computation", "declarations"}
     assert all(counted.values())
