@@ -19,7 +19,7 @@ from gondwana.apps.davs.run import Result, run
 from gondwana.apps.davs.settings import Settings, load
 from gondwana.apps.davs.timers import PARTS
 from gondwana.apps.free_memory import available_memory, in_gib
-from gondwana.apps.options import Parser, whole
+from gondwana.apps.options import Parser, on_first_rank, whole
 from gondwana.apps.partitions import adjusted_rand_index, purity
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, environment, write_json, write_text
@@ -135,19 +135,17 @@ def _parse(argv: list[str]) -> Given:
 
 def _read(team: gw.Team, argv: list[str]) -> tuple[Given, points.Points | None, Any]:
     """Rank 0 reads everything, so that all ranks do the same; the points stay there. Collective over team."""
-    shared, peaks, problem = None, None, None
-    if team.rank == 0:
-        try:
-            given = _parse(argv)
-            s = given.settings
-            start = points.restart_rows(s.RestartClusterFile, s) if s.RestartClusterFile else None
-            peaks = _points(given)
-            shared = given, start
-        except UsageError as error:
-            problem = error
-    team.agree(problem)
-    given, start = team.bcast(shared)
-    return given, peaks, start
+    peaks: list[points.Points] = []
+
+    def read() -> tuple[Given, Any]:
+        given = _parse(argv)
+        s = given.settings
+        start = points.restart_rows(s.RestartClusterFile, s) if s.RestartClusterFile else None
+        peaks.append(_points(given))
+        return given, start
+
+    given, start = on_first_rank(team, read)
+    return given, peaks[0] if peaks else None, start
 
 
 def _points(given: Given) -> points.Points:
