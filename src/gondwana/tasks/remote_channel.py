@@ -141,6 +141,7 @@ class RemoteChannel(Generic[T]):
         self._ring, self._at, self._code, self._bells = ring, ring.address, code, code.bells
         self._push, self._pull, self._pull_spinning = code.push, code.pull, code.pull_spinning
         self._spins = 0 if cores.crowded() else _PATIENCE
+        self._few = min(self._spins, _FEW)
         self._view = np.array([ring.address, code.bells, *[0] * -(-ring.room // 8)], np.int64)
         self._view_at: int = self._view.ctypes.data
         self._buffer = self._view[OUT // 8 :]
@@ -203,7 +204,7 @@ class RemoteChannel(Generic[T]):
                 def again(polls: int, bit: int) -> int:
                     return int(code.push_soon(at, where, word, bells, polls, bit))
 
-                position = self._wait(again, PUTTERS, "room in", timeout)
+                position = self._wait(again, PUTTERS, "room in", timeout, self._spins)
             if position == CLOSED:
                 raise ChannelClosed(f"an item was put into {self!r}, which is closed")
             if self.capacity == 0:
@@ -220,7 +221,7 @@ class RemoteChannel(Generic[T]):
             return NOT_NOW if code.taken_soon(at, position, polls, bit) == 0 else position
 
         try:
-            self._wait(is_taken, PUTTERS, "a taker of an item of", timeout)
+            self._wait(is_taken, PUTTERS, "a taker of an item of", timeout, self._spins)
         except BaseException:
             if code.withdraw(at, position):
                 raise
@@ -274,7 +275,7 @@ class RemoteChannel(Generic[T]):
         def again(polls: int, bit: int) -> int:
             return int(code.pull_soon(at, out, bells, polls, bit))
 
-        if self._wait(again, TAKERS, "an item of", timeout) == CLOSED:
+        if self._wait(again, TAKERS, "an item of", timeout, self._few) == CLOSED:  # `take` has polled
             raise self._drained()
         item: T = self._items.unpack(*self._bytes_of(buffer, True))
         return item
@@ -293,7 +294,7 @@ class RemoteChannel(Generic[T]):
         while True:
             position = again(1, 0)
             if position == NOT_NOW:
-                position = self._wait(again, TAKERS, "an item of", timeout)
+                position = self._wait(again, TAKERS, "an item of", timeout, self._few)
             if position == CLOSED:
                 raise self._drained()
             found = self._bytes_of(buffer, False)
@@ -358,9 +359,14 @@ class RemoteChannel(Generic[T]):
 
     # -- waiting -------------------------------------------------------------------------------------------------
 
-    def _wait(self, attempt: Callable[[int, int], int], sleepers: int, what: str, timeout: float | None) -> int:
-        """Wait until an attempt, given a number of polls and the bit of this rank, returns anything but `NOT_NOW`."""
-        bit, result, polls = self._code.bit, NOT_NOW, 1 if timeout == 0 or cores.crowded() else _PATIENCE
+    def _wait(
+        self, attempt: Callable[[int, int], int], sleepers: int, what: str, timeout: float | None, patience: int
+    ) -> int:
+        """Wait until an attempt, given a number of polls and the bit of this rank, returns anything but `NOT_NOW`.
+
+        The first attempt polls `patience` times, unless there is no time for that.
+        """
+        bit, result, polls = self._code.bit, NOT_NOW, 1 if timeout == 0 else max(1, patience)
 
         def ready() -> bool:
             nonlocal result, polls
