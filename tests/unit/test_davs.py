@@ -352,8 +352,8 @@ def test_what_is_wrong_in_a_file_is_named_in_one_line(text: str, message: str, t
     [
         (["--preset", "charge7"], "there is no preset \"charge7\""),
         (["--set", "Tminimun=1"], "did you mean Tminimum"),
-        (["--set", "Tminimum"], "write KEY=VALUE"),
-        (["--set", "Tminimum=cold"], "Expected `float`"),
+        (["--set", "Tminimum"], "write --set KEY=VALUE"),
+        (["--set", "Tminimum=cold"], "--set: Tminimum is 'cold'; legal is: float, got str"),
         (["--set", "Tminimum=0"], "Tminimum is 0"),
         (["--set", "MagicIndex=0"], "has no use here"),
         (["--set", "FinalTargetSigma0=1.0"], "FinalTargetSigma0 is 1"),

@@ -310,8 +310,8 @@ def test_output_can_be_switched_off(text: str, output: str | None) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("L", "has no '='"),
-        ("", "has no '='"),
+        ("L", "there is no '='"),
+        ("", "there is no '='"),
         ("=5", 'unknown key ""'),
         ("l=5", "did you mean 'L'"),
         ("L=abc", "--set L: not JSON"),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
 from argparse import Namespace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
@@ -19,15 +21,33 @@ from gondwana.results import check_writable
 S = TypeVar("S", bound=msgspec.Struct)
 
 
+class Given(NamedTuple):
+    """Settings as users give them.
+
+    Attributes:
+        values: by key.
+        places: where each key comes from, for messages.
+    """
+
+    values: dict[str, Any]
+    places: dict[str, str]
+
+
 def parser(program: str, description: str) -> Parser:
     """Return a command line with settings, and with files for the result and a picture. Local."""
+    made = settings_parser(program, description)
+    made.add_argument("--plot", metavar="FILE", help="draw eigenvalues and clusters over temperature, as PNG")
+    return made
+
+
+def settings_parser(program: str, description: str) -> Parser:
+    """Return a command line with settings, and with a file for the result. Local."""
     made = Parser(program, description)
     made.add_argument("settings", nargs="?", metavar="SETTINGS", help="settings file, in TOML")
     made.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
     )
     made.add_argument("--json", metavar="FILE", help="write the result as JSON")
-    made.add_argument("--plot", metavar="FILE", help="draw eigenvalues and clusters over temperature, as PNG")
     return made
 
 
@@ -56,37 +76,118 @@ def load(kind: type[S], options: Namespace) -> S:
     for option, file in (("--json", options.json), ("--plot", options.plot)):
         if file is not None:
             check_writable(file, f"{option} {file}")
-    given = {} if options.settings is None else _read(Path(options.settings))
-    place = dict.fromkeys(given, printable(str(options.settings)))
-    for text in options.set:
-        key, equals, value = text.partition("=")
-        if not equals:
-            raise UsageError(f"--set {printable(text)}: there is no '='; write --set KEY=VALUE")
-        given[key.strip()], place[key.strip()] = _value(value.strip()), "--set"
+    return kind(**converted(kind, read(kind, options.settings, options.set)))
+
+
+def read(kind: type[msgspec.Struct], path: str | None, overrides: Iterable[str]) -> Given:
+    """Read a settings file, and what replaces its keys. Local.
+
+    Args:
+        kind: has the keys.
+        path: name of a TOML file of flat keys; None: there is none.
+        overrides: texts `KEY=VALUE`.
+
+    Raises:
+        UsageError: one line that says where what is wrong.
+    """
+    given, hints = Given({}, {}), get_type_hints(kind)
+    if path is not None:
+        given.values.update(_parsed(path))
+        given.places.update(dict.fromkeys(given.values, file_name(path)))
+    for text in overrides:
+        key, value = override(text)
+        given.values[key], given.places[key] = _value(value, hints.get(key)), "--set"
+    return given
+
+
+def override(text: str) -> tuple[str, str]:
+    """Return the two sides of `KEY=VALUE`. Local.
+
+    Raises:
+        UsageError: there is no '='.
+    """
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--set {printable(text)}: there is no '='; write --set KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def converted(kind: type[msgspec.Struct], given: Given, refused: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return settings with the types of their keys. Local.
+
+    Args:
+        kind: has the keys.
+        given: what users give.
+        refused: reasons why other keys have no use.
+
+    Raises:
+        UsageError: one line: an unknown key or a value that is not legal.
+    """
     hints = get_type_hints(kind, include_extras=True)
-    return kind(**{key: _converted(hints, key, value, place[key]) for key, value in given.items()})
+    return {
+        key: _converted(hints, key, value, given.places.get(key, "settings"), refused or {})
+        for key, value in given.values.items()
+    }
 
 
-def _read(path: Path) -> dict[str, Any]:
-    name = printable(str(path))
+def closest(name: str, legal: Iterable[str]) -> str | None:
+    """Return the legal name that a name was probably meant to be, None if there is none; case does not count. Local.
+
+    Example:
+        >>> closest("tmin", ["Tminimum", "Tmin1"])
+        'Tmin1'
+    """
+    folded = {candidate.lower(): candidate for candidate in legal}
+    matches = difflib.get_close_matches(name.lower()[:80], folded, n=1)
+    return folded[matches[0]] if matches else None
+
+
+def one_line(value: object, limit: int = 60) -> str:
+    """Return `value` in JSON's notation on one printable line of at most `limit` characters. Local.
+
+    Example:
+        >>> one_line([1, True, None])
+        '[1, true, null]'
+    """
     try:
-        return tomllib.loads(text_files.read(path, name))
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+        if not text.isprintable():
+            text = json.dumps(value, default=repr)
+    except (ValueError, RecursionError):
+        return "a value too large to show"
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def file_name(path: str | Path) -> str:
+    """Return the name of a file on one printable line. Local."""
+    text = str(path)
+    return text if text.isprintable() and len(text) <= 300 else one_line(text, 300)
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    name = file_name(path)
+    try:
+        return tomllib.loads(text_files.read(Path(path), name))
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{name}: not TOML: {error}; write one KEY = VALUE a line, texts in quotes") from None
 
 
-def _value(text: str) -> Any:
+def _value(text: str, hint: Any) -> Any:
+    if hint is str and not text.startswith(('"', "'")):
+        return text
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        parsed = tomllib.loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
+    return parsed["value"] if set(parsed) == {"value"} else text
 
 
-def _converted(hints: dict[str, Any], key: str, value: Any, place: str) -> Any:
+def _converted(hints: dict[str, Any], key: str, value: Any, place: str, refused: Mapping[str, str]) -> Any:
+    if key in refused:
+        raise UsageError(f"{place}: {key} has no use here: {refused[key]}; remove it")
     if key not in hints:
-        folded = {name.lower(): name for name in hints}
-        close = difflib.get_close_matches(key.lower()[:80], folded, n=1)
-        advice = f"did you mean {folded[close[0]]}?" if close else f"legal keys are {', '.join(hints)}"
+        close = closest(key, hints)
+        advice = f"did you mean {close}?" if close else f"legal keys are {', '.join(hints)}"
         raise UsageError(printable(f"{place}: unknown key {key}; {advice}"))
     try:
         return msgspec.convert(value, hints[key])

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 import gondwana as gw
+from gondwana.apps import settings_files
 from gondwana.apps.davs import outputs, pictures, points, quality
 from gondwana.apps.davs.generator import generate
 from gondwana.apps.davs.presets import PRESETS
@@ -19,7 +20,7 @@ from gondwana.apps.davs.run import Result, run
 from gondwana.apps.davs.settings import Settings, load
 from gondwana.apps.davs.timers import PARTS
 from gondwana.apps.free_memory import available_memory, in_gib
-from gondwana.apps.options import Parser, on_first_rank, whole
+from gondwana.apps.options import on_first_rank, whole
 from gondwana.apps.partitions import adjusted_rand_index, purity
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, environment, write_json, write_text
@@ -111,17 +112,12 @@ def main(argv: list[str]) -> int:
 
 
 def _parse(argv: list[str]) -> Given:
-    parser = Parser("davs", "Cluster points by deterministic annealing with a sponge.")
-    parser.add_argument("settings", nargs="?", metavar="SETTINGS", help="settings file (TOML)")
+    parser = settings_files.settings_parser("davs", "Cluster points by deterministic annealing with a sponge.")
     parser.add_argument("--preset", metavar="NAME", help=f"settings to start from: {', '.join(PRESETS)} [charge5]")
     parser.add_argument("--points", metavar="FILE", help="points to read: replaces the key DistanceMatrixFile")
-    parser.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
-    )
     parser.add_argument("--seed", type=whole, default=0, metavar="N", help="of the points that a preset generates [0]")
     parser.add_argument("--write-points", metavar="FILE", help="write the points as a raw file")
     parser.add_argument("--pictures", metavar="FOLDER", help="draw clusters and their number in this folder")
-    parser.add_argument("--json", metavar="FILE", help="write the result as JSON")
     options = parser.parse_args(argv)
     if options.seed < 0:
         raise UsageError(f"davs: --seed {options.seed}: give 0 or more")

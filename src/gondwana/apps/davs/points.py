@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.apps.davs.settings import Settings
-from gondwana.apps.grayscott.settings_file import one_line
+from gondwana.apps.settings_files import one_line
 from gondwana.errors import UsageError
 from gondwana.inputs import printable, whole_number
 

@@ -6,19 +6,16 @@ what could not run.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from gondwana.apps import text_files
+from gondwana.apps import settings_files
 from gondwana.apps.davs.presets import PRESETS
-from gondwana.apps.grayscott.settings_file import closest, file_name, one_line
+from gondwana.apps.settings_files import one_line
 from gondwana.errors import UsageError
-from gondwana.inputs import printable
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e12)]
 Amount = Annotated[float, Meta(ge=0.0, le=1e12)]
@@ -162,19 +159,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return {key: value for key, value in keys.items() if key not in free}
 
 
-_HINTS = get_type_hints(Settings, include_extras=True)
-
 _UNUSED = {
-    "memory grows as needed": "MaxIntegerComponents MaxDoubleComponents MaxMPITransportBuffer MaxNcentPerNode "
-    "MaxNumberAccumulationsPerNode MaxTransportedClusterStorage maxNcentCreated MaxNcentPerPoint CacheLineSize",
-    "lists of clusters are made anew at each temperature": "MagicTemperatures MagicIndex ExpArgumentCut3 "
-    "TargetMinimumNcentPerPoint",
-    "--json has the times and the result": "TimingFile SummaryFile",
-    "it follows from other settings": "ParameterVectorDimension InitialNcent NumberDataPoints InitialSigma0",
-    "clusters always have weights": "ContinuousClustering",
-    "RestartClusterFile starts from an earlier result": "LCMSmode",
+    key: reason
+    for reason, keys in {
+        "memory grows as needed": "MaxIntegerComponents MaxDoubleComponents MaxMPITransportBuffer MaxNcentPerNode "
+        "MaxNumberAccumulationsPerNode MaxTransportedClusterStorage maxNcentCreated MaxNcentPerPoint CacheLineSize",
+        "lists of clusters are made anew at each temperature": "MagicTemperatures MagicIndex ExpArgumentCut3 "
+        "TargetMinimumNcentPerPoint",
+        "--json has the times and the result": "TimingFile SummaryFile",
+        "it follows from other settings": "ParameterVectorDimension InitialNcent NumberDataPoints InitialSigma0",
+        "clusters always have weights": "ContinuousClustering",
+        "RestartClusterFile starts from an earlier result": "LCMSmode",
+    }.items()
+    for key in keys.split()
 }
-"""Why keys of the original program have no use here."""
+"""Keys of the original program, and why they have no use here."""
 
 
 def load(path: str | None, preset: str | None, overrides: Iterable[str] = ()) -> tuple[str, Settings]:
@@ -195,16 +194,12 @@ def load(path: str | None, preset: str | None, overrides: Iterable[str] = ()) ->
         >>> load(None, "tiny", ["Tminimum=0.5"])[1].Tminimum
         0.5
     """
-    keys = {} if path is None else _read(path)
-    where = dict.fromkeys(keys, "" if path is None else file_name(path))
-    for text in overrides:
-        key, value = _override(text)
-        keys[key], where[key] = value, "--set"
-    name = preset or keys.get("preset", "charge5")
-    keys.pop("preset", None)
+    given = settings_files.read(Settings, path, (*overrides,))
+    named = given.values.pop("preset", "charge5")
+    name = preset or named
     if not isinstance(name, str) or name not in PRESETS:
         raise UsageError(f"davs: there is no preset {one_line(name)}: legal are {', '.join(PRESETS)}")
-    return name, resolve({**PRESETS[name].settings, **keys}, where)
+    return name, resolve({**PRESETS[name].settings, **given.values}, given.places)
 
 
 def resolve(keys: Mapping[str, Any], where: Mapping[str, str] | None = None) -> Settings:
@@ -217,47 +212,10 @@ def resolve(keys: Mapping[str, Any], where: Mapping[str, str] | None = None) -> 
     Raises:
         UsageError: one line, as in `load`.
     """
-    places = where or {}
-    given = {key: _convert(key, value, places.get(key, "settings")) for key, value in keys.items()}
-    settings = Settings(**given)
+    given = settings_files.Given(dict(keys), dict(where or {}))
+    settings = Settings(**settings_files.converted(Settings, given, _UNUSED))
     _check(settings)
     return settings
-
-
-def _read(path: str) -> dict[str, Any]:
-    name = file_name(path)
-    try:
-        return tomllib.loads(text_files.read(Path(path), f"davs: {name}"))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"davs: {name}: not TOML: {error}; write lines KEY = VALUE") from None
-
-
-def _override(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    key, value = key.strip(), value.strip()
-    if not equals:
-        raise UsageError(f"davs: --set {one_line(text)} has no '='; write KEY=VALUE, such as --set Tminimum=0.5")
-    if _HINTS.get(key) is str and not value.startswith(('"', "'")):
-        return key, value
-    try:
-        parsed: dict[str, Any] = tomllib.loads(f"value = {value}")
-    except tomllib.TOMLDecodeError:
-        return key, value
-    return key, parsed["value"] if set(parsed) == {"value"} else value
-
-
-def _convert(key: str, value: Any, where: str) -> Any:
-    for reason, keys in _UNUSED.items():
-        if key in keys.split():
-            raise UsageError(f"davs: {where}: {key} has no use here: {reason}; remove it")
-    if key not in _HINTS:
-        match = closest(key, list(_HINTS))
-        advice = f"did you mean {match}?" if match else f"legal are {', '.join(_HINTS)}"
-        raise UsageError(f"davs: {where}: unknown key {one_line(key)}; {advice}")
-    try:
-        return msgspec.convert(value, _HINTS[key])
-    except (msgspec.ValidationError, OverflowError) as error:
-        raise UsageError(printable(f"davs: {where}: {key} is {one_line(value)}: {error}")) from None
 
 
 def _check(s: Settings) -> None:

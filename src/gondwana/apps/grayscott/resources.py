@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.grayscott.settings import Settings
-from gondwana.apps.grayscott.settings_file import file_name
+from gondwana.apps.settings_files import file_name
 from gondwana.errors import UsageError
 from gondwana.io.checkpoint import newest
 from gondwana.io.paths import PATIENCE_S, check_output, is_dataset

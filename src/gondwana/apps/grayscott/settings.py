@@ -18,7 +18,8 @@ import msgspec
 from msgspec import Meta
 
 from gondwana.apps.grayscott.presets import PRESETS, Boundary, PresetName
-from gondwana.apps.grayscott.settings_file import closest, file_name, one_line, parse_value, read_settings_file
+from gondwana.apps.grayscott.settings_file import parse_value, read_settings_file
+from gondwana.apps.settings_files import closest, file_name, one_line, override
 from gondwana.errors import UsageError
 
 MAX_INT = 2**31 - 1
@@ -280,10 +281,7 @@ def _describe(hint: Any) -> str:
 
 
 def _parse_override(text: str) -> tuple[str, Any]:
-    key, equals, raw = text.partition("=")
-    if not equals:
-        raise UsageError(f"--set: {one_line(text)} has no '='; legal is KEY=VALUE, for example --set steps=100")
-    key, raw = key.strip(), raw.strip()
+    key, raw = override(text)
     if key not in _HINTS:
         return key, raw
     choices = list(_choices(_HINTS[key]))

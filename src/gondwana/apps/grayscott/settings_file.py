@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 from pathlib import Path
 from typing import Any, NoReturn
 
 from gondwana.apps import text_files
+from gondwana.apps.settings_files import closest, file_name, one_line
 from gondwana.errors import UsageError
 
 MAX_DIGITS = 400
@@ -25,28 +25,6 @@ _HABITS = {
     "+": "numbers take no leading plus sign",
     ".": "numbers start with a digit, as in 0.5",
 }
-
-
-def one_line(value: object, limit: int = 60) -> str:
-    """Show `value` in JSON's notation on one printable line of at most `limit` characters. Local.
-
-    Example:
-        >>> one_line([1, True, None])
-        '[1, true, null]'
-    """
-    try:
-        text = json.dumps(value, ensure_ascii=False, default=repr)
-        if not text.isprintable():
-            text = json.dumps(value, default=repr)
-    except (ValueError, RecursionError):
-        return "a value too large to show"
-    return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-def file_name(path: str | Path) -> str:
-    """Show the name of a file on one printable line. Local."""
-    text = str(path)
-    return text if text.isprintable() and len(text) <= 300 else one_line(text, 300)
 
 
 def read_settings_file(path: str | Path) -> dict[str, Any]:
@@ -132,13 +110,6 @@ def kind(value: object) -> str:
         dict: "an object",
     }
     return names.get(type(value), type(value).__name__)
-
-
-def closest(name: str, legal: list[str]) -> str | None:
-    """Find the legal name that `name` was probably meant to be; case does not count."""
-    folded = {candidate.lower(): candidate for candidate in legal}
-    matches = difflib.get_close_matches(name.lower()[:80], folded, n=1, cutoff=0.6)
-    return folded[matches[0]] if matches else None
 
 
 def _is_missing(path: Path) -> bool:
