@@ -15,7 +15,7 @@ from gondwana.apps.davs import exchange, mixture, presets, run, settings, validi
 from gondwana.apps.davs.annealing import Annealing
 from gondwana.apps.davs.generator import generate
 from gondwana.apps.davs.splitting import MATURE
-from gondwana.apps.davs.timers import Timers
+from gondwana.apps.timers import Timers
 from gondwana.errors import UsageError
 from support import davs_oracle
 

@@ -30,8 +30,8 @@ from gondwana.apps.davs import (
 from gondwana.apps.davs.annealing import Annealing, Phase
 from gondwana.apps.davs.generator import generate
 from gondwana.apps.davs.splitting import MATURE
-from gondwana.apps.davs.timers import Timers
 from gondwana.apps.partitions import adjusted_rand_index
+from gondwana.apps.timers import Timers
 from gondwana.errors import UsageError
 from support import davs_oracle, jobs
 

@@ -18,15 +18,17 @@ from gondwana.apps.davs.generator import generate
 from gondwana.apps.davs.presets import PRESETS
 from gondwana.apps.davs.run import Result, run
 from gondwana.apps.davs.settings import Settings, load
-from gondwana.apps.davs.timers import PARTS
 from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.options import on_first_rank, whole
 from gondwana.apps.partitions import adjusted_rand_index, purity
+from gondwana.apps.pictures import figure
+from gondwana.apps.timers import slowest
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, environment, write_json, write_text
 
 _BYTES_A_POINT, _BYTES_A_CLUSTER, _BYTES_A_RANK = 700, 200, 80 << 20
 """Upper bounds: with what reading takes for a moment; of each thread; of a process without data."""
+PARTS = ("compute", "allreduce", "send_receive", "splitting")
 _BYTES_A_LINE = 40
 """A line of a file of points has at least as many."""
 
@@ -56,7 +58,7 @@ def check(argv: list[str], ranks: int | None = None) -> None:
     if given.options.pictures is not None and not Path(given.options.pictures).is_dir():
         raise UsageError(f"davs: --pictures {given.options.pictures}: this is no folder; make it first")
     if given.options.pictures is not None:
-        pictures.check()
+        figure(1.0, 1.0)
     if given.settings.ClusterFile and not Path(given.settings.ClusterFile).parent.is_dir():
         raise UsageError(f"davs: ClusterFile {given.settings.ClusterFile}: its folder does not exist; make it first")
     for path in (given.settings.DistanceMatrixFile, given.settings.RestartClusterFile):
@@ -99,12 +101,12 @@ def main(argv: list[str]) -> int:
         if peaks is not None:
             print(f"stopped at T = {result.progress.temperature:.4g}: {result.stopped}", flush=True)
         return result.status
-    parts = np.array([*result.timers.seconds.values(), result.seconds])
-    team.Allreduce(gw.IN_PLACE, parts, gw.MAX)
+    own = {f"seconds_{part}": result.timers.seconds[part] for part in PARTS} | {"seconds": result.seconds}
+    times = slowest(own, team)
     memory = int(team.allreduce(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
     verified = None
     if peaks is not None:
-        report = _report(given, peaks, result, parts.tolist(), memory, team)
+        report = _report(given, peaks, result, times, memory, team)
         verified = report["verified"]
         _finish(given, peaks, result, report)
     verified = team.bcast(verified)
@@ -168,17 +170,16 @@ def _announce(given: Given, peaks: points.Points, team: gw.Team) -> None:
 
 
 def _report(
-    given: Given, peaks: points.Points, result: Result, parts: list[float], memory: int, team: gw.Team
+    given: Given, peaks: points.Points, result: Result, times: dict[str, float], memory: int, team: gw.Team
 ) -> dict[str, Any]:
     labels, progress = result.labels, result.progress
     ari, pure = agreement(labels, peaks.truth)
     verified, reason = _verdict(given, ari, len(result.rows))
-    times = {f"seconds_{name}": seconds for name, seconds in zip(PARTS, parts, strict=False)}
     return {
         "app": "davs", "version": gw.__version__, "preset": given.preset, "verified": verified, "reason": reason,
         "ranks": team.size, "threads": gw.threads(), "device": "host", "points": len(labels),
         "clusters": len(result.rows), "sponge_fraction": float((labels == quality.SPONGE).mean()), "ari": ari,
-        "purity": pure, "seconds": parts[-1], **times, "temperatures": progress.steps,
+        "purity": pure, **times, "temperatures": progress.steps,
         "temperature_first": progress.first, "temperature_last": progress.temperature, "divided": progress.divided,
         "iterations": progress.iterations, "unconverged": progress.unconverged,
         "moved_to_clusters": int(result.moved[0]), "moved_to_sponge": int(result.moved[1]), "peak_memory": memory,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gondwana as gw
-from gondwana.apps.davs.timers import Timers
+from gondwana.apps.timers import Timers
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -16,7 +16,7 @@ import gondwana as gw
 from gondwana.apps.davs import kernels
 from gondwana.apps.davs.exchange import Divided, Floats, Integers, Replicated
 from gondwana.apps.davs.settings import Settings
-from gondwana.apps.davs.timers import Timers
+from gondwana.apps.timers import Timers
 
 _LARGEST = 61
 """Sums of integers stay below two to this power."""

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from gondwana.apps import pictures
 from gondwana.apps.davs.exchange import Floats
 from gondwana.apps.davs.quality import SPONGE
 from gondwana.apps.davs.run import Result
-from gondwana.errors import UsageError
 
+_SIZE = 8.0, 5.0
 _COLOURS = 10
 _SHOWN = 3000
 """Points in the picture of the plane: those around the middle along the first axis, so that clusters can be seen."""
@@ -30,36 +31,18 @@ def draw(folder: str | Path, points: Floats, result: Result) -> list[Path]:
 
     Raises:
         UsageError: matplotlib is missing.
+        ResultError: a file cannot be written.
     """
-    figure = _figure()
     files = [Path(folder) / "davs-temperatures.png"]
-    _temperatures(figure, result)
-    figure.savefig(files[0], dpi=150)
+    drawn = [pictures.figure(*_SIZE)]
+    _temperatures(drawn[0], result)
     if points.shape[1] > 1:
-        figure = _figure()
         files.append(Path(folder) / "davs-plane.png")
-        _plane(figure, points, result)
-        figure.savefig(files[1], dpi=150)
+        drawn.append(pictures.figure(*_SIZE))
+        _plane(drawn[1], points, result)
+    for figure, file in zip(drawn, files, strict=True):
+        pictures.save(figure, str(file))
     return files
-
-
-def check() -> None:
-    """Check that pictures can be drawn. Local.
-
-    Raises:
-        UsageError: matplotlib is missing.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise UsageError("davs: --pictures needs matplotlib: pip install 'gondwana[plot]'") from None
-
-
-def _figure() -> Any:
-    check()
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(8.0, 5.0), layout="constrained")
 
 
 def _temperatures(figure: Any, result: Result) -> None:

@@ -17,7 +17,7 @@ from gondwana.apps.davs.exchange import Floats, Integers
 from gondwana.apps.davs.mixture import Conditions, Mixture
 from gondwana.apps.davs.settings import Settings
 from gondwana.apps.davs.splitting import MATURE
-from gondwana.apps.davs.timers import Timers
+from gondwana.apps.timers import Timers
 from gondwana.io import checkpoint
 from gondwana.io.stop import StopRequest
 

@@ -19,6 +19,7 @@ from gondwana.apps.pwc import matrix, output
 from gondwana.apps.pwc.annealing import Annealing, Partition
 from gondwana.apps.pwc.rows import Rows
 from gondwana.apps.pwc.settings import Settings
+from gondwana.apps.timers import slowest
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, environment, write_json
 
@@ -62,7 +63,7 @@ def main(argv: list[str]) -> int:
         size = f"{rows.points} points, at most {settings.MaxNcent} clusters"
         print(f"pwc: {size}, ranks x threads = {team.size} x {gw.threads()}, {settings.Exchange}", flush=True)
     with gw.ProgressBar(team, "cooling", 100) as bar:
-        rows.seconds.clear()
+        rows.timed.seconds.clear()
         team.barrier()
         begin = time.perf_counter()
         quantum = rows.scale if rows.d.dtype.kind == "i" else 0.0
@@ -100,10 +101,10 @@ def _open(options: Namespace, ranks: int) -> tuple[Settings, list[str]]:
 
 def _timers(rows: Rows, seconds: float) -> dict[str, float]:
     """The seconds of the slowest rank, in all and by what for. Collective over the team of the rows."""
-    own = {f"seconds_{name}": rows.seconds[name] for name in (*COMMUNICATION, "splitting")}
-    own |= {"seconds": seconds, "seconds_compute": seconds - sum(rows.seconds[name] for name in COMMUNICATION)}
-    ranks = rows.team.allgather(own)
-    return {name: max(rank[name] for rank in ranks) for name in own}
+    spent = rows.timed.seconds
+    own = {f"seconds_{name}": spent[name] for name in (*COMMUNICATION, "splitting")}
+    own |= {"seconds": seconds, "seconds_compute": seconds - sum(spent[name] for name in COMMUNICATION)}
+    return slowest(own, rows.team)
 
 
 def _result(annealing: Annealing, partition: Partition, truth: list[str]) -> dict[str, Any]:

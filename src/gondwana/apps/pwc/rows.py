@@ -6,10 +6,6 @@ number that decides anything has the same bits on all ranks, and for any number 
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +13,7 @@ import numpy.typing as npt
 
 import gondwana as gw
 from gondwana.apps.pwc.products import PARTS, PITCH, ROWS, WIDTH, multiply
+from gondwana.apps.timers import Timers
 
 Vectors: TypeAlias = npt.NDArray[np.float64]
 """Some vectors over points, one a row: [K, n] for the points of this rank, [K, N] for all."""
@@ -49,7 +46,7 @@ class Rows:
     Attributes:
         points: of all ranks.
         own: slice of the points of this rank.
-        seconds: of this rank in communication, by what for.
+        timed: seconds of this rank in communication, by what for.
     """
 
     def __init__(self, team: gw.Team, d: npt.NDArray[Any], scale: float = 1.0, exchange: str = "ring") -> None:
@@ -58,7 +55,7 @@ class Rows:
         self._block, self._cuts = divide(self.points, team.size)
         self._block_cuts = [-(-cut // self._block) for cut in self._cuts]
         self.own = slice(*self._cuts[team.rank : team.rank + 2])
-        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.timed = Timers()
 
     def multiply(self, x: Vectors) -> Vectors:
         """Return D x for the points of this rank [K, n], where x is given for all points [K, N]. Local."""
@@ -86,13 +83,6 @@ class Rows:
             everyone = self._allgather(parts, self._block_cuts)
         sums: Vectors = everyone.sum(axis=1)
         return sums
-
-    @contextmanager
-    def timed(self, purpose: str) -> Iterator[None]:
-        """Add the time inside to `seconds`. Local."""
-        start = time.perf_counter()
-        yield
-        self.seconds[purpose] += time.perf_counter() - start
 
     def _allgather(self, part: npt.NDArray[Any], cuts: list[int]) -> npt.NDArray[Any]:
         if self.team.size == 1:

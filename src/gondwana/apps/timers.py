@@ -1,0 +1,46 @@
+"""Seconds that a rank spends on the parts of a run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+import gondwana as gw
+
+
+class Timers:
+    """Wall-clock seconds of this rank, by what for. Local to create.
+
+    Attributes:
+        seconds: by part; 0.0 for a part that has not been timed.
+
+    Example:
+        >>> timers = Timers()
+        >>> with timers("compute"):
+        ...     total = sum(range(1000))
+        >>> timers.seconds["compute"] > 0.0
+        True
+    """
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+
+    @contextlib.contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        """Add the time of a block to a part. Local."""
+        start = time.perf_counter()
+        yield
+        self.seconds[part] += time.perf_counter() - start
+
+
+def slowest(seconds: Mapping[str, float], team: gw.Team) -> dict[str, float]:
+    """Return the seconds of each part on the rank where it took longest. Collective over team.
+
+    Args:
+        seconds: by part; all ranks have the same parts.
+        team: the ranks.
+    """
+    ranks = team.allgather(dict(seconds))
+    return {part: max(rank[part] for rank in ranks) for part in seconds}
