@@ -84,7 +84,7 @@ def test_an_iteration_of_divided_clusters_is_that_of_dense_matrices(count: int) 
         assert np.allclose(rows[np.lexsort((*rows[:, :2].T[::-1],))][:, :2], model.Y[order], rtol=1e-10)
     assert team.allreduce(len(found.rows)) == found.clusters
     moments = found.moments(conditions)
-    mass = team.allreduce(float(moments.counts.sum())) + moments.sponge_count
+    mass = team.allreduce(float(moments.counts[found.home].sum())) + moments.sponge_count
     assert math.isclose(mass, total, rel_tol=1e-10)
     assert math.isclose(moments.free_energy, model.free_energy(x), rel_tol=1e-9)
 
@@ -93,26 +93,27 @@ def test_an_iteration_of_divided_clusters_is_that_of_dense_matrices(count: int) 
 def test_clusters_go_home_and_sums_come_back() -> None:
     """Whatever each rank starts with, and however far a window reaches: over several ranks, or none."""
     team, random = gw.world, np.random.default_rng(gw.world.rank)
-    cuts = np.arange(1.0, team.size)
-    parts = exchange.Divided(team, Timers(), cuts)
-    rows = parts.arrange(
-        np.column_stack([random.uniform(-1.0, team.size + 1.0, 5 * team.rank), random.random(5 * team.rank)])
-    )
+    parts = exchange.Exchange(team, Timers(), np.array([[team.rank + 0.5, 0.0]]))
+    parts.divide()
+    rows = np.column_stack([random.uniform(-1.0, team.size + 1.0, 5 * team.rank), random.random(5 * team.rank)])
     everything = parts.everything(rows)
     assert len(everything) == sum(5 * rank for rank in range(team.size))
     assert np.array_equal(everything, exchange.in_order(everything))
-    assert (np.searchsorted(cuts, rows[:, 0], "right") == team.rank).all()
+    ends = np.array([-np.inf, *range(1, team.size), np.inf])
     for reach in (0.0, 0.4, 2.5):
-        low, high = team.rank - reach, team.rank + 1.0 + reach
-        window = parts.window(rows, low, high)
-        inside = (everything[:, 0] >= low) & (everything[:, 0] <= high)
-        assert np.array_equal(window[(window[:, 0] >= low) & (window[:, 0] <= high)], everything[inside])
-        assert np.array_equal(parts.spread(rows[:, 1]), window[:, 1])
-        assert np.array_equal(parts.home(window), rows)
-        sums = parts.collect(np.ones((len(window) + 1, 2), np.int64))
-        holders = [sum(bool(r - reach <= y <= r + 1.0 + reach) or home == r for r in range(team.size))
-                   for y, home in zip(rows[:, 0], np.searchsorted(cuts, rows[:, 0], "right"), strict=True)]  # fmt: skip
-        assert sums[:, 0].tolist() == [*holders, team.size]
+        low, high = ends[:-1] - reach, ends[1:] + reach
+        window, links = parts.window(rows, reach, relative=False)
+        inside = (everything[:, 0] >= low[team.rank]) & (everything[:, 0] < high[team.rank])
+        assert np.array_equal(window, everything[inside])
+        rows = window[parts.home(window)]
+        assert (np.searchsorted(ends[1:-1], rows[:, 0], "right") == team.rank).all()
+        assert team.allreduce(len(rows)) == len(everything)
+        assert np.array_equal(parts.own(window), rows)
+        sums = np.ones((len(window) + 1, 2), np.int64)
+        room, spent = np.empty(2 * len(everything) * team.size, np.int64), np.zeros(2, np.int64)
+        gw.parallel(exchange.add, links, sums[None], sums, room, spent, threads=1)
+        holders = [sum((low <= y) & (y < high)) for y in window[:, 0]]
+        assert sums.tolist() == [[n, n] for n in (*holders, team.size)]
 
 
 @pytest.mark.ranks(3, timeout=200)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from gondwana.apps.davs import schedule
 from gondwana.apps.davs.exchange import Floats
@@ -118,7 +116,7 @@ class Annealing:
         p = self.progress
         moments, conditions = self._equilibrium()
         kept, removed = remove(self.mixture, moments, conditions)
-        moments = _subset(moments, kept)
+        moments = moments.of(kept)
         clusters = self.mixture.clusters
         p.steps += 1
         p.history.append((p.temperature, clusters, moments.energy, moments.sponge_count / self.mixture.total))
@@ -158,13 +156,13 @@ class Annealing:
         conditions, final = self.conditions, p.phase == Phase.FINAL
         tolerance = s.MalphaMaxChange1 if final else s.MalphaMaxChange
         mixture.choose(conditions)
-        for iteration in range(1, s.ConvergenceLoopLimit + 1):
-            change, moved = mixture.iterate(conditions)
-            p.iterations += 1
-            if iteration > 1 and change <= tolerance and not (final and self._moves(moved, conditions)):
-                break
-        else:
-            p.unconverged += 1
+        done, least, at_rest = 0, 2, False
+        while done < s.ConvergenceLoopLimit and not at_rest:
+            more, change, moved = mixture.iterate(conditions, tolerance, s.ConvergenceLoopLimit - done, least)
+            done, least = done + more, 1
+            at_rest = change <= tolerance and not (final and self._moves(moved, conditions))
+        p.iterations += done
+        p.unconverged += not at_rest
         p.sponge_weight = conditions.sponge_weight
         return mixture.moments(conditions), conditions
 
@@ -246,7 +244,7 @@ class Annealing:
 
     def _divide(self) -> None:
         self.mixture.divide()
-        self.best = self.mixture.own(self.best)
+        self.best = self.mixture.exchange.own(self.best)
 
     def _wants_sponge(self, moments: Moments) -> bool:
         s, p = self.settings, self.progress
@@ -265,10 +263,3 @@ def _mean_width(moments: Moments, conditions: Conditions, total: int) -> float:
     """The mean of d2 of all points in clusters."""
     outside = 0.0 if conditions.sponge is None else moments.sponge_count * conditions.sponge_square
     return (2.0 * moments.energy - outside) / max(total - moments.sponge_count, 1.0)
-
-
-def _subset(moments: Moments, kept: npt.NDArray[np.bool_]) -> Moments:
-    """Those of the clusters that are left."""
-    values: dict[str, Any] = {f.name: getattr(moments, f.name) for f in fields(moments)}
-    left: dict[str, Any] = {name: v[kept] if isinstance(v, np.ndarray) else v for name, v in values.items()}
-    return Moments(**left)

@@ -1,14 +1,14 @@
-"""Which rank holds which clusters, and how their sums and values travel.
+"""Which rank holds which clusters, and how sums over points become sums over the points of all ranks.
 
-Clusters are rows of a table, sorted by their position along axis 0, as the points are. Either every rank has all rows
-(`Replicated`), or each has those in its own range of axis 0, its *home* rows, and copies of those of its neighbours
-that its points reach (`Divided`). What a rank holds is its *window*: copies from lower ranks, home rows, copies from
-higher ranks. Sums of integers make both ways equal to the last bit.
+Clusters are rows of a table, sorted by their position along axis 0, as the points are. A rank holds a *window* of them:
+all, or, once they are divided, those that its points may reach. Of these, those in its own range of axis 0 are its
+*home* rows: each cluster is at home on one rank. Ranks exchange the sums of the rows that both hold, and then all
+compute the next centres alike. Sums of integers make both ways equal to the last bit.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,179 +18,175 @@ from gondwana.apps.timers import Timers
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-Rows = npt.NDArray[Any]
+
+ALLREDUCE, SEND_RECEIVE = 0, 1
+"""Places of the nanoseconds that compiled code counts."""
 
 
-def in_order(rows: Floats) -> Floats:
-    """Sort clusters by position, axis 0 first, then by their other columns. Local."""
-    return rows[np.lexsort(rows.T[::-1])]
+class Links(NamedTuple):
+    """How the sums of a window become those of all ranks.
+
+    Attributes:
+        team: the ranks.
+        pieces: rows that another rank holds too: its number, the first row, the end; in an order without deadlocks.
+        common: the first of the rows that all ranks have.
+    """
+
+    team: gw.Team
+    pieces: Integers
+    common: int
 
 
-class Replicated:
-    """Every rank has all clusters and computes them alike.
+class Exchange:
+    """The clusters of all ranks. Local to create.
 
     Args:
         team: the ranks.
         timers: get the seconds of communication.
+        points: those of this rank, which are sorted along axis 0.
+
+    Attributes:
+        divided: whether ranks hold different clusters.
     """
 
-    divided = False
-
-    def __init__(self, team: gw.Team, timers: Timers) -> None:
+    def __init__(self, team: gw.Team, timers: Timers, points: Floats) -> None:
         self.team, self.timers = team, timers
+        self.divided = False
+        self._points = points
+        self._cuts = np.full(team.size - 1, np.inf)
 
-    def arrange(self, rows: Floats) -> Floats:
-        """Sort the home rows, after centres have moved. Local."""
-        return in_order(rows)
+    def divide(self) -> None:
+        """Go over to clusters that are divided over the ranks. Collective over the team."""
+        ends = np.empty((self.team.size, 2))
+        self.team.Allgather(self._points[[0, -1], 0] if len(self._points) else np.full(2, np.inf), ends)
+        # Ranks without points come last; they get no clusters.
+        self._cuts = np.where(np.isinf(ends[1:, 0]), np.inf, 0.5 * (ends[:-1, 1] + ends[1:, 0]))
+        self._low, self._high = np.append(-np.inf, self._cuts), np.append(self._cuts, np.inf)
+        self.divided = True
 
-    def window(self, rows: Floats, low: float, high: float) -> Floats:
-        """Return the clusters with positions from `low` to `high`, and maybe more. Local."""
-        return rows
+    def own(self, rows: Floats) -> Floats:
+        """Return those of some clusters that are at home on this rank. Local."""
+        if not self.divided:
+            return rows
+        return np.asarray(rows[np.searchsorted(self._cuts, rows[:, 0], "right") == self.team.rank])
 
-    def lacks(self, low: float, high: float) -> bool:
-        """Return whether the window has not all clusters from `low` to `high`. Local."""
-        return False
+    def home(self, window: Floats) -> slice:
+        """Return which rows of a window are at home on this rank. Local."""
+        if not self.divided:
+            return slice(None)
+        ends = np.searchsorted(window[:, 0], [self._low[self.team.rank], self._high[self.team.rank]])
+        return slice(*ends.tolist())
 
-    def collect(self, sums: Integers) -> Integers:
-        """Add the sums of all ranks for the home rows, and in the last row for the sponge. Collective over team."""
-        self.sum(sums)
-        return sums
+    def window(self, rows: Floats, radius: float, *, relative: bool) -> tuple[Floats, Links]:
+        """Return the clusters that are near the range of this rank, and what it shares with others. Collective.
 
-    def spread(self, values: Rows) -> Rows:
-        """Return the values of the window from those of the home rows. Local."""
-        return values
-
-    def home(self, values: Rows) -> Rows:
-        """Return the home rows of a window. Local."""
-        return values
-
-    def everything(self, rows: Floats) -> Floats:
-        """Return all clusters in order. Local."""
-        return rows
-
-    def total(self, values: Integers) -> Integers:
-        """Add what all clusters have, each counted once. Local."""
-        return values
-
-    def highest(self, value: float) -> float:
-        """Return the largest of the values of all clusters. Local."""
-        return value
-
-    def sum(self, values: Integers) -> None:
-        """Add the contributions of all ranks in place. Collective over team."""
-        if self.team.size > 1:
-            with self.timers("allreduce"):
-                self.team.Allreduce(gw.IN_PLACE, values)
-
-
-class Divided(Replicated):
-    """Every rank has the clusters in its range of axis 0; messages go between ranks whose points share clusters.
-
-    Args:
-        team: the ranks.
-        timers: get the seconds of communication.
-        cuts: positions between the ranges of the ranks: `team.size - 1` of them, ascending.
-    """
-
-    divided = True
-
-    def __init__(self, team: gw.Team, timers: Timers, cuts: Floats) -> None:
-        super().__init__(team, timers)
-        self._cuts = cuts
-        self._range = (-np.inf, np.inf)
-        self._sent = [slice(0, 0)] * team.size
-        self._received = [0] * team.size
-        self._rows = 0
-
-    def arrange(self, rows: Floats) -> Floats:
-        """Move rows that have left the range of their rank, and sort. Collective over team."""
-        homes = np.searchsorted(self._cuts, rows[:, 0], "right")
-        arrived = self._deliver([rows[homes == rank] for rank in range(self.team.size)], rows[:0])
-        return in_order(np.concatenate(arrived))
-
-    def window(self, rows: Floats, low: float, high: float) -> Floats:
-        """Return the clusters with positions from `low` to `high`, and all home rows. Collective over team."""
-        with self.timers("allreduce"):
-            wanted = np.empty((self.team.size, 2))
-            self.team.Allgather(np.array([low, high]), wanted)
-        first = np.searchsorted(rows[:, 0], wanted[:, 0], "left")
-        last = np.maximum(np.searchsorted(rows[:, 0], wanted[:, 1], "right"), first)
-        self._sent = [slice(a, b) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
-        self._sent[self.team.rank] = slice(0, 0)
-        arrived = self._deliver([rows[piece] for piece in self._sent], rows[:0])
-        self._received = [len(piece) for piece in arrived]
-        self._rows, self._range = len(rows), (low, high)
-        return self._joined(arrived, rows)
-
-    def lacks(self, low: float, high: float) -> bool:
-        """Return whether the window has not all clusters from `low` to `high`. Local."""
-        return low < self._range[0] or high > self._range[1]
-
-    def collect(self, sums: Integers) -> Integers:
-        """Add the sums of all ranks for the home rows, and in the last row for the sponge. Collective over team."""
-        with self.timers("send_receive"):
-            ends = np.cumsum(self._received)
-            before = int(ends[self.team.rank])
-            places = [int(end) + self._rows * (rank > self.team.rank) for rank, end in enumerate(ends)]
-            pieces = [sums[end - n : end] for end, n in zip(places, self._received, strict=True)]
-            room = [np.empty((s.stop - s.start, sums.shape[1]), np.int64) for s in self._sent]
-            self._swap(pieces, room)
-            found = np.concatenate([sums[before : before + self._rows], sums[-1:]])
-            for piece, arrived in zip(self._sent, room, strict=True):
-                found[piece] += arrived
-        self.sum(found[-1:])
-        return found
-
-    def spread(self, values: Rows) -> Rows:
-        """Return the values of the window from those of the home rows. Collective over team."""
-        with self.timers("send_receive"):
-            room = [np.empty((n, *values.shape[1:]), values.dtype) for n in self._received]
-            self._swap([np.ascontiguousarray(values[piece]) for piece in self._sent], room)
-        return self._joined(room, values)
-
-    def home(self, values: Rows) -> Rows:
-        """Return the home rows of a window. Local."""
-        before = sum(self._received[: self.team.rank])
-        return values[before : before + self._rows]
+        Args:
+            rows: home rows, which may have left the range of this rank.
+            radius: how far from the range of a rank, the same on all ranks.
+            relative: whether the radius is a share of the position of a cluster.
+        """
+        if not self.divided:
+            return in_order(rows), Links(self.team, np.zeros((0, 3), np.int64), 0)
+        low, high = self._low - radius, self._high + radius
+        if relative:
+            low, high = self._low / (1.0 + radius), self._high / (1.0 - radius) if radius < 1.0 else high + np.inf
+        found = in_order(self._deliver([rows[(low[r] <= rows[:, 0]) & (rows[:, 0] < high[r])] for r in self._ranks]))
+        first, end = (np.searchsorted(found[:, 0], edge) for edge in (low, high))
+        mine = self.team.rank
+        # Pairs at one distance take turns, so that no rank waits for one that waits for another.
+        others = sorted(set(self._ranks) - {mine}, key=lambda r: (abs(r - mine), min(r, mine) // abs(r - mine) % 2))
+        pieces = [(r, first[r], end[r]) for r in others if first[r] < end[r]]
+        return found, Links(self.team, np.array(pieces, np.int64).reshape(-1, 3), len(found))
 
     def everything(self, rows: Floats) -> Floats:
-        """Return all clusters in order. Collective over team."""
+        """Return all clusters in order, from the home rows of all ranks. Collective over the team."""
+        if not self.divided:
+            return in_order(rows)
         with self.timers("allreduce"):
             sizes = np.empty(self.team.size, np.int64)
             self.team.Allgather(np.array([rows.size]), sizes)
             found = np.empty(int(sizes.sum()))
             self.team.Allgatherv(np.ascontiguousarray(rows).reshape(-1), (found, sizes.tolist()))
-            return found.reshape(-1, rows.shape[1])
+        return in_order(found.reshape(-1, rows.shape[1]))
 
     def total(self, values: Integers) -> Integers:
-        """Add what all clusters have, each counted once. Collective over team."""
-        result = np.array(values, np.int64)
-        self.sum(result)
-        return result
+        """Return sums over all clusters, from those over the home rows. Collective over the team."""
+        if self.divided:
+            with self.timers("allreduce"):
+                self.team.Allreduce(gw.IN_PLACE, values)
+        return values
 
     def highest(self, value: float) -> float:
-        """Return the largest of the values of all clusters. Collective over team."""
+        """Return the largest of the values of all clusters. Collective over the team."""
+        if not self.divided:
+            return value
         with self.timers("allreduce"):
             return float(self.team.allreduce(value, gw.MAX))
 
-    def _joined(self, pieces: list[Rows], own: Rows) -> Rows:
-        rank = self.team.rank
-        return np.concatenate([*pieces[:rank], own, *pieces[rank + 1 :]])
+    @property
+    def _ranks(self) -> range:
+        return range(self.team.size)
 
-    def _deliver(self, pieces: list[Rows], like: Rows) -> list[Rows]:
-        """Send a piece to each rank and return what each sent here, of lengths not known before. Collective."""
+    def _deliver(self, pieces: list[Floats]) -> Floats:
+        """Send a piece to each rank, and return what all have sent here. Collective over the team."""
         with self.timers("send_receive"):
-            counts = np.array([len(piece) for piece in pieces])
-            lengths = np.empty_like(counts)
+            counts, lengths = np.array([piece.size for piece in pieces]), np.empty(self.team.size, np.int64)
             self.team.Alltoall(counts, lengths)
-            room = [np.empty((n, *like.shape[1:]), like.dtype) for n in lengths]
-            room[self.team.rank] = pieces[self.team.rank]
-            self._swap([np.ascontiguousarray(piece) for piece in pieces], room)
-        return room
+            found = np.empty(int(lengths.sum()))
+            self.team.Alltoallv((np.concatenate(pieces).reshape(-1), counts.tolist()), (found, lengths.tolist()))
+        return found.reshape(-1, pieces[0].shape[1])
 
-    def _swap(self, pieces: list[Rows], room: list[Rows]) -> None:
-        """Exchange pieces of known lengths with the ranks that have any for this one, or get any of it."""
-        others = [rank for rank in range(self.team.size) if rank != self.team.rank]
-        requests = [self.team.Irecv(room[rank], rank) for rank in others if room[rank].size]
-        requests += [self.team.Isend(pieces[rank], rank) for rank in others if pieces[rank].size]
-        gw.wait_all(requests)
+
+def in_order(rows: Floats) -> Floats:
+    """Return clusters sorted by position, axis 0 first, then by their other columns. Local."""
+    return rows[ordering(rows)]
+
+
+def ordering(rows: Floats) -> Integers:
+    """Return the numbers of clusters in the order of `in_order`. Local."""
+    # Most often, axis 0 alone decides, and few clusters have changed places.
+    order = np.argsort(rows[:, 0], kind="stable")
+    return order if (np.diff(rows[order, 0]) > 0.0).all() else np.lexsort(rows.T[::-1])
+
+
+@gw.jit
+def add(threads: Any, links: Any, partial: Any, sums: Any, room: Any, spent: Any) -> None:
+    """Add the sums of all threads, and then those of all ranks. Collective over the team.
+
+    Args:
+        threads: of this rank.
+        links: see `Links`.
+        partial: sums of each thread; those of a single thread are `sums`.
+        sums: of the rows of the window and, in the last row, of the sponge.
+        room: as many numbers as all rows that are shared with other ranks have.
+        spent: gets nanoseconds.
+    """
+    width = sums.shape[1]
+    threads.barrier()
+    if threads.size > 1:
+        begin, end = threads.share(0, len(sums))
+        for k in range(begin, end):
+            for column in range(width):
+                total = 0
+                for t in range(threads.size):
+                    total += partial[t, k, column]
+                sums[k, column] = total
+        threads.barrier()
+    if threads.index == 0 and links.team.size > 1:
+        began, place = gw.clock(), 0
+        for piece in links.pieces:
+            size = (piece[2] - piece[1]) * width
+            received = room[place : place + size]
+            gw.sendrecv(links.team, sums[piece[1] : piece[2]], piece[0], received, piece[0])
+            place += size
+        place = 0
+        for piece in links.pieces:
+            for k in range(piece[1], piece[2]):
+                for column in range(width):
+                    sums[k, column] += room[place]
+                    place += 1
+        now = gw.clock()
+        gw.allreduce(links.team, sums[links.common :])
+        spent[SEND_RECEIVE] += now - began
+        spent[ALLREDUCE] += gw.clock() - now
+    threads.barrier()

@@ -7,14 +7,15 @@ has follows from these and the temperature.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 import gondwana as gw
-from gondwana.apps.davs import kernels
-from gondwana.apps.davs.exchange import Divided, Floats, Integers, Replicated
+from gondwana.apps.davs import kernels, lists
+from gondwana.apps.davs.exchange import Exchange, Floats, Integers
 from gondwana.apps.davs.settings import Settings
 from gondwana.apps.timers import Timers
 
@@ -22,6 +23,11 @@ _LARGEST = 61
 """Sums of integers stay below two to this power."""
 _SMALLEST_WEIGHT = 0.01
 """Times 1/N: the floor of P in memberships, so that a cluster that has lost its points can still get some."""
+
+
+_MARGIN = 1.5
+"""By so much more than at the last temperature the d2 of points from their nearest clusters may grow."""
+_FAR = 1e300
 
 
 @dataclass
@@ -45,22 +51,20 @@ class Conditions:
         """The d2 of the sponge, infinity if there is none."""
         return math.inf if self.sponge is None else self.sponge**2
 
-    def search(self, settings: Settings) -> kernels.Search:
-        """Return how far around a point clusters count. Local."""
-        limit = 2.0 * self.temperature * settings.ExpArgumentCut2
-        return kernels.Search(self.sponge_square, limit, self.widths[0], int(settings.relative))
-
-    def law(self, total: int, cut: float) -> kernels.Law:
-        """Return what the passes need to know. Local.
+    def law(self, settings: Settings, total: int, clusters: int) -> kernels.Law:
+        """Return what compiled code needs to know. Local.
 
         Args:
+            settings: of the run.
             total: number of points.
-            cut: see `kernels.Law`.
+            clusters: their number.
         """
-        half, sponge = 0.5 / self.temperature, -math.inf
-        if self.sponge is not None:
-            sponge = math.log(max(self.sponge_weight, _SMALLEST_WEIGHT / total)) - half * self.sponge_square
-        return kernels.Law(half, sponge, cut)
+        share = settings.SpongePWeight / max(clusters, 1) if settings.SpongePOption == 1 else -1.0
+        return kernels.Law(
+            self.widths, int(settings.relative), 0.5 / self.temperature, self.sponge_square, share,
+            settings.ExpArgumentCut1, 2.0 * self.temperature * settings.ExpArgumentCut2, _SMALLEST_WEIGHT / total,
+            settings.CountForClusterCkToBeZero, float(total),
+        )  # fmt: skip
 
 
 def sigma_of(centres: Floats, settings: Settings, conditions: Conditions) -> Floats:
@@ -71,19 +75,12 @@ def sigma_of(centres: Floats, settings: Settings, conditions: Conditions) -> Flo
     return widths
 
 
-def table_of(rows: Floats, total: int, settings: Settings, conditions: Conditions) -> Floats:
-    """Return what the passes need of each cluster: position, 1/sigma, ln P. Local."""
-    d = len(conditions.widths)
-    weights = np.maximum(rows[:, d], _SMALLEST_WEIGHT / total)
-    return np.column_stack([rows[:, :d], 1.0 / sigma_of(rows[:, :d], settings, conditions), np.log(weights)])
-
-
 @dataclass(frozen=True)
 class Moments:
     """What decisions are made from, at one state of the clusters.
 
     Attributes:
-        counts: C_k of the home clusters.
+        counts: C_k of the clusters in the window.
         freezing: sum of M (1 - M) over C_k.
         occupied: points of which each cluster has the largest membership.
         scatter: S_k, the mean of z z^T, D x D each.
@@ -107,6 +104,11 @@ class Moments:
         """W_k, the mean of d2."""
         return np.asarray(np.trace(self.scatter, axis1=1, axis2=2))
 
+    def of(self, chosen: Integers) -> Moments:
+        """Return the moments of some clusters. Local."""
+        of_clusters = ("counts", "freezing", "occupied", "scatter", "drift")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in of_clusters})
+
 
 class Mixture:
     """The points of this rank and its clusters. Collective over the team to create.
@@ -119,24 +121,34 @@ class Mixture:
         timers: get the seconds of the parts.
 
     Attributes:
-        rows: the home clusters of this rank.
+        window: the clusters that this rank holds: those at home here, and others that its points may reach.
+        home: which of them are at home here.
         clusters: number of clusters of all ranks.
     """
 
     def __init__(self, points: Floats, total: int, settings: Settings, team: gw.Team, timers: Timers) -> None:
         self.points, self.total, self.settings, self.timers = points, total, settings, timers
         self.team = team
-        self.exchange: Replicated = Replicated(team, timers)
+        self.exchange = Exchange(team, timers, points)
         self.rows = np.empty((0, points.shape[1] + 2))
         self.clusters = 0
-        self._axes = tuple(range(points.shape[1]))
         self._threads = gw.threads()
         capacity = settings.TargetNcentPerPoint
-        self._lists = np.zeros((len(points), capacity), np.int32)
-        self._listed = np.zeros(len(points), np.int32)
+        self._lists = np.zeros((len(points), capacity), np.uint32)
+        self._listed = np.zeros(len(points), np.int64)
         self._memberships = np.zeros((len(points), capacity + 1))
         self._work = np.zeros((self._threads, capacity))
         self._scales = kernels.Scales(*[1.0] * 7)
+        self._closest = 0.0
+
+    @property
+    def rows(self) -> Floats:
+        """The home clusters of this rank."""
+        return self.window[self.home]
+
+    @rows.setter
+    def rows(self, rows: Floats) -> None:
+        self.window, self.home = rows, slice(None)
 
     @property
     def dimension(self) -> int:
@@ -154,23 +166,14 @@ class Mixture:
         self._maximum(largest)
         scale = np.array([_power(self.total * value) for value in largest])
         sums = (self.points * scale).astype(np.int64).sum(axis=0)
-        Replicated(self.team, self.timers).sum(sums)
+        with self.timers("allreduce"):
+            self.team.Allreduce(gw.IN_PLACE, sums)
         return np.asarray(sums / scale / self.total)
 
     def divide(self) -> None:
         """Go over to clusters that are divided over the ranks. Collective over the team."""
-        ends = np.empty((self.team.size, 2))
-        mine = self.points[[0, -1], 0] if len(self.points) else np.array([np.inf, np.inf])
-        self.team.Allgather(np.ascontiguousarray(mine), ends)
-        # Ranks without points come last; they get no clusters.
-        middle = np.where(np.isinf(ends[1:, 0]), np.inf, 0.5 * (ends[:-1, 1] + ends[1:, 0]))
-        self._cuts = middle
-        self.rows = self.own(self.rows)
-        self.exchange = Divided(self.team, self.timers, middle)
-
-    def own(self, rows: Floats) -> Floats:
-        """Return those of all clusters that this rank gets when they are divided. Local."""
-        return np.asarray(rows[np.searchsorted(self._cuts, rows[:, 0], "right") == self.team.rank])
+        self.exchange.divide()
+        self.rows = self.exchange.own(self.rows)
 
     def everything(self) -> Floats:
         """Return the rows of all clusters in order, on all ranks. Collective over the team."""
@@ -191,47 +194,43 @@ class Mixture:
 
     def choose(self, conditions: Conditions) -> None:
         """Bring the clusters in order and list those near each point. Collective over the team."""
-        self.rows = self.exchange.arrange(self.rows)
-        search = conditions.search(self.settings)
-        low, high = self._range(search)
+        rows, law = self.rows, self._law(conditions)
         while True:
-            window = self.exchange.window(self.rows, low, high)
-            reach, listed = self._choose(window, search, conditions)
-            most = float(self.exchange.collect(listed)[:-1].max(initial=1))
-            lacks = self.exchange.lacks(float(reach[:, 1].min()), float(reach[:, 2].max()))
-            found = np.array([float(lacks), float(reach[:, 0].max()), most])
-            self._maximum(found)
-            if not found[0]:
+            # Clusters are compared with those close to close ones, which may have moved meanwhile.
+            near = max(self._closest + law.limit, 16.0 * self.settings.ScaledSquaredDistanceAtClosenessTest)
+            self.window, self._links = self.exchange.window(
+                rows, min(math.sqrt(near) * law.widths[0], _FAR), relative=self.settings.relative
+            )
+            self.home = self.exchange.home(self.window)
+            found = self._list(law)
+            # Elsewhere, lists may lack clusters that the window does not have.
+            if not self.exchange.divided or found[0] <= self._closest:
                 break
-            low, high = min(low, float(reach[:, 1].min())), max(high, float(reach[:, 2].max()))
+            self._closest = found[0]
+        self._closest = _MARGIN * found[0]
         self._memberships[:] = 0.0
         self._rescale(found[1], found[2], conditions)
 
-    def _range(self, search: kernels.Search) -> tuple[float, float]:
-        """Where clusters of this rank's points may be, if each point has one near, or the sponge."""
-        ends = np.concatenate([self.points[[0, -1], 0] if len(self.points) else [], self.rows[:, 0]])
-        if not len(ends):
-            return math.inf, -math.inf
-        first, last = float(ends.min()), float(ends.max())
-        nearest = 0.0 if math.isinf(search.sponge) else search.sponge
-        # Clusters are compared with those close to close ones, which may have moved meanwhile.
-        close = 16.0 * self.settings.ScaledSquaredDistanceAtClosenessTest
-        radius = math.sqrt(max(nearest + search.limit, close)) * search.width
-        if not search.relative:
-            return first - radius, last + radius
-        return first / (1.0 + radius), last / (1.0 - radius) if radius < 1.0 else math.inf
-
-    def _choose(self, window: Floats, search: kernels.Search, conditions: Conditions) -> tuple[Floats, Integers]:
-        self._partial = np.zeros((self._threads, len(window) + 1, 3 + self.dimension * (self.dimension + 3) // 2), int)
-        near = np.zeros((self._threads, self._lists.shape[1]))
-        reach = np.zeros((self._threads, 3))
+    def _list(self, law: kernels.Law) -> list[float]:
+        """Make the lists; return the largest d2 to a nearest cluster and in a list, and the points of a cluster."""
+        columns, size = 3 + self.dimension * (self.dimension + 3) // 2, len(self.window) + 1
+        self._table = np.empty((len(self.window), 2 * self.dimension + 1))
+        self._sums = np.zeros((self._threads, size * columns), np.int64), np.zeros(size * columns, np.int64)
+        shared = int((self._links.pieces[:, 2] - self._links.pieces[:, 1]).sum())
+        self._room, self._spent = np.empty(shared * columns, np.int64), np.zeros(2, np.int64)
         with self.timers("compute"):
-            table = table_of(window, self.total, self.settings, conditions)
-            gw.parallel(
-                kernels.choose, self._axes, self.points, table, search, self._lists, self._listed, near,
-                self._partial, reach, threads=self._threads,
+            closest, farthest = gw.parallel(
+                lists.choose, law, self.points, self.window, self._table, self._lists, self._listed, self._work,
+                threads=self._threads,
             )  # fmt: skip
-        return reach, self._partial[:, :, :1].sum(axis=0)
+        partial, sums = self._room_of(1)
+        most = self._run(lists.count, self._links, self._lists, self._listed, partial, sums, self._room, self._spent)
+        found = np.array([closest, farthest, most])
+        self._maximum(found)
+        return list(map(float, found))
+
+    def _law(self, conditions: Conditions) -> kernels.Law:
+        return conditions.law(self.settings, self.total, self.clusters)
 
     def _rescale(self, farthest: float, most: float, conditions: Conditions) -> None:
         """Choose the powers of two: from the largest d2 in a list, and the largest number of points of a cluster."""
@@ -239,6 +238,7 @@ class Mixture:
         limit = 2.0 * math.sqrt(farthest) + 1.0
         energy = limit**2 * self.dimension + (0.0 if conditions.sponge is None else conditions.sponge_square)
         logarithm = energy / (2.0 * conditions.temperature) + 100.0
+        most = max(most, 1.0)
         self._scales = kernels.Scales(
             _power(self.total), _power(most * limit), _power(most * limit**2), _power(self.total * energy),
             _power(self.total * logarithm), limit, energy,
@@ -250,52 +250,56 @@ class Mixture:
             with self.timers("allreduce"):
                 self.team.Allreduce(gw.IN_PLACE, values, gw.MAX)
 
-    def _pass(self, kernel: Any, conditions: Conditions, columns: int, *args: Any) -> Integers:
-        """Run a pass over the points and add what all ranks have. Collective over the team."""
-        window = self.exchange.spread(self.rows)
-        partial = self._partial.reshape(-1)[: self._threads * (len(window) + 1) * columns]
-        partial = partial.reshape(self._threads, len(window) + 1, columns)
-        sums = partial[0] if self._threads == 1 else np.empty(partial.shape[1:], int)
-        with self.timers("compute"):
-            table = table_of(window, self.total, self.settings, conditions)
-            law = conditions.law(self.total, self.settings.ExpArgumentCut1)
-            gw.parallel(
-                kernel, self._axes, self.points, self._lists, self._listed, table, law, self._scales,
-                *args, self._work, partial, sums, threads=self._threads,
-            )  # fmt: skip
-        return self.exchange.collect(sums)
+    def _room_of(self, columns: int) -> tuple[Integers, Integers]:
+        """Room for sums of so many columns: of each thread, and of all; the same if there is one thread."""
+        rows = len(self.window) + 1
+        partial = self._sums[0][:, : rows * columns].reshape(self._threads, rows, columns)
+        return partial, partial[0] if self._threads == 1 else self._sums[1][: rows * columns].reshape(rows, columns)
 
-    def iterate(self, conditions: Conditions) -> tuple[float, Floats]:
-        """Do one iteration: memberships, then weights and centres. Collective over the team.
+    def _run(self, kernel: Any, *args: Any) -> Any:
+        """Run what communicates. Collective over the team."""
+        self._spent[:] = 0
+        start = time.perf_counter()
+        result = gw.parallel(kernel, *args, threads=self._threads)
+        allreduce, send_receive = self._spent * 1e-9
+        seconds = self.timers.seconds
+        seconds["allreduce"] += allreduce
+        seconds["send_receive"] += send_receive
+        seconds["compute"] += time.perf_counter() - start - allreduce - send_receive
+        return result
+
+    def iterate(
+        self, conditions: Conditions, tolerance: float = 0.0, limit: int = 1, least: int = 1
+    ) -> tuple[int, float, Floats]:
+        """Iterate memberships, weights and centres until memberships stay as they are. Collective over the team.
+
+        Args:
+            conditions: their weight of the sponge is set.
+            tolerance: mean change of a point's memberships that is small enough.
+            limit: most iterations.
+            least: fewest iterations.
 
         Returns:
-            The mean change of a point's memberships since the last iteration, and how far each home centre has moved,
-            as a squared distance.
+            The number of iterations, the last mean change, and how far each home centre has moved in the last, as a
+            squared distance.
         """
-        sums = self._pass(kernels.expect, conditions, 1 + self.dimension, self._memberships)
-        d, scales = self.dimension, self._scales
-        counts = sums[:-1, 0] / scales.one
-        sponge_count, change = sums[-1, 0] / scales.one, sums[-1, 1] / scales.one / self.total
-        rows = self.rows.copy()
-        full = counts > self.settings.CountForClusterCkToBeZero
-        step = np.where(full[:, None], sums[:-1, 1 : 1 + d] / scales.z / np.where(full, counts, 1.0)[:, None], 0.0)
-        rows[:, :d] += step * self.sigma(rows[:, :d], conditions)
-        rows[:, d] = counts / self.total
-        if conditions.sponge is not None:
-            if self.settings.SpongePOption == 1:
-                conditions.sponge_weight = self.settings.SpongePWeight / max(self.clusters, 1)
-                rest = 1.0 - sponge_count / self.total
-                rows[:, d] *= (1.0 - conditions.sponge_weight) / rest if rest > 0.0 else 1.0
-            else:
-                conditions.sponge_weight = sponge_count / self.total
-        self.rows = rows
-        return float(change), (step**2).sum(axis=1)
+        partial, sums = self._room_of(1 + self.dimension)
+        moved = np.empty(len(self.window))
+        done, change, conditions.sponge_weight = self._run(
+            kernels.equilibrate, self._law(conditions), self._links, self.points, self._lists, self._listed,
+            self.window, self._table, self._scales, self._memberships, self._work, partial, sums, self._room, moved,
+            conditions.sponge_weight, tolerance, limit, least, self._spent,
+        )  # fmt: skip
+        return done, change, moved[self.home]
 
     def moments(self, conditions: Conditions) -> Moments:
         """Compute what decisions are made from. Collective over the team."""
         d, scales = self.dimension, self._scales
-        width = 0.0 if conditions.sponge is None else conditions.sponge_square
-        sums = self._pass(kernels.moments, conditions, self._partial.shape[2], width)
+        partial, sums = self._room_of(3 + d * (d + 3) // 2)
+        self._run(
+            kernels.measure, self._law(conditions), self._links, self.points, self._lists, self._listed, self.window,
+            self._table, scales, self._work, partial, sums, self._room, conditions.sponge_weight, self._spent,
+        )  # fmt: skip
         counts = sums[:-1, 0] / scales.one
         divisor = np.where(counts > 0.0, counts, 1.0)
         scatter = np.empty((len(counts), d, d))
@@ -305,7 +309,7 @@ class Mixture:
         return Moments(
             counts,
             sums[:-1, 1] / scales.one / divisor,
-            sums[:-1, 2],
+            sums[:-1, 2].copy(),
             scatter,
             sums[:-1, -d:] / scales.z,
             float(sums[-1, 0] / scales.one),

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import gondwana as gw
-from gondwana.apps.davs import kernels
+from gondwana.apps.davs import kernels, lists
 from gondwana.apps.davs.exchange import Floats, Integers
-from gondwana.apps.davs.mixture import Conditions, table_of
+from gondwana.apps.davs.mixture import Conditions
 from gondwana.apps.davs.settings import Settings
 from gondwana.apps.davs.validity import close_pairs
 
@@ -58,19 +58,17 @@ def assign(points: Floats, rows: Floats, total: int, settings: Settings, conditi
     Returns:
         The labels, and how many points moved to a cluster and to the sponge.
     """
-    threads, axes, table = gw.threads(), tuple(range(points.shape[1])), table_of(rows, total, settings, conditions)
+    law, threads = conditions.law(settings, total, len(rows)), gw.threads()
     cut = math.inf if conditions.sponge is None else radius(settings, conditions) ** 2
-    lists, counts = np.zeros((len(points), settings.TargetNcentPerPoint), np.int32), np.zeros(len(points), np.int32)
-    work, labels = np.zeros((threads, lists.shape[1])), np.zeros(len(points), np.int64)
-    moved, partial = np.zeros((threads, 2), np.int64), np.zeros((threads, len(rows) + 1, 1), np.int64)
-    search = conditions.search(settings)
-    search = search._replace(sponge=max(search.sponge, 0.0 if math.isinf(cut) else cut))
+    near, counts = np.zeros((len(points), settings.TargetNcentPerPoint), np.uint32), np.zeros(len(points), np.int64)
+    work, labels = np.zeros((threads, near.shape[1])), np.zeros(len(points), np.int64)
+    table, moved = np.empty((len(rows), 2 * points.shape[1] + 1)), np.zeros((threads, 2), np.int64)
+    reach = law if conditions.sponge is None else law._replace(sponge=max(law.sponge, cut))
+    gw.parallel(lists.choose, reach, points, rows, table, near, counts, work, threads=threads)
     gw.parallel(
-        kernels.choose, axes, points, table, search, lists, counts, work, partial, np.zeros((threads, 3)),
+        kernels.label, law, points, near, counts, table, conditions.sponge_weight, cut, work, labels, moved,
         threads=threads,
     )  # fmt: skip
-    law = conditions.law(total, settings.ExpArgumentCut1)
-    gw.parallel(kernels.label, axes, points, lists, counts, table, law, cut, work, labels, moved, threads=threads)
     return labels, moved.sum(axis=0)
 
 
@@ -87,11 +85,12 @@ def measure(
         settings: of the run.
         conditions: at its end.
     """
-    axes, table = tuple(range(points.shape[1])), table_of(rows, total, settings, conditions)
+    law, d = conditions.law(settings, total, len(rows)), points.shape[1]
+    table, nearest = np.empty((len(rows), 2 * d + 1)), _nearest(law, rows, settings)
+    gw.parallel(kernels.prepare, law, rows, table, threads=1)
     counts, widths = np.zeros((len(rows), 4), np.int64), np.zeros((len(rows), 2))
-    neighbourhood(axes, points, labels, table, radius(settings, conditions) ** 2, counts, widths)
+    neighbourhood(law, points, labels, table, radius(settings, conditions) ** 2, counts, widths)
     widths[:, 0] /= np.maximum(counts[:, 0], 1)
-    d = points.shape[1]
     centres, sigma = np.ascontiguousarray(rows[:, :d]), 1.0 / table[:, d : 2 * d]
     first, second = close_pairs(centres, sigma, settings.HistogramDistancesMax, np.ones(len(rows), bool))
     squares = (((centres[second] - centres[first]) / sigma[first]) ** 2).sum(axis=1)
@@ -100,37 +99,34 @@ def measure(
     distances = np.bincount(squares.astype(np.int64), minlength=settings.HistogramDistancesMax)
     largest = settings.HistogramOccupationMax - 1
     sizes = np.bincount(np.minimum(counts[:, 0], largest), minlength=largest + 1)
-    return Quality(counts, widths, _nearest(axes, centres, table, settings), sizes, distances)
+    return Quality(counts, widths, nearest, sizes, distances)
 
 
-def _nearest(axes: Any, centres: Floats, table: Floats, settings: Settings) -> tuple[Integers, Floats]:
+def _nearest(law: kernels.Law, rows: Floats, settings: Settings) -> tuple[Integers, Floats]:
     """The nearest other centres of each, as lists of clusters are made for points."""
-    wanted = settings.NumberNearbyClusters
-    lists, counts = np.zeros((len(centres), wanted + 1), np.int32), np.zeros(len(centres), np.int32)
-    search = kernels.Search(math.inf, math.inf, 1.0, 0)
-    gw.parallel(
-        kernels.choose, axes, centres, table, search, lists, counts, np.zeros((1, wanted + 1)),
-        np.zeros((1, len(table) + 1, 1), np.int64), np.zeros((1, 3)), threads=1,
-    )  # fmt: skip
-    others = np.where(np.arange(wanted + 1) < counts[:, None], lists, -1).astype(np.int64)
+    wanted, d = settings.NumberNearbyClusters, len(law.widths)
+    near, counts = np.zeros((len(rows), wanted + 1), np.uint32), np.zeros(len(rows), np.int64)
+    table, centres = np.empty((len(rows), 2 * d + 1)), np.ascontiguousarray(rows[:, :d])
+    everything = law._replace(sponge=math.inf, limit=math.inf)
+    gw.parallel(lists.choose, everything, centres, rows, table, near, counts, np.zeros((1, wanted + 1)), threads=1)
+    others = np.where(np.arange(wanted + 1) < counts[:, None], near.astype(np.int64), -1)
     # The first is the centre itself, or a copy of it.
     others = others[:, 1:]
-    d = centres.shape[1]
     squares = (((centres[:, None] - centres[others]) * table[others, d : 2 * d]) ** 2).sum(axis=2)
     return others, np.where(others < 0, -1.0, squares)
 
 
 @gw.jit
-def neighbourhood(axes: Any, x: Any, labels: Any, table: Any, cut: float, counts: Any, widths: Any) -> None:
+def neighbourhood(law: Any, x: Any, labels: Any, table: Any, cut: float, counts: Any, widths: Any) -> None:
     """Count, for each cluster, its points, and near its centre those of the sponge and of other clusters.
 
     `widths` gets the sum and the largest of d2 of its points.
     """
-    place, rows = 0, len(table)
+    place, rows, d = 0, len(table), len(law.widths)
     for i in range(len(x)):
         own = labels[i]
         if own >= 0:
-            d2 = kernels.square(axes, x, i, table, own)
+            d2 = kernels.square(d, x, i, table, own)
             counts[own, 0] += 1
             widths[own, 0] += d2
             widths[own, 1] = max(widths[own, 1], d2)
@@ -138,7 +134,7 @@ def neighbourhood(axes: Any, x: Any, labels: Any, table: Any, cut: float, counts
             place += 1
         for side in range(2):
             k = place - 1 + side
-            while 0 <= k < rows and ((x[i, 0] - table[k, 0]) * table[k, len(axes)]) ** 2 < cut:
-                if k != own and kernels.square(axes, x, i, table, k) < cut:
+            while 0 <= k < rows and ((x[i, 0] - table[k, 0]) * table[k, d]) ** 2 < cut:
+                if k != own and kernels.square(d, x, i, table, k) < cut:
                     counts[k, 1 if own < 0 else 2] += 1
                 k += 2 * side - 1

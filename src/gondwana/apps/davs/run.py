@@ -69,7 +69,6 @@ def run(points: Floats | None, settings: Settings, team: gw.Team, start: Floats 
     compiling = gw.compilation().seconds
     annealing = _restored(mixture) if settings.Restart else Annealing(mixture)
     stopped, status = _anneal(annealing)
-    mixture.rows = mixture.exchange.arrange(mixture.rows)
     rows, conditions = mixture.everything(), annealing.conditions
     labels, moved = np.zeros(0, np.int64), np.zeros(2, np.int64)
     if stopped is None:

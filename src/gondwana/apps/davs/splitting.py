@@ -71,8 +71,7 @@ def _scores(mixture: Mixture, moments: Moments, age: Floats) -> Floats:
 def _first(mixture: Mixture, chosen: Integers, curvature: Floats, scores: Floats, room: int) -> npt.NDArray[np.bool_]:
     """Mark the candidates that come first among those of all ranks: by score, curvature and place."""
     keys = np.column_stack([-scores, curvature, mixture.rows[chosen]])
-    everyone = mixture.exchange.everything(keys)
-    last = everyone[np.lexsort(everyone.T[::-1])][room - 1]
+    last = mixture.exchange.everything(keys)[room - 1]
     differs = keys != last
     first = np.where(differs.any(axis=1), differs.argmax(axis=1), 0)
     index = np.arange(len(keys))

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.apps.davs.exchange import Floats, Integers
+import gondwana as gw
+from gondwana.apps.davs.exchange import Floats, Integers, ordering
 from gondwana.apps.davs.mixture import Conditions, Mixture, Moments
 
 
-def remove(mixture: Mixture, moments: Moments, conditions: Conditions) -> tuple[npt.NDArray[np.bool_], int]:
+def remove(mixture: Mixture, moments: Moments, conditions: Conditions) -> tuple[Integers, int]:
     """Remove small clusters, and merge copies with the larger one. Collective over the team.
 
     Weights of removed clusters go to all others, that of a copy to the cluster that it is a copy of.
 
     Returns:
-        Which home clusters are left, and how many of all ranks were removed.
+        The rows of the window that are left of the home clusters, and how many of all ranks were removed.
     """
-    small = _too_small(mixture, moments, conditions)
-    kept = ~small
+    d, window, small = mixture.dimension, mixture.window, _too_small(mixture, moments, conditions)
+    gone = small.copy()
     if conditions.temperature < mixture.settings.TemperatureForClosenessTest:
-        kept &= ~_merge(mixture, moments, conditions, small)
-    removed = int(mixture.exchange.total(np.array([(~kept).sum()]))[0])
+        order = ordering(window)
+        centres, weights, merged = window[order, :d], window[order, d], small[order]
+        limit = mixture.settings.ScaledSquaredDistanceAtClosenessTest
+        pairs = close_pairs(centres, mixture.sigma(centres, conditions), limit, ~merged)
+        merge(*pairs, moments.counts[order], weights, merged, np.empty((2, len(small)), np.int64))
+        window[order, d], gone[order] = weights, merged
+    here = np.arange(len(small))[mixture.home]
+    kept = here[~gone[here]]
+    removed = int(mixture.exchange.total(np.array([len(here) - len(kept)]))[0])
     mixture.clusters -= removed
     if removed:
-        d = mixture.dimension
-        lost = mixture.exact_sum(np.where(small, mixture.rows[:, d], 0.0))
+        lost = mixture.exact_sum(np.where(small, window[:, d], 0.0)[mixture.home])
         rest = 1.0 - (conditions.sponge_weight if conditions.sponge is not None else 0.0)
-        mixture.rows = mixture.rows[kept]
+        mixture.rows = window[kept]
         if lost < rest:
             mixture.rows[:, d] *= rest / (rest - lost)
     return kept, removed
@@ -40,48 +49,35 @@ def _too_small(mixture: Mixture, moments: Moments, conditions: Conditions) -> np
     if s.MinimuCountForClusterPoints >= 0:
         small |= moments.occupied < s.MinimuCountForClusterPoints
     # The last cluster stays if there is no sponge: each point needs one.
-    if conditions.sponge is None and mixture.exchange.total(np.array([small.sum()]))[0] == mixture.clusters:
-        small[:] = False
+    if conditions.sponge is None:
+        small &= mixture.exchange.total(small[mixture.home].sum(keepdims=True)) < mixture.clusters
     return np.asarray(small)
 
 
-def _merge(
-    mixture: Mixture, moments: Moments, conditions: Conditions, small: npt.NDArray[np.bool_]
-) -> npt.NDArray[np.bool_]:
+@gw.jit
+def merge(first: Any, second: Any, counts: Any, weights: Any, gone: Any, work: Any) -> None:
     """Merge each cluster with the largest close one, if no larger one is close to that; mark those that are gone.
 
     So the result is the same whichever rank has which clusters; of a chain, the rest follows at the next temperature.
     """
-    exchange, d = mixture.exchange, mixture.dimension
-    about = exchange.spread(np.column_stack([mixture.rows, moments.counts, small]))
-    order = np.lexsort(about.T[::-1])
-    sorted_ = about[order]
-    larger, smaller = close_pairs(
-        sorted_[:, :d],
-        mixture.sigma(sorted_[:, :d], conditions),
-        mixture.settings.ScaledSquaredDistanceAtClosenessTest,
-        ~sorted_[:, -1].astype(bool),
-    )
-    counts = sorted_[:, -2]
-    swap = counts[smaller] > counts[larger]
-    larger, smaller = np.where(swap, smaller, larger), np.where(swap, larger, smaller)
-    beaten = np.zeros(len(sorted_), bool)
-    beaten[smaller] = True
-    free = ~beaten[larger]
-    larger, smaller = larger[free], smaller[free]
-    best = np.lexsort((larger, -counts[larger], smaller))
-    larger, smaller = larger[best], smaller[best]
-    first = np.ones(len(smaller), bool)
-    first[1:] = smaller[1:] != smaller[:-1]
-    larger, smaller = larger[first], smaller[first]
-    gained = np.zeros((len(sorted_), 2))
-    np.add.at(gained[:, 0], larger, sorted_[smaller, d])
-    gained[smaller, 1] = 1.0
-    back = np.empty_like(gained)
-    back[order] = gained
-    home = exchange.home(back)
-    mixture.rows[:, d] += home[:, 0]
-    return np.asarray(home[:, 1] > 0.0)
+    into, beaten = work[0], work[1]
+    into[:] = -1
+    beaten[:] = 0
+    for pair in range(len(first)):
+        a, b = first[pair], second[pair]
+        beaten[a if counts[b] > counts[a] else b] = 1
+    for pair in range(len(first)):
+        a, b = first[pair], second[pair]
+        larger, smaller = (b, a) if counts[b] > counts[a] else (a, b)
+        best = into[smaller]
+        if not beaten[larger] and (
+            best < 0 or counts[larger] > counts[best] or (counts[larger] == counts[best] and larger < best)
+        ):
+            into[smaller] = larger
+    for k in range(len(into)):
+        if into[k] >= 0:
+            weights[into[k]] += weights[k]
+            gone[k] = True
 
 
 def close_pairs(
