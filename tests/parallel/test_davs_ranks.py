@@ -93,8 +93,8 @@ def test_an_iteration_of_divided_clusters_is_that_of_dense_matrices(count: int) 
 def test_clusters_go_home_and_sums_come_back() -> None:
     """Whatever each rank starts with, and however far a window reaches: over several ranks, or none."""
     team, random = gw.world, np.random.default_rng(gw.world.rank)
-    parts = exchange.Exchange(team, Timers(), np.array([[team.rank + 0.5, 0.0]]))
-    parts.divide()
+    parts = exchange.Exchange(team, Timers())
+    parts.divide(np.array([[team.rank + 0.5, 0.0]]))
     rows = np.column_stack([random.uniform(-1.0, team.size + 1.0, 5 * team.rank), random.random(5 * team.rank)])
     everything = parts.everything(rows)
     assert len(everything) == sum(5 * rank for rank in range(team.size))

@@ -43,22 +43,20 @@ class Exchange:
     Args:
         team: the ranks.
         timers: get the seconds of communication.
-        points: those of this rank, which are sorted along axis 0.
 
     Attributes:
         divided: whether ranks hold different clusters.
     """
 
-    def __init__(self, team: gw.Team, timers: Timers, points: Floats) -> None:
+    def __init__(self, team: gw.Team, timers: Timers) -> None:
         self.team, self.timers = team, timers
         self.divided = False
-        self._points = points
         self._cuts = np.full(team.size - 1, np.inf)
 
-    def divide(self) -> None:
-        """Go over to clusters that are divided over the ranks. Collective over the team."""
+    def divide(self, points: Floats) -> None:
+        """Go over to clusters that are divided over the ranks as the points are now. Collective over the team."""
         ends = np.empty((self.team.size, 2))
-        self.team.Allgather(self._points[[0, -1], 0] if len(self._points) else np.full(2, np.inf), ends)
+        self.team.Allgather(points[[0, -1], 0] if len(points) else np.full(2, np.inf), ends)
         # Ranks without points come last; they get no clusters.
         self._cuts = np.where(np.isinf(ends[1:, 0]), np.inf, 0.5 * (ends[:-1, 1] + ends[1:, 0]))
         self._low, self._high = np.append(-np.inf, self._cuts), np.append(self._cuts, np.inf)
@@ -90,11 +88,12 @@ class Exchange:
         low, high = self._low - radius, self._high + radius
         if relative:
             low, high = self._low / (1.0 + radius), self._high / (1.0 - radius) if radius < 1.0 else high + np.inf
-        found = in_order(self._deliver([rows[(low[r] <= rows[:, 0]) & (rows[:, 0] < high[r])] for r in self._ranks]))
+        ranks = range(self.team.size)
+        found = in_order(self.deliver([rows[(low[r] <= rows[:, 0]) & (rows[:, 0] < high[r])] for r in ranks]))
         first, end = (np.searchsorted(found[:, 0], edge) for edge in (low, high))
         mine = self.team.rank
         # Pairs at one distance take turns, so that no rank waits for one that waits for another.
-        others = sorted(set(self._ranks) - {mine}, key=lambda r: (abs(r - mine), min(r, mine) // abs(r - mine) % 2))
+        others = sorted(set(ranks) - {mine}, key=lambda r: (abs(r - mine), min(r, mine) // abs(r - mine) % 2))
         pieces = [(r, first[r], end[r]) for r in others if first[r] < end[r]]
         return found, Links(self.team, np.array(pieces, np.int64).reshape(-1, 3), len(found))
 
@@ -123,11 +122,7 @@ class Exchange:
         with self.timers("allreduce"):
             return float(self.team.allreduce(value, gw.MAX))
 
-    @property
-    def _ranks(self) -> range:
-        return range(self.team.size)
-
-    def _deliver(self, pieces: list[Floats]) -> Floats:
+    def deliver(self, pieces: list[Floats]) -> Floats:
         """Send a piece to each rank, and return what all have sent here. Collective over the team."""
         with self.timers("send_receive"):
             counts, lengths = np.array([piece.size for piece in pieces]), np.empty(self.team.size, np.int64)

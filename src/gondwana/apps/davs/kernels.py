@@ -202,9 +202,9 @@ def equilibrate(
 @gw.jit
 def measure(
     threads: Any, law: Any, links: Any, x: Any, lists: Any, counts: Any, rows: Any, table: Any, scales: Any, work: Any,
-    partial: Any, sums: Any, room: Any, weight: float, spent: Any,
+    partial: Any, sums: Any, room: Any, about: Any, weight: float, spent: Any,
 ) -> None:  # fmt: skip
-    """Compute what decisions need. Collective over the ranks.
+    """Compute what decisions need: see `finish`. Collective over the ranks.
 
     For each cluster the sums of M, of M (1 - M), of points whose largest M it is, of M z z^T (upper triangle, row by
     row) and of z M/2 (1 - M/2). The row of the sponge has its sums of the first three, then the sum of M d2 over all
@@ -242,6 +242,28 @@ def measure(
         mine[last, 3] += int(min(energy, scales.most) * scales.energy)
         mine[last, 4] -= int(clamped(logarithm, law.half * scales.most + 100.0) * scales.logarithm)
     add(threads, links, partial, sums, room, spent)
+    finish(threads, d, sums, scales, about)
+
+
+@gw.jit
+def finish(threads: Any, d: int, sums: Any, scales: Any, about: Any) -> None:
+    """Compute from the sums of each cluster C, the means of 1 - M, points, W, the sum of z M/2 (1 - M/2), and S."""
+    begin, end = threads.share(0, len(about))
+    for k in range(begin, end):
+        about[k, 0] = sums[k, 0] / scales.one
+        count = about[k, 0] if about[k, 0] > 0.0 else 1.0
+        about[k, 1] = sums[k, 1] / scales.one / count
+        about[k, 2] = sums[k, 2]
+        about[k, 3] = 0.0
+        column = 3
+        for a in range(d):
+            about[k, 4 + a] = sums[k, sums.shape[1] - d + a] / scales.z
+            for b in range(a, d):
+                value = sums[k, column] / scales.zz / count
+                about[k, 4 + d + a * d + b] = value
+                about[k, 4 + d + b * d + a] = value
+                column += 1
+            about[k, 3] += about[k, 4 + d + a * d + a]
 
 
 @gw.jit

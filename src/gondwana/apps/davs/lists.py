@@ -101,19 +101,25 @@ def choose(
 
 
 @gw.jit
-def count(threads: Any, links: Any, lists: Any, counts: Any, partial: Any, sums: Any, room: Any, spent: Any) -> int:
-    """Return the largest number of points in whose list one cluster is. Collective over the ranks.
+def begin_lists(
+    threads: Any, law: Any, links: Any, x: Any, rows: Any, table: Any, lists: Any, counts: Any, old: Any, work: Any,
+    partial: Any, sums: Any, room: Any, spent: Any,
+) -> tuple[float, float, int]:  # fmt: skip
+    """Make the lists, without any memberships. Collective over the ranks.
 
-    Of the clusters of this rank's window.
+    Returns:
+        What `choose` returns, and the largest number of points in whose list one cluster of this window is.
     """
-    begin, end = threads.share(0, len(lists))
+    closest, farthest = choose(threads, law, x, rows, table, lists, counts, work)
+    begin, end = threads.share(0, len(x))
     mine = partial[threads.index]
     mine[:, :] = 0
     for i in range(begin, end):
         for j in range(counts[i]):
             mine[lists[i, j], 0] += 1
+        old[i, :] = 0.0
     add(threads, links, partial, sums, room, spent)
     most = 0
-    for k in range(len(sums) - 1):
+    for k in range(len(rows)):
         most = max(most, sums[k, 0])
-    return most
+    return closest, farthest, most

@@ -6,10 +6,11 @@ has follows from these and the temperature.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,8 @@ _SMALLEST_WEIGHT = 0.01
 _MARGIN = 1.5
 """By so much more than at the last temperature the d2 of points from their nearest clusters may grow."""
 _FAR = 1e300
+_UNEVEN = 1.02
+"""Points move between ranks if one has by so much more work than the mean."""
 
 
 @dataclass
@@ -75,39 +78,56 @@ def sigma_of(centres: Floats, settings: Settings, conditions: Conditions) -> Flo
     return widths
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(NamedTuple):
     """What decisions are made from, at one state of the clusters.
 
     Attributes:
-        counts: C_k of the clusters in the window.
-        freezing: sum of M (1 - M) over C_k.
-        occupied: points of which each cluster has the largest membership.
-        scatter: S_k, the mean of z z^T, D x D each.
-        drift: sum of z m (1 - m) with m = M/2.
+        clusters: a row for each cluster of the window: see `kernels.finish`.
+        dimension: the number of axes.
         sponge_count: C of the sponge.
         energy: H, half the sum of M d2.
         free_energy: F.
     """
 
-    counts: Floats
-    freezing: Floats
-    occupied: Integers
-    scatter: Floats
-    drift: Floats
+    clusters: Floats
+    dimension: int
     sponge_count: float
     energy: float
     free_energy: float
 
     @property
+    def counts(self) -> Floats:
+        """C_k."""
+        return self.clusters[:, 0]
+
+    @property
+    def freezing(self) -> Floats:
+        """The sum of M (1 - M) over C_k."""
+        return self.clusters[:, 1]
+
+    @property
+    def occupied(self) -> Floats:
+        """Points of which each cluster has the largest membership."""
+        return self.clusters[:, 2]
+
+    @property
     def widths(self) -> Floats:
         """W_k, the mean of d2."""
-        return np.asarray(np.trace(self.scatter, axis1=1, axis2=2))
+        return self.clusters[:, 3]
+
+    @property
+    def drift(self) -> Floats:
+        """The sum of z m (1 - m) with m = M/2."""
+        return self.clusters[:, 4 : 4 + self.dimension]
+
+    @property
+    def scatter(self) -> Floats:
+        """S_k, the mean of z z^T, D x D each."""
+        return self.clusters[:, 4 + self.dimension :].reshape(-1, self.dimension, self.dimension)
 
     def of(self, chosen: Integers) -> Moments:
         """Return the moments of some clusters. Local."""
-        of_clusters = ("counts", "freezing", "occupied", "scatter", "drift")
-        return replace(self, **{name: getattr(self, name)[chosen] for name in of_clusters})
+        return self._replace(clusters=self.clusters[chosen])
 
 
 class Mixture:
@@ -127,17 +147,16 @@ class Mixture:
     """
 
     def __init__(self, points: Floats, total: int, settings: Settings, team: gw.Team, timers: Timers) -> None:
-        self.points, self.total, self.settings, self.timers = points, total, settings, timers
+        self.total, self.settings, self.timers = total, settings, timers
         self.team = team
-        self.exchange = Exchange(team, timers, points)
+        self.exchange = Exchange(team, timers)
         self.rows = np.empty((0, points.shape[1] + 2))
         self.clusters = 0
         self._threads = gw.threads()
-        capacity = settings.TargetNcentPerPoint
-        self._lists = np.zeros((len(points), capacity), np.uint32)
-        self._listed = np.zeros(len(points), np.int64)
-        self._memberships = np.zeros((len(points), capacity + 1))
-        self._work = np.zeros((self._threads, capacity))
+        self._place(points)
+        self._work = np.zeros((self._threads, settings.TargetNcentPerPoint))
+        self._sums, self._room = np.zeros((self._threads + 1, 0), np.int64), np.empty(0, np.int64)
+        self._spent = np.zeros(2, np.int64)
         self._scales = kernels.Scales(*[1.0] * 7)
         self._closest = 0.0
 
@@ -172,7 +191,7 @@ class Mixture:
 
     def divide(self) -> None:
         """Go over to clusters that are divided over the ranks. Collective over the team."""
-        self.exchange.divide()
+        self.exchange.divide(self.points)
         self.rows = self.exchange.own(self.rows)
 
     def everything(self) -> Floats:
@@ -194,7 +213,8 @@ class Mixture:
 
     def choose(self, conditions: Conditions) -> None:
         """Bring the clusters in order and list those near each point. Collective over the team."""
-        rows, law = self.rows, self._law(conditions)
+        self._balance()
+        rows, law = self.rows, self.law(conditions)
         while True:
             # Clusters are compared with those close to close ones, which may have moved meanwhile.
             near = max(self._closest + law.limit, 16.0 * self.settings.ScaledSquaredDistanceAtClosenessTest)
@@ -202,34 +222,57 @@ class Mixture:
                 rows, min(math.sqrt(near) * law.widths[0], _FAR), relative=self.settings.relative
             )
             self.home = self.exchange.home(self.window)
-            found = self._list(law)
+            closest, farthest, most = self._list(law)
             # Elsewhere, lists may lack clusters that the window does not have.
-            if not self.exchange.divided or found[0] <= self._closest:
+            if not self.exchange.divided or closest <= self._closest:
                 break
-            self._closest = found[0]
-        self._closest = _MARGIN * found[0]
-        self._memberships[:] = 0.0
-        self._rescale(found[1], found[2], conditions)
+            self._closest = closest
+        self._closest = _MARGIN * closest
+        self._rescale(farthest, most, conditions)
+
+    def _balance(self) -> None:
+        """Move points to other ranks if some have much longer lists. Collective over the team."""
+        size, work = self.team.size, self._listed + 1
+        if size == 1:
+            return
+        loads = np.empty(size, np.int64)
+        self.team.Allgather(work.sum(keepdims=True), loads)
+        total = int(loads.sum())
+        # No rank loses all of its points.
+        if loads.max() * size <= _UNEVEN * total or self.total < size * (self._lists.shape[1] + 1):
+            return
+        before = np.cumsum(work) - work + int(loads[: self.team.rank].sum())
+        places = np.searchsorted(before * size // total, range(size + 1))
+        self._place(self.exchange.deliver([self.points[a:b] for a, b in itertools.pairwise(places)]))
+        if self.exchange.divided:
+            self.exchange.divide(self.points)
+
+    def _place(self, points: Floats) -> None:
+        """Make room for lists and memberships of points."""
+        capacity = self.settings.TargetNcentPerPoint
+        self.points = points
+        self._lists = np.zeros((len(points), capacity), np.uint32)
+        self._listed = np.zeros(len(points), np.int64)
+        self._memberships = np.zeros((len(points), capacity + 1))
 
     def _list(self, law: kernels.Law) -> list[float]:
         """Make the lists; return the largest d2 to a nearest cluster and in a list, and the points of a cluster."""
         columns, size = 3 + self.dimension * (self.dimension + 3) // 2, len(self.window) + 1
-        self._table = np.empty((len(self.window), 2 * self.dimension + 1))
-        self._sums = np.zeros((self._threads, size * columns), np.int64), np.zeros(size * columns, np.int64)
         shared = int((self._links.pieces[:, 2] - self._links.pieces[:, 1]).sum())
-        self._room, self._spent = np.empty(shared * columns, np.int64), np.zeros(2, np.int64)
-        with self.timers("compute"):
-            closest, farthest = gw.parallel(
-                lists.choose, law, self.points, self.window, self._table, self._lists, self._listed, self._work,
-                threads=self._threads,
-            )  # fmt: skip
+        if self._sums.shape[1] < size * columns or len(self._room) < shared * columns:
+            self._sums = np.zeros((self._threads + 1, 2 * size * columns), np.int64)
+            self._room = np.empty(2 * shared * columns, np.int64)
+        self._table = np.empty((len(self.window), 2 * self.dimension + 1))
         partial, sums = self._room_of(1)
-        most = self._run(lists.count, self._links, self._lists, self._listed, partial, sums, self._room, self._spent)
-        found = np.array([closest, farthest, most])
+        found = np.array(self._run(
+            lists.begin_lists, law, self._links, self.points, self.window, self._table, self._lists, self._listed,
+            self._memberships, self._work, partial, sums, self._room, self._spent,
+        ))  # fmt: skip
         self._maximum(found)
         return list(map(float, found))
 
-    def _law(self, conditions: Conditions) -> kernels.Law:
+    def law(self, conditions: Conditions) -> kernels.Law:
+        """Return what compiled code needs to know. Local."""
         return conditions.law(self.settings, self.total, self.clusters)
 
     def _rescale(self, farthest: float, most: float, conditions: Conditions) -> None:
@@ -253,8 +296,8 @@ class Mixture:
     def _room_of(self, columns: int) -> tuple[Integers, Integers]:
         """Room for sums of so many columns: of each thread, and of all; the same if there is one thread."""
         rows = len(self.window) + 1
-        partial = self._sums[0][:, : rows * columns].reshape(self._threads, rows, columns)
-        return partial, partial[0] if self._threads == 1 else self._sums[1][: rows * columns].reshape(rows, columns)
+        sums = self._sums[:, : rows * columns].reshape(self._threads + 1, rows, columns)
+        return sums[:-1], sums[0 if self._threads == 1 else -1]
 
     def _run(self, kernel: Any, *args: Any) -> Any:
         """Run what communicates. Collective over the team."""
@@ -286,7 +329,7 @@ class Mixture:
         partial, sums = self._room_of(1 + self.dimension)
         moved = np.empty(len(self.window))
         done, change, conditions.sponge_weight = self._run(
-            kernels.equilibrate, self._law(conditions), self._links, self.points, self._lists, self._listed,
+            kernels.equilibrate, self.law(conditions), self._links, self.points, self._lists, self._listed,
             self.window, self._table, self._scales, self._memberships, self._work, partial, sums, self._room, moved,
             conditions.sponge_weight, tolerance, limit, least, self._spent,
         )  # fmt: skip
@@ -296,22 +339,14 @@ class Mixture:
         """Compute what decisions are made from. Collective over the team."""
         d, scales = self.dimension, self._scales
         partial, sums = self._room_of(3 + d * (d + 3) // 2)
+        about = np.empty((len(self.window), 4 + d + d * d))
         self._run(
-            kernels.measure, self._law(conditions), self._links, self.points, self._lists, self._listed, self.window,
-            self._table, scales, self._work, partial, sums, self._room, conditions.sponge_weight, self._spent,
+            kernels.measure, self.law(conditions), self._links, self.points, self._lists, self._listed, self.window,
+            self._table, scales, self._work, partial, sums, self._room, about, conditions.sponge_weight, self._spent,
         )  # fmt: skip
-        counts = sums[:-1, 0] / scales.one
-        divisor = np.where(counts > 0.0, counts, 1.0)
-        scatter = np.empty((len(counts), d, d))
-        upper = np.triu_indices(d)
-        scatter[:, upper[0], upper[1]] = sums[:-1, 3:-d] / scales.zz / divisor[:, None]
-        scatter[:, upper[1], upper[0]] = scatter[:, upper[0], upper[1]]
         return Moments(
-            counts,
-            sums[:-1, 1] / scales.one / divisor,
-            sums[:-1, 2].copy(),
-            scatter,
-            sums[:-1, -d:] / scales.z,
+            about,
+            d,
             float(sums[-1, 0] / scales.one),
             0.5 * float(sums[-1, 3] / scales.energy),
             conditions.temperature * float(sums[-1, 4] / scales.logarithm),

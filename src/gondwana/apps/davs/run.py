@@ -73,8 +73,8 @@ def run(points: Floats | None, settings: Settings, team: gw.Team, start: Floats 
     labels, moved = np.zeros(0, np.int64), np.zeros(2, np.int64)
     if stopped is None:
         with timers("compute"):
-            labels, moved = quality.assign(own, rows, total, settings, conditions)
-        labels = gather(labels, total, team)
+            labels, moved = quality.assign(mixture.points, rows, total, settings, conditions)
+        labels = gather(labels, team)
         moved = np.asarray(sum(team.allgather(tuple(moved.tolist())), ()), np.int64).reshape(-1, 2).sum(axis=0)
     seconds = time.perf_counter() - began - (gw.compilation().seconds - compiling)
     return Result(rows, labels, conditions, annealing.progress, moved, seconds, timers, stopped, status)
@@ -99,10 +99,11 @@ def scatter(points: Floats | None, dimension: int, team: gw.Team) -> tuple[Float
     return own.reshape(-1, dimension), total
 
 
-def gather(labels: Integers, total: int, team: gw.Team) -> Integers:
+def gather(labels: Integers, team: gw.Team) -> Integers:
     """Return the labels of all points on rank 0, nothing on the others. Collective over the team."""
-    found = np.empty(total if team.rank == 0 else 0, np.int64)
-    team.Gatherv(labels, (found, share(total, team)) if team.rank == 0 else None)
+    counts = team.allgather(len(labels))
+    found = np.empty(sum(counts) if team.rank == 0 else 0, np.int64)
+    team.Gatherv(labels, (found, counts) if team.rank == 0 else None)
     return found
 
 

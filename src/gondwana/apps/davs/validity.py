@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 import gondwana as gw
 from gondwana.apps.davs.exchange import Floats, Integers, ordering
+from gondwana.apps.davs.kernels import width
 from gondwana.apps.davs.mixture import Conditions, Mixture, Moments
 
 
@@ -23,12 +24,8 @@ def remove(mixture: Mixture, moments: Moments, conditions: Conditions) -> tuple[
     d, window, small = mixture.dimension, mixture.window, _too_small(mixture, moments, conditions)
     gone = small.copy()
     if conditions.temperature < mixture.settings.TemperatureForClosenessTest:
-        order = ordering(window)
-        centres, weights, merged = window[order, :d], window[order, d], small[order]
-        limit = mixture.settings.ScaledSquaredDistanceAtClosenessTest
-        pairs = close_pairs(centres, mixture.sigma(centres, conditions), limit, ~merged)
-        merge(*pairs, moments.counts[order], weights, merged, np.empty((2, len(small)), np.int64))
-        window[order, d], gone[order] = weights, merged
+        law, limit = mixture.law(conditions), mixture.settings.ScaledSquaredDistanceAtClosenessTest
+        gw.parallel(merge, law, window, ordering(window), moments.counts, limit, gone, threads=1)
     here = np.arange(len(small))[mixture.home]
     kept = here[~gone[here]]
     removed = int(mixture.exchange.total(np.array([len(here) - len(kept)]))[0])
@@ -55,29 +52,33 @@ def _too_small(mixture: Mixture, moments: Moments, conditions: Conditions) -> np
 
 
 @gw.jit
-def merge(first: Any, second: Any, counts: Any, weights: Any, gone: Any, work: Any) -> None:
+def merge(threads: Any, law: Any, rows: Any, order: Any, counts: Any, limit: float, gone: Any) -> None:
     """Merge each cluster with the largest close one, if no larger one is close to that; mark those that are gone.
 
     So the result is the same whichever rank has which clusters; of a chain, the rest follows at the next temperature.
     """
-    into, beaten = work[0], work[1]
-    into[:] = -1
-    beaten[:] = 0
-    for pair in range(len(first)):
-        a, b = first[pair], second[pair]
-        beaten[a if counts[b] > counts[a] else b] = 1
-    for pair in range(len(first)):
-        a, b = first[pair], second[pair]
-        larger, smaller = (b, a) if counts[b] > counts[a] else (a, b)
-        best = into[smaller]
-        if not beaten[larger] and (
-            best < 0 or counts[larger] > counts[best] or (counts[larger] == counts[best] and larger < best)
-        ):
-            into[smaller] = larger
-    for k in range(len(into)):
-        if into[k] >= 0:
-            weights[into[k]] += weights[k]
-            gone[k] = True
+    d, size = len(law.widths), len(order)
+    beaten, into = np.zeros(size, np.bool_), np.full(size, -1)
+    for turn in range(2):
+        for i in range(size):
+            for j in range(i + 1, size):
+                z = (rows[order[j], 0] - rows[order[i], 0]) / width(law, rows, order[i], 0)
+                d2 = z * z
+                if d2 >= limit:
+                    break
+                for a in range(1, d):
+                    d2 += ((rows[order[j], a] - rows[order[i], a]) / law.widths[a]) ** 2
+                if d2 >= limit or gone[order[i]] or gone[order[j]]:
+                    continue
+                larger, smaller = (j, i) if counts[order[j]] > counts[order[i]] else (i, j)
+                if turn == 0:
+                    beaten[smaller] = True
+                elif not beaten[larger] and (into[smaller] < 0 or counts[order[larger]] > counts[order[into[smaller]]]):
+                    into[smaller] = larger
+    for i in range(size):
+        if into[i] >= 0:
+            rows[order[into[i]], d] += rows[order[i], d]
+            gone[order[i]] = True
 
 
 def close_pairs(

@@ -93,6 +93,8 @@ DOMAIN = "rect_domain"
 """The family of boxes, whose words are the first coordinates, the ends and the strides of the axes."""
 _interned: dict[Spec, Spec] = {}
 _tuples: dict[tuple[Any, ...], Spec] = {}
+_ndarrays: dict[tuple[np.dtype[Any], int, int], Spec] = {}
+"""By dtype, number of axes and flags."""
 
 
 def intern(spec: Spec) -> Spec:
@@ -211,8 +213,12 @@ def _describe_numpy_scalar(value: Any) -> Described:
 
 
 def _describe_ndarray(value: np.ndarray[Any, Any]) -> Described:
-    layout = "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else "A"
-    spec = intern(NdarraySpec(dtype_name(value.dtype), value.ndim, layout, not value.flags.writeable))
+    key = (value.dtype, value.ndim, value.flags.num)
+    spec = _ndarrays.get(key)
+    if spec is None:
+        layout = "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else "A"
+        spec = intern(NdarraySpec(dtype_name(value.dtype), value.ndim, layout, not value.flags.writeable))
+        _ndarrays[key] = spec
     words = (value.ctypes.data, *value.shape, *value.strides)
     return spec, struct.pack(f"{len(words)}q", *words)
 
