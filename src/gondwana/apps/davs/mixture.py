@@ -155,7 +155,7 @@ class Mixture:
         self._threads = gw.threads()
         self._place(points)
         self._work = np.zeros((self._threads, settings.TargetNcentPerPoint))
-        self._sums, self._room = np.zeros((self._threads + 1, 0), np.int64), np.empty(0, np.int64)
+        self._sums, self._room = np.empty(0, np.int64), np.empty(0, np.int64)
         self._spent = np.zeros(2, np.int64)
         self._scales = kernels.Scales(*[1.0] * 7)
         self._closest = 0.0
@@ -257,10 +257,11 @@ class Mixture:
 
     def _list(self, law: kernels.Law) -> list[float]:
         """Make the lists; return the largest d2 to a nearest cluster and in a list, and the points of a cluster."""
-        columns, size = 3 + self.dimension * (self.dimension + 3) // 2, len(self.window) + 1
+        columns = 3 + self.dimension * (self.dimension + 3) // 2
         shared = int((self._links.pieces[:, 2] - self._links.pieces[:, 1]).sum())
-        if self._sums.shape[1] < size * columns or len(self._room) < shared * columns:
-            self._sums = np.zeros((self._threads + 1, 2 * size * columns), np.int64)
+        size = (self._threads + 1) * (len(self.window) + 1)
+        if len(self._sums) < size * columns or len(self._room) < shared * columns:
+            self._sums = np.empty(2 * size * columns, np.int64)
             self._room = np.empty(2 * shared * columns, np.int64)
         self._table = np.empty((len(self.window), 2 * self.dimension + 1))
         partial, sums = self._room_of(1)
@@ -296,7 +297,7 @@ class Mixture:
     def _room_of(self, columns: int) -> tuple[Integers, Integers]:
         """Room for sums of so many columns: of each thread, and of all; the same if there is one thread."""
         rows = len(self.window) + 1
-        sums = self._sums[:, : rows * columns].reshape(self._threads + 1, rows, columns)
+        sums = self._sums[: (self._threads + 1) * rows * columns].reshape(-1, rows, columns)
         return sums[:-1], sums[0 if self._threads == 1 else -1]
 
     def _run(self, kernel: Any, *args: Any) -> Any:
