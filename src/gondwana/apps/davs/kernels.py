@@ -16,7 +16,7 @@ import math
 from typing import Any, NamedTuple
 
 import gondwana as gw
-from gondwana.apps.davs.exchange import add
+from gondwana.apps.davs.exchange import Floats, Integers, Links, add
 
 
 class Law(NamedTuple):
@@ -57,6 +57,38 @@ class Scales(NamedTuple):
     logarithm: float
     farthest: float
     most: float
+
+
+class State(NamedTuple):
+    """The points of a rank, its clusters, and room for what passes compute. Arrays unless they have another type.
+
+    Attributes:
+        links: with other ranks.
+        x: points.
+        lists: of each point the rows of clusters near it.
+        counts: how many these are.
+        rows: of the clusters: position, P, age.
+        table: what the passes need of them: position, 1/sigma, ln P.
+        old: memberships in the pass before; the last column is the sponge.
+        work: memberships of one point, of each thread.
+        sums: room for sums of each thread, and of all.
+        room: for sums of other ranks.
+        moved: squared distances that centres have moved.
+        spent: nanoseconds in communication.
+    """
+
+    links: Links
+    x: Floats
+    lists: Any
+    counts: Integers
+    rows: Floats
+    table: Floats
+    old: Floats
+    work: Floats
+    sums: Integers
+    room: Integers
+    moved: Floats
+    spent: Integers
 
 
 @gw.jit
@@ -121,16 +153,22 @@ def clamped(value: float, limit: float) -> float:
 
 
 @gw.jit
-def expect(
-    threads: Any, law: Any, sponge: float, x: Any, lists: Any, counts: Any, table: Any, scales: Any, old: Any, m: Any,
-    mine: Any,
-) -> None:  # fmt: skip
+def sums_of(threads: Any, state: Any, columns: int) -> Any:
+    """Return the sums of each thread for so many columns, and those of all: the same if there is one thread."""
+    rows = len(state.rows) + 1
+    room = state.sums[: (threads.size + 1) * rows * columns].reshape((threads.size + 1, rows, columns))
+    return room, room[threads.size if threads.size > 1 else 0]
+
+
+@gw.jit
+def expect(threads: Any, law: Any, state: Any, scales: Any, sponge: float, mine: Any) -> None:
     """Compute all memberships and what the next centres need: the sums of M and of M z for each cluster.
 
-    `old` holds the memberships of the pass before, and gets the new ones; its last column is the sponge. The row of the
-    sponge has the sum of its memberships and the sum of all changes.
+    The row of the sponge has the sum of its memberships and the sum of all changes.
     """
+    x, lists, counts, table, old = state.x, state.lists, state.counts, state.table, state.old
     begin, end = threads.share(0, len(x))
+    m = state.work[threads.index]
     d, last, outer = len(law.widths), len(mine) - 1, old.shape[1] - 1
     mine[:, :] = 0
     for i in range(begin, end):
@@ -151,8 +189,9 @@ def expect(
 
 
 @gw.jit
-def maximise(threads: Any, law: Any, sums: Any, scales: Any, rows: Any, moved: Any) -> float:
-    """Move the centres and set their weights; return P of the sponge. `moved` gets squared distances."""
+def maximise(threads: Any, law: Any, state: Any, scales: Any, sums: Any) -> float:
+    """Move the centres and set their weights; return P of the sponge."""
+    rows, moved = state.rows, state.moved
     begin, end = threads.share(0, len(rows))
     d, inside = len(law.widths), 1.0 - sums[len(rows), 0] / scales.one / law.points
     weight, factor = 0.0, 1.0
@@ -174,10 +213,8 @@ def maximise(threads: Any, law: Any, sums: Any, scales: Any, rows: Any, moved: A
 
 @gw.jit
 def equilibrate(
-    threads: Any, law: Any, links: Any, x: Any, lists: Any, counts: Any, rows: Any, table: Any, scales: Any, old: Any,
-    work: Any, partial: Any, sums: Any, room: Any, moved: Any, weight: float, tolerance: float, limit: int, least: int,
-    spent: Any,
-) -> tuple[int, float, float]:  # fmt: skip
+    threads: Any, law: Any, state: Any, scales: Any, weight: float, tolerance: float, limit: int, least: int
+) -> tuple[int, float, float]:
     """Iterate expectation and maximisation until memberships change by at most `tolerance` in the mean.
 
     At least `least` times and at most `limit` times. Collective over the ranks.
@@ -185,34 +222,34 @@ def equilibrate(
     Returns:
         The number of iterations, the last change, and P of the sponge.
     """
+    partial, sums = sums_of(threads, state, 1 + len(law.widths))
     done, change = 0, math.inf
     while done < limit and (done < least or change > tolerance):
-        prepare(threads, law, rows, table)
-        expect(
-            threads, law, sponge_term(law, weight), x, lists, counts, table, scales, old, work[threads.index],
-            partial[threads.index],
-        )  # fmt: skip
-        add(threads, links, partial, sums, room, spent)
-        weight = maximise(threads, law, sums, scales, rows, moved)
-        change = sums[len(rows), 1] / scales.one / law.points
+        prepare(threads, law, state.rows, state.table)
+        expect(threads, law, state, scales, sponge_term(law, weight), partial[threads.index])
+        add(threads, state.links, partial, sums, state.room, state.spent)
+        weight = maximise(threads, law, state, scales, sums)
+        change = sums[len(sums) - 1, 1] / scales.one / law.points
         done += 1
     return done, change, weight
 
 
 @gw.jit
-def measure(
-    threads: Any, law: Any, links: Any, x: Any, lists: Any, counts: Any, rows: Any, table: Any, scales: Any, work: Any,
-    partial: Any, sums: Any, room: Any, about: Any, weight: float, spent: Any,
-) -> None:  # fmt: skip
+def measure(threads: Any, law: Any, state: Any, scales: Any, weight: float, about: Any) -> tuple[float, float, float]:
     """Compute what decisions need: see `finish`. Collective over the ranks.
 
     For each cluster the sums of M, of M (1 - M), of points whose largest M it is, of M z z^T (upper triangle, row by
     row) and of z M/2 (1 - M/2). The row of the sponge has its sums of the first three, then the sum of M d2 over all
     clusters and the sponge, and minus that of the logarithms of the denominators.
+
+    Returns:
+        C of the sponge, the sum of M d2, and minus that of the logarithms.
     """
-    prepare(threads, law, rows, table)
+    x, lists, counts, table = state.x, state.lists, state.counts, state.table
+    prepare(threads, law, state.rows, table)
     begin, end = threads.share(0, len(x))
-    mine, m = partial[threads.index], work[threads.index]
+    partial, sums = sums_of(threads, state, 3 + len(law.widths) * (len(law.widths) + 3) // 2)
+    mine, m = partial[threads.index], state.work[threads.index]
     d, last, sponge = len(law.widths), len(mine) - 1, sponge_term(law, weight)
     width = 0.0 if math.isinf(law.sponge) else law.sponge
     mine[:, :] = 0
@@ -241,8 +278,9 @@ def measure(
         mine[last, 1] += int(outside * (1.0 - outside) * scales.one)
         mine[last, 3] += int(min(energy, scales.most) * scales.energy)
         mine[last, 4] -= int(clamped(logarithm, law.half * scales.most + 100.0) * scales.logarithm)
-    add(threads, links, partial, sums, room, spent)
+    add(threads, state.links, partial, sums, state.room, state.spent)
     finish(threads, d, sums, scales, about)
+    return sums[last, 0] / scales.one, sums[last, 3] / scales.energy, sums[last, 4] / scales.logarithm
 
 
 @gw.jit

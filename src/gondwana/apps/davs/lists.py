@@ -7,7 +7,7 @@ from typing import Any
 
 import gondwana as gw
 from gondwana.apps.davs.exchange import add
-from gondwana.apps.davs.kernels import prepare, square
+from gondwana.apps.davs.kernels import prepare, square, sums_of
 
 
 @gw.jit
@@ -101,25 +101,24 @@ def choose(
 
 
 @gw.jit
-def begin_lists(
-    threads: Any, law: Any, links: Any, x: Any, rows: Any, table: Any, lists: Any, counts: Any, old: Any, work: Any,
-    partial: Any, sums: Any, room: Any, spent: Any,
-) -> tuple[float, float, int]:  # fmt: skip
+def begin(threads: Any, law: Any, state: Any) -> tuple[float, float, int]:
     """Make the lists, without any memberships. Collective over the ranks.
 
     Returns:
         What `choose` returns, and the largest number of points in whose list one cluster of this window is.
     """
-    closest, farthest = choose(threads, law, x, rows, table, lists, counts, work)
-    begin, end = threads.share(0, len(x))
+    lists, counts = state.lists, state.counts
+    closest, farthest = choose(threads, law, state.x, state.rows, state.table, lists, counts, state.work)
+    first, end = threads.share(0, len(counts))
+    partial, sums = sums_of(threads, state, 1)
     mine = partial[threads.index]
     mine[:, :] = 0
-    for i in range(begin, end):
+    for i in range(first, end):
         for j in range(counts[i]):
             mine[lists[i, j], 0] += 1
-        old[i, :] = 0.0
-    add(threads, links, partial, sums, room, spent)
+        state.old[i, :] = 0.0
+    add(threads, state.links, partial, sums, state.room, state.spent)
     most = 0
-    for k in range(len(rows)):
+    for k in range(len(sums) - 1):
         most = max(most, sums[k, 0])
     return closest, farthest, most

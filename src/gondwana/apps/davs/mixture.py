@@ -16,7 +16,7 @@ import numpy as np
 
 import gondwana as gw
 from gondwana.apps.davs import kernels, lists
-from gondwana.apps.davs.exchange import Exchange, Floats, Integers
+from gondwana.apps.davs.exchange import Exchange, Floats, Integers, Links
 from gondwana.apps.davs.settings import Settings
 from gondwana.apps.timers import Timers
 
@@ -29,8 +29,9 @@ _SMALLEST_WEIGHT = 0.01
 _MARGIN = 1.5
 """By so much more than at the last temperature the d2 of points from their nearest clusters may grow."""
 _FAR = 1e300
-_UNEVEN = 1.02
-"""Points move between ranks if one has by so much more work than the mean."""
+_UNEVEN, _COST_OF_A_POINT = 1.01, 3
+"""Points move between ranks if one has by so much more work than the mean. A point takes the time of its list and of
+about so many more clusters."""
 
 
 @dataclass
@@ -218,11 +219,14 @@ class Mixture:
         while True:
             # Clusters are compared with those close to close ones, which may have moved meanwhile.
             near = max(self._closest + law.limit, 16.0 * self.settings.ScaledSquaredDistanceAtClosenessTest)
-            self.window, self._links = self.exchange.window(
+            self.window, links = self.exchange.window(
                 rows, min(math.sqrt(near) * law.widths[0], _FAR), relative=self.settings.relative
             )
             self.home = self.exchange.home(self.window)
-            closest, farthest, most = self._list(law)
+            self._prepare(links)
+            found = np.array(self._run(lists.begin, law))
+            self._maximum(found)
+            closest, farthest, most = found.tolist()
             # Elsewhere, lists may lack clusters that the window does not have.
             if not self.exchange.divided or closest <= self._closest:
                 break
@@ -232,14 +236,14 @@ class Mixture:
 
     def _balance(self) -> None:
         """Move points to other ranks if some have much longer lists. Collective over the team."""
-        size, work = self.team.size, self._listed + 1
+        size, work = self.team.size, self._listed + _COST_OF_A_POINT
         if size == 1:
             return
         loads = np.empty(size, np.int64)
         self.team.Allgather(work.sum(keepdims=True), loads)
         total = int(loads.sum())
         # No rank loses all of its points.
-        if loads.max() * size <= _UNEVEN * total or self.total < size * (self._lists.shape[1] + 1):
+        if loads.max() * size <= _UNEVEN * total or self.total < size * (self._lists.shape[1] + _COST_OF_A_POINT):
             return
         before = np.cumsum(work) - work + int(loads[: self.team.rank].sum())
         places = np.searchsorted(before * size // total, range(size + 1))
@@ -255,22 +259,18 @@ class Mixture:
         self._listed = np.zeros(len(points), np.int64)
         self._memberships = np.zeros((len(points), capacity + 1))
 
-    def _list(self, law: kernels.Law) -> list[float]:
-        """Make the lists; return the largest d2 to a nearest cluster and in a list, and the points of a cluster."""
-        columns = 3 + self.dimension * (self.dimension + 3) // 2
-        shared = int((self._links.pieces[:, 2] - self._links.pieces[:, 1]).sum())
-        size = (self._threads + 1) * (len(self.window) + 1)
-        if len(self._sums) < size * columns or len(self._room) < shared * columns:
-            self._sums = np.empty(2 * size * columns, np.int64)
-            self._room = np.empty(2 * shared * columns, np.int64)
-        self._table = np.empty((len(self.window), 2 * self.dimension + 1))
-        partial, sums = self._room_of(1)
-        found = np.array(self._run(
-            lists.begin_lists, law, self._links, self.points, self.window, self._table, self._lists, self._listed,
-            self._memberships, self._work, partial, sums, self._room, self._spent,
-        ))  # fmt: skip
-        self._maximum(found)
-        return list(map(float, found))
+    def _prepare(self, links: Links) -> None:
+        """Make room for what passes compute of the clusters in the window."""
+        d, size = self.dimension, len(self.window)
+        columns = 3 + d * (d + 3) // 2
+        sums = (self._threads + 1) * (size + 1) * columns
+        shared = int((links.pieces[:, 2] - links.pieces[:, 1]).sum()) * columns
+        if len(self._sums) < sums or len(self._room) < shared:
+            self._sums, self._room = np.empty(2 * sums, np.int64), np.empty(2 * shared, np.int64)
+        self._state = kernels.State(
+            links, self.points, self._lists, self._listed, self.window, np.empty((size, 2 * d + 1)),
+            self._memberships, self._work, self._sums, self._room, np.empty(size), self._spent,
+        )  # fmt: skip
 
     def law(self, conditions: Conditions) -> kernels.Law:
         """Return what compiled code needs to know. Local."""
@@ -294,17 +294,11 @@ class Mixture:
             with self.timers("allreduce"):
                 self.team.Allreduce(gw.IN_PLACE, values, gw.MAX)
 
-    def _room_of(self, columns: int) -> tuple[Integers, Integers]:
-        """Room for sums of so many columns: of each thread, and of all; the same if there is one thread."""
-        rows = len(self.window) + 1
-        sums = self._sums[: (self._threads + 1) * rows * columns].reshape(-1, rows, columns)
-        return sums[:-1], sums[0 if self._threads == 1 else -1]
-
-    def _run(self, kernel: Any, *args: Any) -> Any:
-        """Run what communicates. Collective over the team."""
+    def _run(self, kernel: Any, law: kernels.Law, *args: Any) -> Any:
+        """Run a pass on the present state. Collective over the team."""
         self._spent[:] = 0
         start = time.perf_counter()
-        result = gw.parallel(kernel, *args, threads=self._threads)
+        result = gw.parallel(kernel, law, self._state, *args, threads=self._threads)
         allreduce, send_receive = self._spent * 1e-9
         seconds = self.timers.seconds
         seconds["allreduce"] += allreduce
@@ -327,31 +321,19 @@ class Mixture:
             The number of iterations, the last mean change, and how far each home centre has moved in the last, as a
             squared distance.
         """
-        partial, sums = self._room_of(1 + self.dimension)
-        moved = np.empty(len(self.window))
         done, change, conditions.sponge_weight = self._run(
-            kernels.equilibrate, self.law(conditions), self._links, self.points, self._lists, self._listed,
-            self.window, self._table, self._scales, self._memberships, self._work, partial, sums, self._room, moved,
-            conditions.sponge_weight, tolerance, limit, least, self._spent,
-        )  # fmt: skip
-        return done, change, moved[self.home]
+            kernels.equilibrate, self.law(conditions), self._scales, conditions.sponge_weight, tolerance, limit, least
+        )
+        return done, change, self._state.moved[self.home]
 
     def moments(self, conditions: Conditions) -> Moments:
         """Compute what decisions are made from. Collective over the team."""
-        d, scales = self.dimension, self._scales
-        partial, sums = self._room_of(3 + d * (d + 3) // 2)
+        d = self.dimension
         about = np.empty((len(self.window), 4 + d + d * d))
-        self._run(
-            kernels.measure, self.law(conditions), self._links, self.points, self._lists, self._listed, self.window,
-            self._table, scales, self._work, partial, sums, self._room, about, conditions.sponge_weight, self._spent,
-        )  # fmt: skip
-        return Moments(
-            about,
-            d,
-            float(sums[-1, 0] / scales.one),
-            0.5 * float(sums[-1, 3] / scales.energy),
-            conditions.temperature * float(sums[-1, 4] / scales.logarithm),
+        sponge_count, energy, free_energy = self._run(
+            kernels.measure, self.law(conditions), self._scales, conditions.sponge_weight, about
         )
+        return Moments(about, d, sponge_count, 0.5 * energy, conditions.temperature * free_energy)
 
 
 def _power(bound: float) -> float:

@@ -17,11 +17,14 @@ from gondwana.apps.davs.exchange import Floats, Integers
 from gondwana.apps.davs.mixture import Conditions, Mixture
 from gondwana.apps.davs.settings import Settings
 from gondwana.apps.davs.splitting import MATURE
+from gondwana.apps.davs.validity import remove
 from gondwana.apps.timers import Timers
 from gondwana.io import checkpoint
 from gondwana.io.stop import StopRequest
 
 _BAR = 1000
+_WARM = 1e-9
+"""A temperature at which copies are merged."""
 _BEYOND = 0.1
 """Annealing ends at about this share of the temperature where splitting does."""
 
@@ -35,7 +38,7 @@ class Result(NamedTuple):
         conditions: at the end.
         progress: of the run.
         moved: points that moved to a cluster and to the sponge at the end.
-        seconds: of annealing and labelling, without the compiler.
+        seconds: of annealing and labelling.
         timers: seconds of the parts on this rank.
         stopped: why the run ended early, or None; then there are no labels.
         status: the exit status for that.
@@ -61,12 +64,12 @@ def run(points: Floats | None, settings: Settings, team: gw.Team, start: Floats 
         team: the ranks.
         start: positions and weights of clusters to start from, on all ranks; None: one cluster.
     """
-    timers, began = Timers(), time.perf_counter()
     own, total = scatter(points, settings.dimension, team)
+    _compile(own, total, settings, team)
+    timers, began = Timers(), time.perf_counter()
     mixture = Mixture(own, total, settings, team, timers)
     if start is not None:
         mixture.rows, mixture.clusters = np.column_stack([start, np.full(len(start), MATURE)]), len(start)
-    compiling = gw.compilation().seconds
     annealing = _restored(mixture) if settings.Restart else Annealing(mixture)
     stopped, status = _anneal(annealing)
     rows, conditions = mixture.everything(), annealing.conditions
@@ -76,8 +79,19 @@ def run(points: Floats | None, settings: Settings, team: gw.Team, start: Floats 
             labels, moved = quality.assign(mixture.points, rows, total, settings, conditions)
         labels = gather(labels, team)
         moved = np.asarray(sum(team.allgather(tuple(moved.tolist())), ()), np.int64).reshape(-1, 2).sum(axis=0)
-    seconds = time.perf_counter() - began - (gw.compilation().seconds - compiling)
+    seconds = time.perf_counter() - began
     return Result(rows, labels, conditions, annealing.progress, moved, seconds, timers, stopped, status)
+
+
+def _compile(own: Floats, total: int, settings: Settings, team: gw.Team) -> None:
+    """Compile what a run needs by doing all of it once, with one cluster. Collective over the team."""
+    mixture = Mixture(own, total, settings, team, Timers())
+    mixture.rows, mixture.clusters = np.concatenate([mixture.centroid(), [1.0, MATURE]])[None], 1
+    conditions = Conditions(_WARM, mixture.widths, None, 0.0)
+    mixture.choose(conditions)
+    mixture.iterate(conditions)
+    remove(mixture, mixture.moments(conditions), conditions)
+    quality.assign(own, mixture.everything(), total, settings, conditions)
 
 
 def share(total: int, team: gw.Team) -> list[int]:
