@@ -362,7 +362,7 @@ def test_what_is_wrong_in_a_file_is_named_in_one_line(text: str, message: str, t
         (["--set", "Restart=true"], "needs a CheckpointFile"),
         (["--set", "RestartClusterFile=a.txt"], "needs RestartTemperature"),
         (["--set", "SigmaVectorParameters=[1.0]"], "two axes"),
-        (["--points", "nowhere.txt"], "there is no such file"),
+        (["--points", "nowhere.txt"], r"nowhere.txt: cannot be read \(No such file or directory\)"),
         (["--pictures", "nowhere"], "this is no folder"),
         (["--set", "ClusterFile=nowhere/out.txt"], "its folder does not exist"),
         (["--seed", "-1"], "give 0 or more"),

@@ -30,14 +30,23 @@ def read(path: Path, name: str, most: int = MAX_BYTES) -> str:
         raise UsageError(f"{name}: not UTF-8 at line {line} (byte {error.start}); save it as UTF-8 text") from None
 
 
-def _bytes(path: Path, name: str, most: int) -> bytes:
+def check_readable(path: Path, name: str) -> None:
+    """Check that there is such a regular file. Local; waits for no FIFO.
+
+    Raises:
+        UsageError: there is none, or it cannot be read.
+    """
+    _bytes(path, name, 0, read=False)
+
+
+def _bytes(path: Path, name: str, most: int, *, read: bool = True) -> bytes:
     try:
         if path.is_dir():
             raise UsageError(f"{name}: this is a directory; give a file in it")
         if path.exists() and not path.is_file():
             raise UsageError(f"{name}: not a regular file; give one")
         with path.open("rb") as file:
-            content = file.read(most + 1)
+            content = file.read(most + 1) if read else b""
     except (OSError, ValueError) as error:
         if isinstance(error, UsageError):
             raise

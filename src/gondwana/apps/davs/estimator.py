@@ -13,23 +13,8 @@ from gondwana.apps.davs import quality
 from gondwana.apps.davs.presets import COARSE
 from gondwana.apps.davs.run import run
 from gondwana.apps.davs.settings import resolve
+from gondwana.apps.estimators import BaseEstimator, ClusterMixin, check_is_fitted, validate_data
 from gondwana.errors import UsageError
-
-try:
-    from sklearn.base import BaseEstimator, ClusterMixin
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError:
-    validate_data = None
-
-    class BaseEstimator:  # type: ignore[no-redef]
-        """Stands in where scikit-learn is not installed."""
-
-    class ClusterMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn is not installed."""
-
-        def fit_predict(self, X: npt.ArrayLike, y: Any = None) -> Any:  # noqa: N803
-            """Cluster points and return their labels. Local."""
-            return self.fit(X).labels_  # type: ignore[attr-defined]
 
 
 class VectorSponge(ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -80,7 +65,7 @@ class VectorSponge(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """
         if gw.world.size > 1:
             raise UsageError("VectorSponge works on one rank: start a job of several by gondwana run -n N davs")
-        points = self._points(X, reset=True)
+        points = np.ascontiguousarray(validate_data(self, X, dtype=np.float64))
         self._settings = self._resolve(points.shape[1])
         if self.relative and not (points[:, 0] > 0.0).all():
             raise UsageError("relative=True needs positions above 0 along the first axis")
@@ -104,30 +89,13 @@ class VectorSponge(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             UsageError: the points are not legal, or `fit` was not called.
         """
-        if validate_data is not None:
-            check_is_fitted(self)
-        elif not hasattr(self, "labels_"):
-            raise UsageError("VectorSponge: call fit before predict")
-        points = self._points(X, reset=False)
+        check_is_fitted(self)
+        points = np.ascontiguousarray(validate_data(self, X, dtype=np.float64, reset=False))
         order = np.lexsort(points.T[::-1])
         rows, total, conditions = self._found
         labels = np.empty(len(points), np.int64)
         labels[order] = quality.assign(points[order], rows, total, self._settings, conditions)[0]
         return labels
-
-    def _points(self, X: npt.ArrayLike, *, reset: bool) -> npt.NDArray[np.float64]:  # noqa: N803
-        if validate_data is not None:
-            return np.ascontiguousarray(validate_data(self, X, dtype=np.float64, reset=reset))
-        points = np.ascontiguousarray(X, np.float64)
-        if points.ndim != 2 or not points.size or not np.isfinite(points).all():
-            raise UsageError(f"VectorSponge: points of shape {points.shape}: give finite numbers, N x D")
-        if reset:
-            self.n_features_in_ = points.shape[1]
-        elif points.shape[1] != self.n_features_in_:
-            raise UsageError(
-                f"VectorSponge: points have {points.shape[1]} axes, those of fit had {self.n_features_in_}"
-            )
-        return points
 
     def _resolve(self, dimension: int) -> Any:
         widths = [float(self.widths)] * dimension if isinstance(self.widths, float | int) else list(self.widths)

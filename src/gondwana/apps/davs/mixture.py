@@ -71,14 +71,6 @@ class Conditions:
         )  # fmt: skip
 
 
-def sigma_of(centres: Floats, settings: Settings, conditions: Conditions) -> Floats:
-    """Return the widths of clusters along the axes, K x D. Local."""
-    widths = np.tile(conditions.widths, (len(centres), 1))
-    if settings.relative:
-        widths[:, 0] *= centres[:, 0]
-    return widths
-
-
 class Moments(NamedTuple):
     """What decisions are made from, at one state of the clusters.
 
@@ -201,7 +193,10 @@ class Mixture:
 
     def sigma(self, centres: Floats, conditions: Conditions) -> Floats:
         """Return the widths of clusters along the axes, K x D. Local."""
-        return sigma_of(centres, self.settings, conditions)
+        widths = np.tile(conditions.widths, (len(centres), 1))
+        if self.settings.relative:
+            widths[:, 0] *= centres[:, 0]
+        return widths
 
     def exact_sum(self, values: Floats) -> float:
         """Return the sum of a value of each home cluster over all ranks, the same however they are divided.

@@ -10,13 +10,17 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.apps import text_files
 from gondwana.apps.davs.settings import Settings
-from gondwana.apps.settings_files import one_line
+from gondwana.apps.settings_files import file_name, one_line
 from gondwana.errors import UsageError
-from gondwana.inputs import printable, whole_number
+from gondwana.inputs import whole_number
 
 CENTRE_LABEL = 10**8
 """The label of centres in a cluster file is this, or the number of clusters if there are more."""
+
+_LARGEST = 1 << 40
+"""Bytes of a file."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -58,7 +62,7 @@ def read(path: str, settings: Settings, *, kind: int, selected: int) -> Points:
     place = d + 1 + (kind == 1 and d == 2)
     found: list[tuple[list[float], int, int, int]] = []
     seen: Counter[int] = Counter()
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(text_files.read(Path(path), file_name(path), _LARGEST).split("\n"), 1):
         words = line.strip("\r").replace("\t", " ").split(" ")
         label = whole_number(words[place]) if len(words) > place else None
         if not line.strip() or (label is None and kind == 0 and not seen):
@@ -111,32 +115,6 @@ def restart_rows(path: str, settings: Settings) -> Floats:
         raise UsageError(f"davs: {path}: there are no centres, lines with a label of {CENTRE_LABEL} or more")
     counts = np.bincount(owners[(owners >= 0) & (owners < len(rows))], minlength=len(rows))
     return np.column_stack([rows, counts / max(len(owners), 1)])
-
-
-def check_readable(path: str) -> None:
-    """Check that there is such a regular file. Local.
-
-    Raises:
-        UsageError: there is none.
-    """
-    try:
-        regular = Path(path).is_file()
-        if regular:
-            Path(path).open("rb").close()
-    except (OSError, ValueError) as error:
-        raise UsageError(printable(f"davs: {path}: cannot be read ({error}); check its permissions")) from None
-    if not regular:
-        raise UsageError(printable(f"davs: {path}: there is no such file; check the path"))
-
-
-def _lines(path: str) -> list[str]:
-    check_readable(path)
-    content = Path(path).read_bytes()
-    try:
-        return content.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"davs: {path}: not UTF-8 at line {line}; give a text file of points") from None
 
 
 def _coordinate(word: str, path: str, number: int) -> float:

@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import gondwana as gw
+from gondwana.apps.estimators import BaseEstimator, validate_data
 from gondwana.apps.pwc.annealing import Annealing
 from gondwana.apps.pwc.generators import squared_distances
 from gondwana.apps.pwc.rows import Rows, divide
 from gondwana.apps.pwc.settings import Settings
 from gondwana.errors import UsageError
-
-try:
-    from sklearn.base import BaseEstimator
-    from sklearn.utils.validation import validate_data
-except ImportError:
-
-    class BaseEstimator:  # type: ignore[no-redef]
-        """Parameters are what the constructor takes, as in scikit-learn."""
-
-        def get_params(self, deep: bool = True) -> dict[str, Any]:
-            """Return the parameters by name. Local."""
-            return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
-
-        def set_params(self, **parameters: Any) -> BaseEstimator:
-            """Replace some parameters. Local."""
-            if unknown := parameters.keys() - self.get_params().keys():
-                raise UsageError(f"no parameter {min(unknown)!r}; legal are {', '.join(self.get_params())}")
-            vars(self).update(parameters)
-            return self
-
-    def validate_data(estimator: Any, x: Any, dtype: Any, ensure_min_samples: int) -> Any:
-        """Return finite numbers with two axes. Local."""
-        array = np.asarray(x, dtype)
-        if array.ndim != 2 or len(array) < ensure_min_samples or not np.isfinite(array).all():
-            raise UsageError(f"data of shape {array.shape}: give finite numbers [samples, features], 2 samples or more")
-        return array
-
 
 METRICS = ("sqeuclidean", "euclidean", "precomputed")
 
