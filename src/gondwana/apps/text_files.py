@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from gondwana.errors import UsageError
@@ -46,7 +47,8 @@ def _bytes(path: Path, name: str, most: int, *, read: bool = True) -> bytes:
         if path.exists() and not path.is_file():
             raise UsageError(f"{name}: not a regular file; give one")
         with path.open("rb") as file:
-            content = file.read(most + 1) if read else b""
+            # Room is made for as many bytes as are asked for.
+            content = file.read(min(most, os.fstat(file.fileno()).st_size) + 1) if read else b""
     except (OSError, ValueError) as error:
         if isinstance(error, UsageError):
             raise
