@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 from pathlib import Path
 
 from gondwana.errors import UsageError
 
 MAX_BYTES = 1 << 20
+_PIECE = 1 << 20
 
 
 def read(path: Path, name: str, most: int = MAX_BYTES) -> str:
@@ -47,8 +48,9 @@ def _bytes(path: Path, name: str, most: int, *, read: bool = True) -> bytes:
         if path.exists() and not path.is_file():
             raise UsageError(f"{name}: not a regular file; give one")
         with path.open("rb") as file:
-            # Room is made for as many bytes as are asked for.
-            content = file.read(min(most, os.fstat(file.fileno()).st_size) + 1) if read else b""
+            # Python makes room for as many bytes as are asked for at once.
+            pieces = itertools.islice(iter(lambda: file.read(_PIECE), b""), most // _PIECE + 1)
+            content = b"".join(pieces) if read else b""
     except (OSError, ValueError) as error:
         if isinstance(error, UsageError):
             raise
