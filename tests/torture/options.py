@@ -37,6 +37,12 @@ SETTINGS = {
     "seed_width": 4, "seed": 1, "dims": None, "device": "host", "fuse_steps": 1, "write_initial": True,
     "async_write": True, "checkpoint_keep": 1, "stop_after_seconds": 2, "overwrite": True, "schema_version": 1,
 }  # fmt: skip
+DAVS = {
+    "Tminimum": 2.0, "FineCoolingFactor1": 0.8, "FineCoolingFactor2": 0.8, "InitialCoolingFactor1": 0.8,
+    "InitialCoolingFactor2": 0.8, "SigmaMethod": 3, "SigmaVectorParameters": [5.98e-4, 2.35], "UseSponge": True,
+    "SpongeFactor1": 12.0, "ClusterFile": "out.txt", "DistanceMatrixFile": "", "InputFileType": 0, "Restart": False,
+    "CheckpointFile": "", "TargetNcentPerPoint": 8, "MaxNcentTotal": 100, "Replicate": 2, "SelectedInputLabel": 2,
+}  # fmt: skip
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 16, 17, 0.5, -0.5, 1e-300, 1e300, 2**31 - 1, 2**31, 2**63, 2**64, 10**400, 1.5,
     [], [1, 1, 1], [2, 1, 1], [0, 1, 1], [1, 1], [[1]], {}, {"L": 16}, "fixed", "alternating", "Float32", "Float16",
@@ -212,6 +218,30 @@ def hpcg(rng: random.Random, folder: Path) -> Case:
     return Case(launched(rng, "hpcg", "--rt", "0", *words, *bare, *json_option(rng)))
 
 
+def davs(rng: random.Random, folder: Path) -> Case:
+    keys = dict(DAVS)
+    for key in rng.sample(sorted(keys), rng.randrange(3)):
+        keys[key] = rng.choice(VALUES)
+    lines = [f"{key} = {json.dumps(value)}" for key, value in keys.items()]
+    content = "\n".join(lines).encode(errors="surrogatepass")
+    (folder / "s.toml").write_bytes(damaged(rng, content) if rng.random() < 0.4 else content)
+    peaks = "\n".join(f"{i}\t{500.0 + 1e-3 * (i // 8)}\t{10.0 * (i // 8)}\t2" for i in range(64)).encode()
+    (folder / "peaks.txt").write_bytes(damaged(rng, peaks) if rng.random() < 0.4 else peaks)
+    legal = {"--seed": ("1",), "--write-points": ("new.txt",), "--pictures": (".",)}
+    sets = [f"--set={either(rng, *DAVS)}={text(rng)}" for _ in range(rng.randrange(3))]
+    file = "s.toml" if rng.random() < 0.9 else text(rng)
+    words = [
+        "--preset",
+        either(rng, "tiny"),
+        "--points",
+        either(rng, "peaks.txt"),
+        *options(rng, legal, 2),
+        *sets,
+        *json_option(rng),
+    ]
+    return Case(launched(rng, "davs", file, *words))
+
+
 def run(rng: random.Random, folder: Path) -> Case:
     (folder / "program.py").write_text("import gondwana as gw\nprint(gw.world.rank, gw.threads())\n")
     legal = {
@@ -262,5 +292,5 @@ def bench(rng: random.Random, folder: Path) -> Case:
 
 
 MAKERS: tuple[Callable[[random.Random, Path], Case], ...] = (
-    gray_scott, gray_scott, gray_scott, npb, npb, hpcg, hpcg, run, run, ls, plot, plot, bench,
+    gray_scott, gray_scott, gray_scott, npb, npb, hpcg, hpcg, davs, davs, run, run, ls, plot, plot, bench,
 )  # fmt: skip

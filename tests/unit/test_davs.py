@@ -33,6 +33,7 @@ from gondwana.apps.davs.splitting import MATURE
 from gondwana.apps.partitions import adjusted_rand_index
 from gondwana.apps.timers import Timers
 from gondwana.errors import UsageError
+from gondwana.results import code_lines
 from support import davs_oracle, jobs
 
 TINY = presets.PRESETS["tiny"].field
@@ -354,6 +355,8 @@ def test_what_is_wrong_in_a_file_is_named_in_one_line(text: str, message: str, t
         (["--set", "Tminimun=1"], "did you mean Tminimum"),
         (["--set", "Tminimum"], "write --set KEY=VALUE"),
         (["--set", "Tminimum=cold"], "--set: Tminimum is 'cold'; legal is: float, got str"),
+        (["--set", "Tminimum=" + "9" * 5000], "--set: Tminimum is '999"),
+        (["--set", "SigmaVectorParameters=" + "[" * 5000], "--set: SigmaVectorParameters is"),
         (["--set", "Tminimum=0"], "Tminimum is 0"),
         (["--set", "MagicIndex=0"], "has no use here"),
         (["--set", "FinalTargetSigma0=1.0"], "FinalTargetSigma0 is 1"),
@@ -458,3 +461,8 @@ except ValueError as error:
     labels = "[0, 0, 0, 1, 1, 1, -1]"
     assert f"{labels} {labels}" in outcome.stdout
     assert "points have 3 axes, those of fit had 1" in outcome.stdout
+
+
+def test_the_application_is_short() -> None:
+    files = Path(app.__file__).parent.glob("*.py")
+    assert sum(len(code_lines(file.read_text(encoding="utf-8"))) for file in files) <= 1845

@@ -20,6 +20,9 @@ from gondwana.results import check_writable
 
 S = TypeVar("S", bound=msgspec.Struct)
 
+_NOT_TOML = ValueError, RecursionError
+"""What `tomllib` raises: its own error, or Python's for numbers of many digits and for many brackets."""
+
 
 class Given(NamedTuple):
     """Settings as users give them.
@@ -168,7 +171,7 @@ def _parsed(path: str) -> dict[str, Any]:
     name = file_name(path)
     try:
         return tomllib.loads(text_files.read(Path(path), name))
-    except tomllib.TOMLDecodeError as error:
+    except _NOT_TOML as error:
         raise UsageError(f"{name}: not TOML: {error}; write one KEY = VALUE a line, texts in quotes") from None
 
 
@@ -177,7 +180,7 @@ def _value(text: str, hint: Any) -> Any:
         return text
     try:
         parsed = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except _NOT_TOML:
         return text
     return parsed["value"] if set(parsed) == {"value"} else text
 
