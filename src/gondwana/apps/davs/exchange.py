@@ -149,7 +149,7 @@ def add(threads: Any, links: Any, partial: Any, sums: Any, room: Any, spent: Any
     """Add the sums of all threads, and then those of all ranks. Collective over the team.
 
     Args:
-        threads: of this rank.
+        threads: those of this rank.
         links: see `Links`.
         partial: sums of each thread; those of a single thread are `sums`.
         sums: of the rows of the window and, in the last row, of the sponge.

@@ -29,6 +29,7 @@ _SMALLEST_WEIGHT = 0.01
 _MARGIN = 1.5
 """By so much more than at the last temperature the d2 of points from their nearest clusters may grow."""
 _FAR = 1e300
+"""The radius where clusters at any distance may be near."""
 _UNEVEN, _COST_OF_A_POINT = 1.01, 3
 """Points move between ranks if one has by so much more work than the mean. A point takes the time of its list and of
 about so many more clusters."""
