@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import os
 
 import pytest
 
 from gondwana.bench import build
 from gondwana.errors import UsageError
 from support import jobs
+
+# A thread of NumPy's BLAS without work polls for 2**26 cycles, which other tests need, before it sleeps: here 2**4.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 
 @pytest.hookimpl(trylast=True)
@@ -17,6 +22,11 @@ def pytest_configure(config):
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:  # not in the processes that run tests side by side
         config.pluginmanager.register(_Failures(terminal), "failures-at-once")
+
+
+def pytest_collection_finish():
+    """Keep thousands of tests, and all modules, out of what the collector of reference cycles looks through."""
+    gc.freeze()
 
 
 class _Failures:

@@ -218,11 +218,50 @@ MALFORMED = {
 }
 
 
+FORKED = """
+import contextlib, json, os, sys
+import gondwana.apps.grayscott.devices
+from gondwana.cli.main import main
+
+words, names = json.loads(sys.argv[1]), sys.argv[2:]
+sys.argv[1:] = ["--version"]  # imports what every command needs
+with contextlib.suppress(SystemExit):
+    main()
+found = {}
+for name in names:
+    if os.fork() == 0:
+        for number, end in enumerate(("out", "err"), 1):
+            os.dup2(os.open(f"{name}.{end}", os.O_WRONLY | os.O_CREAT), number)
+        os.chdir(name)
+        sys.argv[1:] = words
+        main()
+    found[name] = os.waitstatus_to_exitcode(os.wait()[1])
+print(json.dumps(found))
+"""
+"""Runs a command in several folders: in processes that have the interpreter and all modules of the first one."""
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory):
+    """The folder of each malformed file, and how the command ends there."""
+    folder = tmp_path_factory.mktemp("malformed")
+    for name, content in MALFORMED.items():
+        (folder / name).mkdir()
+        (folder / name / "bad.json").write_bytes(content)
+    words = "run", "-n", "2", "gray-scott", "bad.json", "--json", "result.json"
+    outcome = jobs.run_command([sys.executable, "-c", FORKED, json.dumps(words), *MALFORMED], cwd=folder, timeout=200)
+    assert outcome.status == 0, str(outcome)
+    texts = {name: [(folder / f"{name}.{end}").read_text() for end in ("out", "err")] for name in MALFORMED}
+    return {
+        name: (folder / name, jobs.Outcome(status, *texts[name]))
+        for name, status in json.loads(outcome.stdout.splitlines()[-1]).items()
+    }
+
+
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_file_gives_one_line_and_writes_nothing(name, tmp_path):
-    (tmp_path / "bad.json").write_bytes(MALFORMED[name])
-    outcome = gondwana("run", "-n", 2, "gray-scott", "bad.json", "--json", "result.json", cwd=tmp_path)
+def test_a_malformed_file_gives_one_line_and_writes_nothing(name, refusals):
+    folder, outcome = refusals[name]
     assert outcome.status == 2, outcome
     assert len(outcome.stderr.splitlines()) == 1, outcome
     assert outcome.stdout == ""
-    assert [entry.name for entry in tmp_path.iterdir()] == ["bad.json"]
+    assert [entry.name for entry in folder.iterdir()] == ["bad.json"]

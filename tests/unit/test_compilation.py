@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import gondwana as gw
+from support import jobs
 
 
 def test_the_clock_is_one_for_python_and_compiled_code() -> None:
@@ -55,3 +58,31 @@ def test_the_figures_are_a_value() -> None:
         before.compiled = 3  # type: ignore[misc]
     assert str(gw.Compilation(2, 1, 0.5, 0.25)) == "2 functions compiled in 0.50 s, 1 loaded in 0.25 s"
     assert gw.Compilation(2, 1, 0.5, 0.25) - gw.Compilation(1, 1, 0.25, 0.0) == gw.Compilation(1, 0, 0.25, 0.25)
+
+
+NUMBA_ITSELF = """
+import sys
+import numba
+import numpy as np
+import gondwana as gw
+
+@gw.jit
+def double(x):
+    return 2.0 * x
+
+@numba.njit
+def product(a, b):
+    return np.dot(a, b), np.linalg.solve(np.diag(a), b)[1]
+
+print(double(1.5), "scipy.linalg" in sys.modules)
+print(product(np.array([1.0, 2.0]), np.array([3.0, 4.0])), "scipy.linalg" in sys.modules)
+import scipy.linalg.cython_blas
+assert hasattr(scipy.linalg.cython_blas, "__pyx_capi__") and scipy.linalg.solve([[2.0]], [6.0]) == 3.0
+"""
+
+
+def test_scipy_is_loaded_for_those_who_use_it(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    variables = {"GONDWANA_CACHE_DIR": str(tmp_path)}
+    outcome = jobs.run_command([sys.executable, "-c", NUMBA_ITSELF], variables=variables)
+    assert outcome.stdout.splitlines() == ["3.0 False", "(11.0, 2.0) True"], str(outcome)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from gondwana.errors import GondwanaError, UsageError
+from gondwana.runtime import collector
 from gondwana.teams.team import Team
 
 WARM_UP = 2
@@ -78,7 +77,7 @@ def interleave(
     calls = {name: _calls_in_batch(variants[name], batch_seconds, team) for name in names}
     samples: dict[str, list[float]] = {name: [] for name in names}
     compiled = compilations()
-    with _no_collection():
+    with collector.paused():
         for number in range(repeat):
             for position in range(len(names)):
                 name = names[(number + position) % len(names)]
@@ -119,15 +118,3 @@ def _slowest(values: list[float], team: Team | None) -> list[float]:
     if team is None:
         return values
     return [max(of_ranks) for of_ranks in zip(*team.allgather(values), strict=True)]
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keep Python's garbage collector out of the timed batches."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -17,7 +17,7 @@ from gondwana.compiler.fingerprint import fingerprint, toolchain, watch
 from gondwana.compiler.interpreting import interpretable, interprets
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
-from gondwana.runtime import second_interrupt
+from gondwana.runtime import collector, second_interrupt
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -181,8 +181,9 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache
     import time
 
     def build_with_numba() -> cache.ObjectCode:
-        linker.import_numba()
-        return build()
+        with collector.paused():
+            linker.import_numba()
+            return build()
 
     second_interrupt.install()
     start = time.perf_counter()

@@ -9,10 +9,10 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from gondwana.compiler import externs
+from gondwana.compiler import externs, without_scipy
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.mpi import table
-from gondwana.runtime import interruptions
+from gondwana.runtime import collector, interruptions
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,9 @@ def load(code: bytes, symbol: str) -> tuple[int, Any]:
 
 def import_numba() -> None:
     """Import what makes up most of Numba, where signal handlers do not interrupt it. Local."""
-    interruptions.import_on_thread("numba.core.registry")
+    without_scipy.install()
+    with collector.paused():
+        interruptions.import_on_thread("numba.core.registry")
 
 
 def link(entry: ObjectCode) -> int:
