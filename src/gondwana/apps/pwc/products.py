@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import gondwana as gw
 from gondwana import simd
 
-ROWS, WIDTH = 4, 8
-"""Rows of the matrix at once, and elements of a vector: sums of four rows and two vectors fill eight registers."""
-TILE, PITCH = 256, 264
-"""Columns that are converted at once, and the distance of two rows of them: rows 2 KiB apart would share cache sets."""
+ROWS, WIDTH = 3, 8
+"""Rows of the matrix at once, and elements of a vector: sums of three rows and two vectors take 12 registers of four
+elements, which leaves four for what is loaded."""
+TILE, PITCH = 512, 520
+"""Columns that are converted at once, and the distance of two rows of them: rows 4 KiB apart would share cache sets."""
+BAND = 16
+"""Triples of rows that use the same columns of the vectors, one after the other, before the next columns are loaded."""
 PARTS = ROWS * WIDTH
 """Partial sums of the rows with one vector."""
 
@@ -19,7 +24,7 @@ PARTS = ROWS * WIDTH
 def multiply(threads: Any, d: Any, x: Any, scale: float, y: Any, tiles: Any, sums: Any) -> None:
     """Let y[k, i] = scale * sum over j of d[i, j] x[k, j].
 
-    The order of the additions depends on neither the rows nor the threads. A tile of four rows is converted in cache
+    The order of the additions depends on neither the rows nor the threads. A tile of three rows is converted in cache
     and multiplied with every vector, two at a time.
 
     Args:
@@ -29,36 +34,41 @@ def multiply(threads: Any, d: Any, x: Any, scale: float, y: Any, tiles: Any, sum
         scale: of the numbers in d.
         y: float64 [K, n].
         tiles: room for float64 [threads, ROWS * PITCH].
-        sums: room for float64 [threads, K * PARTS].
+        sums: room for float64 [threads, BAND * K * PARTS].
     """
     rows, columns = d.shape
     tile, parts = tiles[threads.index], sums[threads.index]
-    pairs = len(x) // 2
+    vectors, pitch = len(x), len(x) * PARTS
     first, last = threads.share(0, (rows + ROWS - 1) // ROWS)
-    for row in range(first * ROWS, last * ROWS, ROWS):
-        for i in range(len(parts)):
-            parts[i] = 0.0
+    for band in range(first, last, BAND):
+        triples = min(BAND, last - band)
+        parts[: triples * pitch] = 0.0
         for start in range(0, columns, TILE):
             width = min(TILE, columns - start)
-            for r in range(ROWS):
-                convert(d[min(row + r, rows - 1), start : start + width], tile[r * PITCH : (r + 1) * PITCH])
-            for pair in range(pairs):
-                add_two(tile, width, x[2 * pair], x[2 * pair + 1], start, parts, 2 * pair * PARTS)
-            if len(x) % 2:
-                add_one(tile, width, x[len(x) - 1], start, parts, 2 * pairs * PARTS)
-        for k in range(len(x)):
-            for r in range(min(ROWS, rows - row)):
-                y[k, row + r] = scale * simd.load(parts, k * PARTS + r * WIDTH, WIDTH).sum()
+            for triple in range(triples):
+                at, row = triple * pitch, (band + triple) * ROWS
+                for r in range(row, row + ROWS):
+                    convert(d[min(r, rows - 1)], d[min(r + ROWS, rows - 1)], start, width, tile, (r - row) * PITCH)
+                for k in range(0, vectors - 1, 2):
+                    add_two(tile, width, x[k], x[k + 1], start, parts, at + k * PARTS)
+                if vectors % 2:
+                    add_one(tile, width, x[vectors - 1], start, parts, at + pitch - PARTS)
+        for i in range(band * ROWS, min(rows, (band + triples) * ROWS)):
+            triple, r = divmod(i - band * ROWS, ROWS)
+            for k in range(vectors):
+                y[k, i] = scale * simd.load(parts, triple * pitch + k * PARTS + r * WIDTH, WIDTH).sum()
 
 
 @gw.jit
-def convert(source: Any, target: Any) -> None:
-    """Copy a row of a tile, and fill up its last vector with zeros."""
-    width = len(source)
-    for j in range(width):
-        target[j] = source[j]
-    for j in range(width, width + WIDTH):
-        target[j] = 0.0
+def convert(row: Any, ahead: Any, start: int, width: int, tile: Any, at: int) -> None:
+    """Copy a part of a row to a tile, fill up its last vector with zeros, and ask for the row that comes next."""
+    whole = width - width % WIDTH
+    for j in range(0, whole, WIDTH):
+        simd.prefetch(ahead, start + j)
+        simd.store(tile, at + j, simd.load(row, start + j, WIDTH).astype(np.float64))
+    simd.store(tile, at + whole, simd.fill(0.0, WIDTH))
+    for j in range(whole, width):
+        tile[at + j] = row[start + j]
 
 
 @gw.jit
@@ -83,28 +93,22 @@ def add_one(tile: Any, width: int, x: Any, start: int, parts: Any, at: int) -> N
 
 @gw.jit
 def add(tile: Any, j: int, x: Any, sums: Any) -> Any:
-    """Add to the sums of four rows their products with some elements of a vector."""
+    """Add to the sums of three rows their products with some elements of a vector."""
     return (
         simd.fma(simd.load(tile, j, WIDTH), x, sums[0]),
         simd.fma(simd.load(tile, j + PITCH, WIDTH), x, sums[1]),
         simd.fma(simd.load(tile, j + 2 * PITCH, WIDTH), x, sums[2]),
-        simd.fma(simd.load(tile, j + 3 * PITCH, WIDTH), x, sums[3]),
     )
 
 
 @gw.jit
 def load_parts(parts: Any, at: int) -> Any:
-    """Return the partial sums of four rows."""
-    return (
-        simd.load(parts, at, WIDTH),
-        simd.load(parts, at + WIDTH, WIDTH),
-        simd.load(parts, at + 2 * WIDTH, WIDTH),
-        simd.load(parts, at + 3 * WIDTH, WIDTH),
-    )
+    """Return the partial sums of three rows."""
+    return simd.load(parts, at, WIDTH), simd.load(parts, at + WIDTH, WIDTH), simd.load(parts, at + 2 * WIDTH, WIDTH)
 
 
 @gw.jit
 def store_parts(parts: Any, at: int, sums: Any) -> None:
-    """Keep the partial sums of four rows."""
+    """Keep the partial sums of three rows."""
     for r in range(ROWS):
         simd.store(parts, at + r * WIDTH, sums[r])

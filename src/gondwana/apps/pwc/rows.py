@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gondwana as gw
-from gondwana.apps.pwc.products import PARTS, PITCH, ROWS, WIDTH, multiply
+from gondwana.apps.pwc.products import BAND, PARTS, PITCH, ROWS, WIDTH, multiply
 
 Vectors: TypeAlias = npt.NDArray[np.float64]
 """Some vectors over points, one a row: [K, n] for the points of this rank, [K, N] for all."""
@@ -65,7 +65,7 @@ class Rows:
         padded = _aligned(len(x), -(-self.points // WIDTH) * WIDTH)
         padded[:, : self.points] = x
         y, threads = np.empty((len(x), len(self.d))), gw.threads()
-        tiles, sums = _aligned(threads, ROWS * PITCH), _aligned(threads, len(x) * PARTS)
+        tiles, sums = _aligned(threads, ROWS * PITCH), _aligned(threads, BAND * len(x) * PARTS)
         gw.parallel(multiply, self.d, padded, self.scale, y, tiles, sums)
         return y
 
