@@ -1,4 +1,4 @@
-"""The product of dissimilarities and vectors, the only work that grows with the square of the number of points."""
+"""The product of a dense matrix and vectors, with the same bits on any number of threads and for any rows."""
 
 from __future__ import annotations
 
