@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -186,6 +187,104 @@ def test_only_fma_is_fused(width: int, dtype: str) -> None:
     assert out[2].any()
 
 
+@cache
+def conversions(width: int) -> Callable[..., None]:
+    @gw.jit
+    def run(a: Any, double: Any, single: Any) -> None:
+        vector = simd.load(a, 0, width)
+        simd.store(double, 0, vector.astype(np.float64))
+        simd.store(single, 0, vector.astype(np.float32))
+
+    return run
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_conversions_to_floats_are_those_of_numpy(width: int, dtype: str) -> None:
+    generator = np.random.default_rng([11, width, DTYPES.index(dtype)])
+    for _ in range(20):
+        a = numbers(generator, dtype, width)
+        double, single = np.empty(width), np.empty(width, np.float32)
+        conversions(width)(a, double, single)
+        assert np.array_equal(double, a.astype(np.float64))
+        assert np.array_equal(single, a.astype(np.float32))
+
+
+@cache
+def exponential(width: int) -> Callable[..., None]:
+    @gw.jit
+    def run(a: Any, out: Any) -> None:
+        for start in range(0, len(a), width):
+            simd.store(out, start, simd.exp(simd.load(a, start, width)))
+
+    return run
+
+
+def exponentials(values: Any, width: int) -> Any:
+    """The exponentials of some numbers, with vectors of some width."""
+    padded = np.zeros(-(-len(values) // 16) * 16, values.dtype)
+    padded[: len(values)] = values
+    out = np.empty_like(padded)
+    exponential(width)(padded, out)
+    return out[: len(values)]
+
+
+def errors_of_exponentials(values: Any, found: Any) -> float:
+    """The largest error, in units of the last place of the nearest float."""
+    worst = Decimal(0)
+    with localcontext(Context(prec=50, Emin=-9999, Emax=9999)):
+        for x, y in zip(values, found, strict=True):
+            exact = Decimal(float(x)).exp()
+            nearest = values.dtype.type(float(exact))
+            worst = max(worst, abs(Decimal(float(y)) - exact) / Decimal(float(np.spacing(nearest))))
+    return float(worst)
+
+
+RANGES = {"float64": (-745.1, -708.3, 709.78), "float32": (-103.9, -87.3, 88.72)}
+"""Of the numbers whose exponentials are no infinity and not 0: the least, the least with a normal one, the greatest."""
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_exponentials_are_within_one_unit_of_the_last_place(width: int, dtype: str) -> None:
+    generator = np.random.default_rng([5, width])
+    least, normal, greatest = RANGES[dtype]
+    for low, high in (least, greatest), (least, normal), (greatest - 2.0, greatest), (-1.0, 1.0), (-1e-6, 1e-6):
+        values = generator.uniform(low, high, 500).astype(dtype)
+        assert errors_of_exponentials(values, exponentials(values, width)) < 1.0
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_exponentials_next_to_where_the_integer_changes(dtype: str) -> None:
+    """At odd multiples of half of ln 2 the rest is greatest, at multiples it is least."""
+    kind = np.dtype(dtype).type
+    middle = (np.arange(-240, 250) * (0.5 * np.log(2.0))).astype(dtype)
+    values = np.concatenate([middle, np.nextafter(middle, kind(-np.inf)), np.nextafter(middle, kind(np.inf))])
+    assert errors_of_exponentials(values, exponentials(values, 8)) < 1.0
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_exponentials_of_special_numbers(width: int, dtype: str) -> None:
+    large = np.finfo(dtype).max
+    values = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, large, -large, 800.0, -800.0, 5e-324], dtype)
+    expected = np.array([1.0, 1.0, np.inf, 0.0, np.nan, np.inf, 0.0, np.inf, 0.0, 1.0], dtype)
+    assert np.array_equal(exponentials(values, width), expected, equal_nan=True)
+    least, _, greatest = RANGES[dtype]
+    around = exponentials(np.array([least, 1.002 * least, greatest, 1.002 * greatest], dtype), width)
+    assert around[0] > 0.0 == around[1]
+    assert around[2] < np.inf == around[3]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_exponentials_depend_on_nothing_else(dtype: str) -> None:
+    values = np.random.default_rng(6).uniform(-110, 90, 1024).astype(dtype)
+    expected = exponentials(values, 8)
+    for width in WIDTHS:
+        assert np.array_equal(exponentials(values, width), expected)
+        assert np.array_equal(exponentials(values[::-1].copy(), width)[::-1], expected)
+
+
 def test_division_and_order_have_the_special_values_of_numpy() -> None:
     @gw.jit
     def run(a: Any, b: Any, out: Any) -> None:
@@ -324,6 +423,14 @@ def _scatter(array: Any, start: Any) -> None:
     simd.scatter(array, simd.fill(start, 2), simd.fill(1.0, 4))
 
 
+def _exponential(array: Any, start: Any) -> float:
+    return simd.exp(simd.load(array, start, 2)).sum()
+
+
+def _conversion(array: Any, start: Any) -> float:
+    return simd.load(array, start, 2).astype(np.int32).sum()
+
+
 def _numbers(array: Any, start: Any) -> float:
     return simd.minimum(start, start).sum()
 
@@ -355,6 +462,8 @@ def _frozen() -> Any:
         (_store, _frozen(), 0, "store takes an array that may be written"),
         (_gather, np.zeros(8), 0, "gather takes a vector of integers as indices"),
         (_scatter, np.zeros(8), 0, "scatter takes as many indices as elements, not 2"),
+        (_exponential, np.zeros(8, int), 0, "exp takes a vector of floats, not Vector(int64, 2)"),
+        (_conversion, np.zeros(8), 0, "astype takes np.float64 or np.float32, not class(int32)"),
         (_numbers, np.zeros(8), 0, "minimum takes vectors, not int64 and int64"),
     ],
 )
@@ -370,7 +479,8 @@ def test_outside_of_compiled_code() -> None:
         lambda: simd.fill(0.0, 8), lambda: simd.load(array, 0, 8), lambda: simd.gather(array, vector),
         lambda: simd.store(array, 0, vector), lambda: simd.scatter(array, vector, vector),
         lambda: simd.prefetch(array, 0), lambda: simd.fma(vector, vector, vector), lambda: simd.minimum(vector, 1),
-        lambda: simd.maximum(vector, 1), lambda: vector.sum(), lambda: vector.min(), lambda: vector.max(),
+        lambda: simd.maximum(vector, 1), lambda: simd.exp(vector), lambda: vector.astype(np.float64),
+        lambda: vector.sum(), lambda: vector.min(), lambda: vector.max(),
         lambda: vector + vector, lambda: vector - 1.0, lambda: 2.0 * vector, lambda: vector / vector, lambda: -vector,
     ):  # fmt: skip
         with pytest.raises(RuntimeError, match="in compiled code only"):

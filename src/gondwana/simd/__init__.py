@@ -1,6 +1,7 @@
 """Explicit vectors in compiled code: several numbers at a time, for loops that the compiler does not vectorise."""
 
 from gondwana.simd.vectors import Vector as Vector
+from gondwana.simd.vectors import exp as exp
 from gondwana.simd.vectors import fill as fill
 from gondwana.simd.vectors import fma as fma
 from gondwana.simd.vectors import gather as gather

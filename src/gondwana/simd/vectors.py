@@ -13,10 +13,11 @@ from gondwana.compiler.types.handles import extend
 
 WIDTHS = (2, 4, 8, 16)
 """How many elements a vector may have."""
-DTYPES = ("float64", "float32", "int64", "int32", "uint64", "uint32")
+DTYPES = ("float64", "float32", "int64", "int32", "uint64", "uint32", "int16", "uint16")
 """What they may be."""
 
 extend("gondwana.simd.vectors_overloads")
+extend("gondwana.simd.exponential_overloads")
 
 
 def _error() -> RuntimeError:
@@ -39,6 +40,14 @@ class Vector:
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _combine
 
     def __neg__(self) -> Vector:
+        raise _error()
+
+    def astype(self, dtype: Any) -> Vector:
+        """Return the elements as floats, rounded to the nearest. Local; in compiled code only.
+
+        Args:
+            dtype: `np.float64` or `np.float32`.
+        """
         raise _error()
 
     def sum(self) -> float:
@@ -117,6 +126,19 @@ def fma(a: Any, b: Any, c: Any) -> Vector:
         a: a vector, or a number if one of the others is a vector.
         b: likewise.
         c: likewise.
+    """
+    raise _error()
+
+
+def exp(x: Any) -> Vector:
+    """Return e to the power of floats. Local; in compiled code only.
+
+    Results have an error below 1 unit in the last place, also where they are subnormal. Like the other operations it
+    does not depend on the width or on what the other elements are. Infinities and NaN give what `math.exp` gives; too
+    large numbers give infinity.
+
+    Args:
+        x: a vector of float64 or float32.
     """
     raise _error()
 

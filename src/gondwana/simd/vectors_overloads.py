@@ -20,6 +20,7 @@ from gondwana.simd import vectors
 
 _INT, _INT32 = ir.IntType(64), ir.IntType(32)
 _DTYPES = {getattr(types, name) for name in vectors.DTYPES}
+_FLOATS = {types.float64, types.float32}
 
 
 class VectorType(types.Type):  # type: ignore[misc]
@@ -404,6 +405,32 @@ def _overload_fma(a: Any, b: Any, c: Any) -> Any:
         return _fma(a, b, c)
 
     return fma
+
+
+@intrinsic
+def _astype(typingctx: Any, vector: Any, dtype: Any) -> Any:
+    kind = VectorType(dtype.dtype, vector.width)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        target = context.get_value_type(kind)
+        if not vector.is_float:
+            return (builder.sitofp if vector.dtype.signed else builder.uitofp)(args[0], target)
+        if vector.dtype == kind.dtype:
+            return args[0]
+        return (builder.fptrunc if kind.dtype == types.float32 else builder.fpext)(args[0], target)
+
+    return kind(vector, dtype), codegen
+
+
+@overload_method(VectorType, "astype", jit_options=INLINED)
+def _overload_astype(vector: Any, dtype: Any) -> Any:
+    if getattr(dtype, "dtype", None) not in _FLOATS:
+        raise TypingError(f"astype takes np.float64 or np.float32, not {dtype}")
+
+    def astype(vector: Any, dtype: Any) -> Any:
+        return _astype(vector, dtype)
+
+    return astype
 
 
 def _define_method(name: str, emit: _Emit) -> None:

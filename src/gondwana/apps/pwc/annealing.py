@@ -82,7 +82,9 @@ class Annealing:
     ) -> None:
         self._rows, self._settings, self._watch = rows, settings, watch
         self.solution = alone(rows)
-        mean = float(rows.total(self.solution.mean)[0]) / max(1, rows.points - 1)  # B is the mean over all N
+        mean = float(rows.total(self.solution.mean[:, rows.own])[0]) / max(
+            1, rows.points - 1
+        )  # B is the mean over all N
         self.temperature = self._first = _HOTTEST * mean or 1.0
         self._last = max(_COLDEST * self._first, _STEPS_OF_INTEGERS * quantum)
         self.trace: list[Step] = []
@@ -156,7 +158,7 @@ class Annealing:
         new: Solution = bases[chosen[0]]
         for number in chosen:
             copied, vector = copies.select([number]), found.vectors[number]
-            new = splitting.split(self._rows, new, int(large[number]), copied, vector, self.temperature)
+            new = splitting.split(new, int(large[number]), copied, vector, self.temperature)
         return known, new
 
     def _duplicated(self, cluster: np.intp) -> Solution:
@@ -171,7 +173,7 @@ class Annealing:
         alike = [(j, k) for k in range(len(size)) for j in range(k) if abs(size[j] - size[k]) <= _CLOSE * size[k]]
         if not alike:
             return False
-        gaps = self._rows.total(np.stack([np.abs(potential[j] - potential[k]) for j, k in alike])) / self._rows.points
+        gaps = [np.abs(potential[j] - potential[k]).mean() for j, k in alike]
         kept = np.ones(len(size), bool)
         kept[[k for (_, k), gap in zip(alike, gaps, strict=True) if gap <= _CLOSE * self.temperature]] = False
         self.solution = self.solution.select(kept)
@@ -213,7 +215,7 @@ class Annealing:
         """Give each point to its nearest cluster, and describe the clusters."""
         here, rows = self.solution, self._rows
         nearest = -here.membership if self._settings.ContinuousClustering else here.potential
-        found, labels = np.unique(rows.gather(nearest.argmin(axis=0)[None])[0], return_inverse=True)
+        found, labels = np.unique(nearest.argmin(axis=0), return_inverse=True)
         belongs = labels == np.arange(len(found))[:, None]
         sizes, sums = belongs.sum(axis=1), rows.gather(rows.multiply(belongs.astype(float)))
         related = np.stack([sums[:, members].sum(axis=1) for members in belongs], axis=1) / np.outer(sizes, sizes)

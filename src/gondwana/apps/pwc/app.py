@@ -7,7 +7,6 @@ from argparse import Namespace
 from typing import Any
 
 import msgspec
-import numpy as np
 
 import gondwana as gw
 from gondwana.apps import settings_files
@@ -17,6 +16,7 @@ from gondwana.apps.partitions import adjusted_rand_index, purity
 from gondwana.apps.pictures import draw_annealing
 from gondwana.apps.pwc import matrix, output
 from gondwana.apps.pwc.annealing import Annealing, Partition
+from gondwana.apps.pwc.equations import alone
 from gondwana.apps.pwc.rows import Rows
 from gondwana.apps.pwc.settings import Settings
 from gondwana.apps.timers import slowest
@@ -56,8 +56,7 @@ def main(argv: list[str]) -> int:
     begin = time.perf_counter()
     rows = matrix.read(matrix.locate(settings), settings, team)
     reading, before = time.perf_counter() - begin, gw.compilation()
-    for vectors in 1, 2:
-        rows.multiply(np.zeros((vectors, rows.points)))
+    alone(rows)
     compiling = (gw.compilation() - before).seconds
     if team.rank == 0:
         size = f"{rows.points} points, at most {settings.MaxNcent} clusters"

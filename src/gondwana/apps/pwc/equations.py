@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.apps.pwc.rows import Rows, Vectors
+import gondwana as gw
+from gondwana import simd
+from gondwana.apps.products import WIDTH
+from gondwana.apps.pwc.rows import Rows, Vectors, aligned
 
 EMPTY = 1e-100
 """Size of a cluster that has no points, not even parts of points: its potential stays what it was."""
@@ -20,7 +23,7 @@ _MOST_PASSES, _PASS_CHANGE = 40, 1e-3
 
 
 class Solution(NamedTuple):
-    """Clusters at one temperature: [K] for clusters, [K, n] for clusters and the points of this rank.
+    """Clusters at one temperature, the same on all ranks: [K] for clusters, [K, N] for clusters and points.
 
     Attributes:
         potential: epsilon_k(a) = B_k(a) + A_k, the derivative of the energy by the membership.
@@ -50,7 +53,7 @@ class Solution(NamedTuple):
 
 def alone(rows: Rows) -> Solution:
     """Return one cluster of all points. Collective over the team of the rows."""
-    zero = np.zeros((1, len(rows.d)))
+    zero = np.zeros((1, rows.points))
     return sweep(rows, Solution(zero, zero, np.ones(1), np.ones(1), zero, np.zeros(1)), 1.0, np.ones(1), False)[0]
 
 
@@ -58,22 +61,63 @@ def memberships(potential: Vectors, temperature: float, copies: Vectors, weight:
     """Return M_k = pi_k exp(-epsilon_k / T) / sum over j of w_j pi_j exp(-epsilon_j / T). Local.
 
     Args:
-        potential: epsilon [K, n].
+        potential: epsilon [K, N].
         temperature: T.
         copies: w [K], how often each cluster counts.
         weight: pi [K].
     """
     with np.errstate(divide="ignore"):
-        exponent = potential - temperature * np.log(weight)[:, None]
-    m: Vectors = np.exp((exponent.min(axis=0) - exponent) / temperature)
-    m /= (copies[:, None] * m).sum(axis=0)
-    return m
+        shift = temperature * np.log(weight)
+    m = aligned(*potential.shape)
+    gw.parallel(anneal, potential, shift, 1.0 / temperature, copies, m)
+    return m[:, : potential.shape[1]]
+
+
+@gw.jit
+def anneal(threads: Any, potential: Any, shift: Any, rate: float, copies: Any, m: Any) -> None:
+    """Let m[k, i] = exp(rate * (shift[k] - potential[k, i])), divided by the sum of copies[k] times these over k.
+
+    Args:
+        threads: the team; each thread takes some of the points.
+        potential: float64 [K, N].
+        shift: float64 [K], at least one of them finite.
+        rate: 1 / T.
+        copies: float64 [K].
+        m: float64 [K, N rounded up to a multiple of WIDTH], zeros.
+    """
+    points = potential.shape[1]
+    first, last = threads.share(0, (points + WIDTH - 1) // WIDTH)
+    for start in range(first * WIDTH, last * WIDTH, WIDTH):
+        if start + WIDTH <= points:
+            anneal_some(potential, start, shift, rate, copies, m, start)
+        else:
+            rest = np.zeros((len(m), WIDTH))
+            rest[:, : points - start] = potential[:, start:]
+            anneal_some(rest, 0, shift, rate, copies, m, start)
+            m[:, points:] = 0.0
+
+
+@gw.jit
+def anneal_some(potential: Any, at: int, shift: Any, rate: float, copies: Any, m: Any, start: int) -> None:
+    """Do it for the points of one vector, whose potentials begin at another place."""
+    most = shift[0] - simd.load(potential[0], at, WIDTH)
+    for k in range(1, len(m)):
+        most = simd.maximum(most, shift[k] - simd.load(potential[k], at, WIDTH))
+    total = simd.fill(0.0, WIDTH)
+    for k in range(len(m)):
+        power = simd.exp(rate * (shift[k] - simd.load(potential[k], at, WIDTH) - most))
+        total = simd.fma(copies[k], power, total)
+        simd.store(m[k], start, power)
+    for k in range(len(m)):
+        simd.store(m[k], start, simd.load(m[k], start, WIDTH) / total)
 
 
 def sweep(
     rows: Rows, before: Solution, temperature: float, copies: Vectors, continuous: bool
 ) -> tuple[Solution, float]:
     """Do one iteration: from potentials to memberships to potentials. Collective over the team of the rows.
+
+    Ranks compute the same memberships of all points: only products with the matrix are exchanged.
 
     Args:
         rows: the matrix.
@@ -88,31 +132,31 @@ def sweep(
     weight = before.weight if continuous else np.ones(len(copies))
     m = memberships(before.potential, temperature, copies, weight)
     if continuous:
-        m, weight = _balance(rows, m, before.potential, temperature, copies, weight)
-    everyone = rows.gather(m)
-    size = everyone.sum(axis=1)
+        m, weight = _balance(m, before.potential, temperature, copies, weight)
+    size = m.sum(axis=1)
     divisor = np.where(size > EMPTY, size, np.inf)
-    mean = rows.multiply(everyone) / divisor[:, None]
-    offset = -0.5 * rows.total(mean * m) / divisor
+    mean = rows.gather(rows.multiply(m))
+    mean /= divisor[:, None]
+    offset = -0.5 * (mean * m).sum(axis=1) / divisor
     potential = np.where(size[:, None] > EMPTY, mean + offset[:, None], before.potential)
-    change = rows.total(np.abs(potential - before.potential)).max() / rows.points
+    change = np.abs(potential - before.potential).sum(axis=1).max() / rows.points
     return Solution(potential, m, weight, size, mean, offset), float(change)
 
 
 def _balance(
-    rows: Rows, m: Vectors, potential: Vectors, temperature: float, copies: Vectors, weight: Vectors
+    m: Vectors, potential: Vectors, temperature: float, copies: Vectors, weight: Vectors
 ) -> tuple[Vectors, Vectors]:
     """Let weights and memberships agree, at fixed potentials."""
     for _ in range(_MOST_PASSES):
-        weight = rows.total(m) / rows.points
+        weight = m.mean(axis=1)
         new = memberships(potential, temperature, copies, weight)
-        change, m = rows.total(np.abs(new - m)).sum(), new
-        if change < _PASS_CHANGE * rows.points:
+        change, m = np.abs(new - m).sum(), new
+        if change < _PASS_CHANGE * m.shape[1]:
             break
     return m, weight
 
 
 def freezing(rows: Rows, solution: Solution) -> npt.NDArray[np.float64]:
     """Return Phi_k, the mean of 1 - M_k over cluster k [K]: 0 where all points belong wholly. Collective."""
-    m = solution.membership
+    m = solution.membership[:, rows.own]
     return rows.total(m * (1.0 - m)) / np.maximum(solution.size, EMPTY)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gondwana as gw
-from gondwana.apps.pwc.products import PARTS, PITCH, ROWS, WIDTH, multiply
+from gondwana.apps.products import BAND, PARTS, PITCH, ROWS, WIDTH, multiply
 from gondwana.apps.timers import Timers
 
 Vectors: TypeAlias = npt.NDArray[np.float64]
@@ -59,10 +59,10 @@ class Rows:
 
     def multiply(self, x: Vectors) -> Vectors:
         """Return D x for the points of this rank [K, n], where x is given for all points [K, N]. Local."""
-        padded = _aligned(len(x), -(-self.points // WIDTH) * WIDTH)
+        padded = aligned(len(x), self.points)
         padded[:, : self.points] = x
         y, threads = np.empty((len(x), len(self.d))), gw.threads()
-        tiles, sums = _aligned(threads, ROWS * PITCH), _aligned(threads, len(x) * PARTS)
+        tiles, sums = aligned(threads, ROWS * PITCH), aligned(threads, BAND * len(x) * PARTS)
         gw.parallel(multiply, self.d, padded, self.scale, y, tiles, sums)
         return y
 
@@ -103,8 +103,12 @@ class Rows:
         return np.concatenate(blocks, axis=1)
 
 
-def _aligned(rows: int, columns: int) -> Vectors:
-    """Zeros that begin where a cache line does: a vector of 64 bytes that crosses lines takes twice as long."""
-    memory = np.zeros(rows * columns + WIDTH)
+def aligned(vectors: int, points: int) -> Vectors:
+    """Return zeros in rows that begin where a cache line does: an access that crosses lines takes twice as long. Local.
+
+    Rows are filled up to a multiple of WIDTH.
+    """
+    pitch = -(-points // WIDTH) * WIDTH
+    memory = np.zeros(vectors * pitch + WIDTH)
     first = -memory.ctypes.data // memory.itemsize % WIDTH
-    return memory[first : first + rows * columns].reshape(rows, columns)
+    return memory[first : first + vectors * pitch].reshape(vectors, pitch)

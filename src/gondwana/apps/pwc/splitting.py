@@ -37,7 +37,7 @@ class Lowest(NamedTuple):
 
 
 class Curvature:
-    """The matrices Q of some clusters, for vectors over all points. Collective over the team of the rows to create.
+    """The matrices Q of some clusters, for vectors over all points. Local to create.
 
     Args:
         rows: the dissimilarities.
@@ -48,8 +48,7 @@ class Curvature:
     def __init__(self, rows: Rows, copies: Solution, temperature: float) -> None:
         self._rows, self._offset = rows, copies.offset[:, None]
         self._factor = 1.0 / (temperature * copies.size[:, None])
-        both = rows.gather(np.concatenate([copies.membership, copies.mean]), "eigen_send_receive")
-        self.membership, self._mean = np.split(both, 2)
+        self.membership, self._mean = copies.membership, copies.mean
 
     def times(self, v: Vectors, which: npt.NDArray[np.intp]) -> Vectors:
         """Multiply the matrices of some clusters with a vector each [j, N]. Collective over the team.
@@ -102,22 +101,19 @@ def _power(
     return value, converged, v
 
 
-def split(rows: Rows, base: Solution, cluster: int, copy: Solution, v: Vectors, temperature: float) -> Solution:
-    """Replace a cluster by two, displaced in opposite directions; the second becomes the last one. Collective.
+def split(base: Solution, cluster: int, copy: Solution, v: Vectors, temperature: float) -> Solution:
+    """Replace a cluster by two, displaced in opposite directions; the second becomes the last one. Local.
 
     Args:
-        rows: the dissimilarities.
         base: all clusters.
         cluster: which one is split.
         copy: the values of one of its copies [1].
         v: unit eigenvector [N].
         temperature: T.
     """
-    potential, v = base.potential[cluster], v[rows.own]
     pull = copy.membership[0] * v
-    signed, absolute, square = rows.total(np.stack([pull, np.abs(pull), potential * potential]))
-    drift = absolute if len(base.size) == 1 else abs(signed)
-    bound = _STEP * np.sqrt(square)
+    drift = np.abs(pull).sum() if len(base.size) == 1 else abs(pull.sum())
+    bound = _STEP * np.sqrt(np.square(base.potential[cluster]).sum())
     step = v * min(bound, 2.0 * _ROOM * copy.size[0] * temperature / drift if drift > 0.0 else bound)
     both: Solution = base.select(np.append(np.arange(len(base.size)), cluster))
     both.potential[cluster] += step
