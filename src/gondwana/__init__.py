@@ -118,6 +118,8 @@ from gondwana.transfer import copy as copy
 from gondwana.transfer import copy_indexed as copy_indexed
 from gondwana.transfer import get as get
 from gondwana.transfer import indexed as indexed
+from gondwana.transfer import irecv as irecv
+from gondwana.transfer import isend as isend
 from gondwana.transfer import plan as plan
 from gondwana.transfer import put as put
 from gondwana.transfer import recv as recv

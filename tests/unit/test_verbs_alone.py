@@ -37,6 +37,21 @@ def sendrecv(team, array, other):
 
 
 @gw.jit
+def isend(team, array):
+    return gw.isend(team, array, 0)
+
+
+@gw.jit
+def irecv(team, array):
+    return gw.irecv(team, array, 0)
+
+
+@gw.jit
+def wait_for(requests):
+    gw.wait_all(requests)
+
+
+@gw.jit
 def average(team, x):
     return gw.allreduce(team, x, "average")
 
@@ -59,7 +74,8 @@ def test_one_rank_needs_no_mpi() -> None:
 
 def test_one_rank_has_nobody_to_talk_to() -> None:
     array = np.zeros(2)
-    for function, arguments in ((send, (array,)), (recv, (array,)), (sendrecv, (array, array.copy()))):
+    calls = (send, (array,)), (recv, (array,)), (sendrecv, (array, array.copy())), (isend, (array,)), (irecv, (array,))
+    for function, arguments in calls:
         with pytest.raises(RuntimeError, match="one rank"):
             function(gw.world, *arguments)
 
@@ -72,6 +88,8 @@ def test_python_forms() -> None:
     assert found.numpy().tolist() == [0, 1, 2]
     gw.sendrecv(gw.world, array + 1, 0, found, 0)
     assert found.numpy().tolist() == [1, 2, 3]
+    gw.wait_all([gw.irecv(gw.world, found, 0), gw.isend(gw.world, array + 2, 0)])
+    assert found.numpy().tolist() == [2, 3, 4]
     assert gw.allreduce(gw.world, 3) == 3
     assert gw.allreduce(gw.world, True, "lor") is True
     assert isinstance(gw.allreduce(gw.world, np.float32(3)), np.float32)
@@ -121,6 +139,9 @@ def test_buffers_that_compiled_code_refuses() -> None:
         send(gw.world, 3)
     with pytest.raises(KernelError, match="give a team"):
         send(3, np.zeros(2))
+    with pytest.raises(KernelError, match="wait_all takes a tuple or an array of requests"):
+        wait_for(np.zeros(2))
+    wait_for(np.zeros(0, np.int64))
 
 
 WARM = """

@@ -6,6 +6,8 @@ from gondwana.transfer.completion import Transfer as Transfer
 from gondwana.transfer.indexed_box import indexed as indexed
 from gondwana.transfer.messages import allreduce as allreduce
 from gondwana.transfer.messages import barrier as barrier
+from gondwana.transfer.messages import irecv as irecv
+from gondwana.transfer.messages import isend as isend
 from gondwana.transfer.messages import recv as recv
 from gondwana.transfer.messages import send as send
 from gondwana.transfer.messages import sendrecv as sendrecv

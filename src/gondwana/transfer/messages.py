@@ -13,7 +13,7 @@ import numpy as np
 
 from gondwana.compiler.types.arguments import register_describer
 from gondwana.compiler.types.handles import describe_handle, extend
-from gondwana.teams import IN_PLACE, Op, Team, mpi
+from gondwana.teams import IN_PLACE, Op, Request, Team, mpi
 from gondwana.teams.ops import Operation, operation_on
 
 Buffer: TypeAlias = Any
@@ -82,6 +82,36 @@ def sendrecv(team: Team, sendbuf: Buffer, dest: int, recvbuf: Buffer, source: in
     arrival = team.Irecv(_memory(recvbuf), source, tag)
     team.Send(_memory(sendbuf), dest, tag)
     arrival.wait()
+
+
+def isend(team: Team, buf: Buffer, dest: int, tag: int = 0) -> Request:
+    """Start to send an array to a rank. Non-blocking. Callable in compiled code.
+
+    Arguments as for `send`. The memory must stay unchanged, and in compiled code alive, until the request is complete.
+
+    Returns:
+        The request, for `gw.wait_all`. In compiled code it is an integer: keep several in a tuple or an array of int64.
+
+    Example:
+        >>> import gondwana as gw
+        >>> left, right = (gw.world.rank - 1) % gw.world.size, (gw.world.rank + 1) % gw.world.size
+        >>> a, b = np.array([gw.world.rank]), np.array([-1])
+        >>> gw.wait_all([gw.irecv(gw.world, b, left), gw.isend(gw.world, a, right)])
+        >>> int(b[0]) == left
+        True
+    """
+    return team.Isend(_memory(buf), dest, tag)
+
+
+def irecv(team: Team, buf: Buffer, source: int, tag: int = 0) -> Request:
+    """Start to receive what a rank sends with this tag. Non-blocking. Callable in compiled code.
+
+    Arguments as for `recv`. The memory belongs to the message until the request is complete.
+
+    Returns:
+        The request, as that of `isend`.
+    """
+    return team.Irecv(_memory(buf), source, tag)
 
 
 def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:

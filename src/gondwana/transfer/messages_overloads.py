@@ -1,4 +1,4 @@
-"""`send`, `recv`, `sendrecv`, `allreduce` and `barrier` in compiled code: MPI by address.
+"""`send`, `recv`, `sendrecv`, `isend`, `irecv`, `wait_all`, `allreduce` and `barrier` in compiled code: MPI by address.
 
 A team without MPI has one rank, where a collective returns at once and there is nobody to exchange messages with.
 """
@@ -30,6 +30,7 @@ from gondwana.compiler.types.buffers import (
 )
 from gondwana.compiler.types.handle_types import advise, build, family_type, is_handle
 from gondwana.errors import UsageError
+from gondwana.teams import request as requests
 from gondwana.teams.ops import Op, operation_on
 from gondwana.transfer import messages
 
@@ -42,12 +43,17 @@ _IDLE_POLLS = 200
 
 _SEND, _RECV = "gw.send(team, array, dest, tag)", "gw.recv(team, array, source, tag)"
 _ALLREDUCE, _BARRIER = "gw.allreduce(team, value, op)", "gw.barrier(team)"
+_ISEND, _IRECV = "gw.isend(team, array, dest, tag)", "gw.irecv(team, array, source, tag)"
 advise("team", send=_SEND, Send=_SEND, recv=_RECV, Recv=_RECV, allreduce=_ALLREDUCE, Allreduce=_ALLREDUCE)
+advise("team", isend=_ISEND, Isend=_ISEND, irecv=_IRECV, Irecv=_IRECV)
 advise("team", barrier=_BARRIER, Sendrecv="gw.sendrecv(team, sent, dest, received, source, tag)")
 
 _mpi_send = checked_call("Send")
 _mpi_recv = checked_call("Recv")
 _mpi_sendrecv = checked_call("Sendrecv")
+_mpi_isend = checked_call("Isend")
+_mpi_irecv = checked_call("Irecv")
+_mpi_wait = checked_call("Wait")
 _mpi_allreduce = checked_call("Allreduce")
 _mpi_ibarrier = checked_call("Ibarrier")
 _mpi_test = checked_call("Test")
@@ -139,6 +145,61 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
 
 def _refuse_sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag: int = 0) -> None:
     raise RuntimeError("sendrecv: this program has one rank, so there is nobody to exchange with in compiled code")
+
+
+@overload(messages.isend, jit_options=INLINED)
+def _isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
+    check_team(team)
+    check_array(buf, "buf")
+    if not has_mpi(team):
+        return _refuse_isend
+
+    def with_mpi(team: Any, buf: Any, dest: Any, tag: int = 0) -> int:
+        _check_partner(team, dest)
+        request, count = on_stack(0), _message_count(buf)
+        _mpi_isend(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team), request)
+        return load_word(request)  # type: ignore[no-any-return]
+
+    return with_mpi
+
+
+def _refuse_isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> int:
+    raise RuntimeError("isend: this program has one rank, so there is nobody to send to in compiled code")
+
+
+@overload(messages.irecv, jit_options=INLINED)
+def _irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
+    check_team(team)
+    check_array(buf, "buf", writable=True)
+    if not has_mpi(team):
+        return _refuse_irecv
+
+    def with_mpi(team: Any, buf: Any, source: Any, tag: int = 0) -> int:
+        _check_partner(team, source)
+        request, count = on_stack(0), _message_count(buf)
+        _mpi_irecv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), request)
+        return load_word(request)  # type: ignore[no-any-return]
+
+    return with_mpi
+
+
+def _refuse_irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> int:
+    raise RuntimeError("irecv: this program has one rank, so there is nobody to receive from in compiled code")
+
+
+@overload(requests.wait_all, jit_options=INLINED)
+def _wait_all(requests: Any) -> Any:
+    if types.unliteral(getattr(requests, "dtype", None)) != types.int64:
+        raise TypingError(
+            "wait_all takes a tuple or an array of requests, the integers that isend and irecv return in compiled "
+            f"code, not {requests}"
+        )
+
+    def wait(requests: Any) -> None:
+        for request in requests:
+            _mpi_wait(on_stack(request), _status())
+
+    return wait
 
 
 @overload(messages.allreduce, jit_options=INLINED, prefer_literal=True)

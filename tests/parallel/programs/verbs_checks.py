@@ -93,6 +93,41 @@ def largest(team, value):
     return gw.allreduce(team, value, "max")
 
 
+@gw.jit
+def all_to_all(team, mine, theirs, requests, rounds):
+    for number in range(rounds):
+        mine[0] = 1000 * team.rank + number
+        for rank in range(team.size):
+            requests[rank] = gw.irecv(team, theirs[rank], rank, number)
+        for rank in range(team.size):
+            requests[team.size + rank] = gw.isend(team, mine, rank, number)
+        gw.wait_all(requests)
+
+
+@gw.jit
+def swap_with(team, mine, theirs, other):
+    gw.wait_all((gw.irecv(team, theirs, other, 5), gw.isend(team, mine, other, 5)))
+
+
+def check_messages_that_do_not_block():
+    if world.size == 1:
+        return
+    for count in (1, 20_000):  # 20,000 doubles are more than a message that is sent before anybody asks
+        mine, theirs = np.zeros(count), np.zeros((world.size, count))
+        requests = np.zeros(2 * world.size, np.int64)
+        all_to_all(world, mine, theirs, requests, 20)
+        assert theirs[:, 0].tolist() == [1000 * rank + 19 for rank in range(world.size)]
+    other = world.rank ^ 1
+    if other < world.size:
+        mine, theirs = np.full(3, world.rank), np.zeros(3, np.int64)
+        if world.rank < other:
+            swap_with(world, mine, theirs, other)
+        else:
+            gw.wait_all([gw.irecv(world, theirs, other, 5), gw.isend(world, mine, other, 5)])
+        assert (theirs == other).all()
+    assert "not in the team" in raises(ValueError, swap_with, world, mine, np.zeros(3, np.int64), world.size)
+
+
 def check_ring():
     for size in (1, 1000):
         mine, other = np.full(size, float(world.rank)), np.empty(size)
