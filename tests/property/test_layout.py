@@ -64,7 +64,13 @@ def test_blocks_partition_the_domain(layout: Layout) -> None:
         held = layout.held(rank)
         assert held == (layout.owned(rank) if layout.owned(rank).is_empty else layout.owned(rank).accrete(layout.ghost))
     sizes = {n for block in blocks for n in block.shape[:1]} if layout.domain.ndim == 1 else set()
-    assert not sizes or max(sizes) - min(sizes) <= 1
+    if sizes and layout.division == "balanced":
+        assert max(sizes) - min(sizes) <= 1
+    if sizes and layout.division == "ceil":
+        whole = -(-layout.domain.shape[0] // len(blocks))
+        assert [block.shape[0] for block in blocks if not block.is_empty][:-1] == [whole] * (
+            math.ceil(layout.domain.size / whole) - 1
+        )
 
 
 @given(gs.layouts(), st.booleans())
@@ -175,11 +181,8 @@ def test_every_cell_has_the_owner_that_the_layout_names(layout: Layout) -> None:
 
 @given(gs.layouts())
 def test_dividing_with_all_options_gives_the_layout_again(layout: Layout) -> None:
-    ghost, periodic = layout.ghost, layout.periodic
-    again = Layout.divide(
-        layout.domain, len(ranks(layout)), ghost=ghost, periodic=periodic, grid=layout.grid, order=layout.order
-    )
-    assert again == layout
+    options = {name: getattr(layout, name) for name in ("ghost", "periodic", "grid", "order", "division")}
+    assert Layout.divide(layout.domain, len(ranks(layout)), **options) == layout
 
 
 def test_dividing_takes_shapes_and_one_option_for_all_axes() -> None:
@@ -198,6 +201,7 @@ def test_dividing_takes_shapes_and_one_option_for_all_axes() -> None:
         ({"ghost": (1, 1)}, "each of the 1 axes"),
         ({"periodic": 1}, "periodic=1"),
         ({"order": "A"}, "order='A'"),
+        ({"division": "even"}, "division='even': legal are"),
     ],
 )
 def test_what_cannot_be_divided_is_refused(options: dict[str, Any], word: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
@@ -20,6 +21,9 @@ from gondwana.memory.kinds import MemoryKind, host
 from gondwana.teams import Team, world
 
 P = ParamSpec("P")
+
+_UNSAID = {"ghost": 0, "periodic": False, "grid": None, "order": "C"}
+"""Arguments by which a domain is divided, where they are not given."""
 
 
 def _with_advice(constructor: Callable[P, GlobalArray]) -> Callable[P, GlobalArray]:
@@ -39,9 +43,20 @@ def _with_advice(constructor: Callable[P, GlobalArray]) -> Callable[P, GlobalArr
     return call
 
 
+def _layout(domain: RectDomain | PointLike | Layout, team: Team, **how: Any) -> Layout:
+    """Divide a domain among the ranks of a team, unless it is divided already."""
+    if not isinstance(domain, Layout):
+        return Layout.divide(domain, team.size, **how)
+    if how != _UNSAID:
+        raise UsageError("a layout says ghost, periodic, grid and order: leave them out, or give a domain")
+    if math.prod(domain.grid) != team.size:
+        raise UsageError(f"the layout has {math.prod(domain.grid)} blocks and the team has {team.size} ranks")
+    return domain
+
+
 @_with_advice
 def empty(
-    domain: RectDomain | PointLike,
+    domain: RectDomain | PointLike | Layout,
     dtype: npt.DTypeLike = float,
     *,
     ghost: int | Sequence[int] = 0,
@@ -54,7 +69,8 @@ def empty(
     """Return a global array whose elements are to be set. Collective over team; blocks.
 
     Args:
-        domain: all cells: a dense RectDomain, or a shape (from the origin).
+        domain: all cells: a dense RectDomain, or a shape (from the origin); or a `gw.Layout` for the ranks of the team,
+            which says the next four arguments, too.
         dtype: type of an element: numeric, native.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
@@ -76,13 +92,13 @@ def empty(
         >>> T.ghost, T.domain.size
         ((1, 1, 1), 4096)
     """
-    layout = Layout.divide(domain, team.size, ghost=ghost, periodic=periodic, grid=grid, order=order)
+    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
     return GlobalArray(layout, _element(dtype), team, kind)
 
 
 @_with_advice
 def zeros(
-    domain: RectDomain | PointLike,
+    domain: RectDomain | PointLike | Layout,
     dtype: npt.DTypeLike = float,
     *,
     ghost: int | Sequence[int] = 0,
@@ -102,7 +118,7 @@ def zeros(
 
 @_with_advice
 def ones(
-    domain: RectDomain | PointLike,
+    domain: RectDomain | PointLike | Layout,
     dtype: npt.DTypeLike = float,
     *,
     ghost: int | Sequence[int] = 0,
@@ -118,7 +134,7 @@ def ones(
 
 @_with_advice
 def full(
-    domain: RectDomain | PointLike,
+    domain: RectDomain | PointLike | Layout,
     value: Any,
     dtype: npt.DTypeLike | None = None,
     *,
@@ -236,7 +252,7 @@ def from_numpy(
 @_with_advice
 def from_function(
     function: Callable[..., Any],
-    domain: RectDomain | PointLike,
+    domain: RectDomain | PointLike | Layout,
     dtype: npt.DTypeLike | None = None,
     *,
     ghost: int | Sequence[int] = 0,
@@ -273,7 +289,7 @@ def from_function(
         >>> T.to_numpy().tolist()
         [[-1.0, 9.0], [0.0, 10.0], [1.0, 11.0]]
     """
-    layout = Layout.divide(domain, team.size, ghost=ghost, periodic=periodic, grid=grid, order=order)
+    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
     owned = layout.owned(team.rank)
     values = np.asarray(function(*_coordinates(owned)))
     element = _element(values.dtype if dtype is None else dtype)

@@ -66,6 +66,7 @@ class GlobalArray:
             periodic=layout.periodic,
             order=layout.order,
             grid=layout.grid,
+            division=layout.division,
         )
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
         self._blocks: dict[int, Array | RemoteArray] = {}

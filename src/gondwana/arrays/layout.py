@@ -7,7 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from gondwana.domains.point import as_point
 from gondwana.errors import UsageError
 
 T = TypeVar("T")
+
+Division = Literal["balanced", "ceil"]
+"""How an axis is cut: sizes differ by one at most, or all blocks are as large as the first but those at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,7 @@ class Layout:
         ghost: ghost cells on both sides of each axis.
         periodic: whether an axis closes on itself.
         order: memory order of the blocks.
+        division: how an axis is cut.
 
     Example:
         >>> import gondwana as gw
@@ -70,6 +74,7 @@ class Layout:
     ghost: tuple[int, ...]
     periodic: tuple[bool, ...]
     order: MemoryOrder
+    division: Division = "balanced"
 
     @classmethod
     def divide(
@@ -81,18 +86,21 @@ class Layout:
         periodic: bool | Sequence[bool] = False,
         grid: Sequence[int] | None = None,
         order: MemoryOrder = "C",
+        division: Division = "balanced",
     ) -> Layout:
         """Divide a domain over a number of ranks, as `gw.empty` does. Local.
 
         Args:
             domain: all cells: a dense RectDomain, or a shape (from the origin).
-            ranks: how many share it, one block each. Remainders go to the first blocks; with more ranks than cells
-                some blocks are empty.
+            ranks: how many share it, one block each.
             ghost: ghost cells around each block, one width or one an axis.
             periodic: whether the domain closes on itself, for all axes or one an axis.
             grid: blocks along each axis, their product the number of ranks; default: the grid that leaves fewest ranks
                 without cells, and among those the one that moves least through ghosts, the contiguous axis cut last.
             order: "C" (last axis contiguous) or "F" (first axis contiguous).
+            division: "balanced": remainders go to the first blocks; with more ranks than cells some blocks are empty.
+                "ceil": blocks of n cells along an axis that is cut into k have ceil(n/k) cells (HPF's BLOCK); the last
+                may have fewer or none.
 
         Raises:
             UsageError: an argument is illegal.
@@ -111,6 +119,8 @@ class Layout:
             raise UsageError(f"a global array needs at least one cell, {box!r} has none")
         if order not in ("C", "F"):
             raise UsageError(f'order={order!r}: the orders are "C" and "F"')
+        if division not in ("balanced", "ceil"):
+            raise UsageError(f'division={division!r}: legal are "balanced" and "ceil"')
         widths = _per_axis("ghost", ghost, box.ndim, int)
         if min(widths) < 0:
             raise UsageError(f"ghost={ghost!r}: give widths of 0 or more")
@@ -121,7 +131,7 @@ class Layout:
                 f"grid={blocks} has {math.prod(blocks)} blocks for {ranks} ranks: "
                 "give positive numbers whose product is the number of ranks, or leave it out"
             )
-        return cls(box, blocks, widths, closed, order)
+        return cls(box, blocks, widths, closed, order, division)
 
     def place(self, rank: int) -> tuple[int, ...]:
         """Return where the block of a rank is in the grid."""
@@ -157,7 +167,8 @@ class Layout:
     @functools.lru_cache(1 << 16)  # noqa: B019  (layouts are few, and values)
     def owned(self, rank: int) -> RectDomain:
         """Return the cells of a rank, perhaps none."""
-        return self.domain.subblock(self.grid, self.place(rank))
+        bounds = [self._bounds(axis, place) for axis, place in enumerate(self.place(rank))]
+        return RectDomain([begin for begin, _ in bounds], [end for _, end in bounds])
 
     def held(self, rank: int) -> RectDomain:
         """Return the cells of a rank and its ghosts around them; none if it owns none."""
@@ -229,21 +240,23 @@ class Layout:
             begin = stop
 
     def _bounds(self, axis: int, place: int) -> tuple[int, int]:
-        """First and end coordinate of the blocks at one place of an axis: the first blocks get the remainder."""
-        first, length, count = self.domain.lo[axis], self.domain.shape[axis], self.grid[axis]
-        small, larger = divmod(length, count)
-        return (
-            first + small * place + min(larger, place),
-            first + small * (place + 1) + min(larger, place + 1),
-        )
+        """First and end coordinate of the blocks at one place of an axis."""
+        first, length = self.domain.lo[axis], self.domain.shape[axis]
+        small, larger = self._sizes(axis)
+        begin, end = (small * n + min(larger, n) for n in (place, place + 1))
+        return first + min(begin, length), first + min(end, length)
 
     def _place_of(self, axis: int, coordinate: int) -> int:
-        first, length, count = self.domain.lo[axis], self.domain.shape[axis], self.grid[axis]
-        small, larger = divmod(length, count)
-        distance = coordinate - first
+        small, larger = self._sizes(axis)
+        distance = coordinate - self.domain.lo[axis]
         if distance < larger * (small + 1):
             return distance // (small + 1)
         return larger + (distance - larger * (small + 1)) // small
+
+    def _sizes(self, axis: int) -> tuple[int, int]:
+        """Cells of a block along an axis, and how many of the first blocks have one more."""
+        length, count = self.domain.shape[axis], self.grid[axis]
+        return divmod(length, count) if self.division == "balanced" else (-(-length // count), 0)
 
 
 STRIDED_FACE = 4.0

@@ -108,7 +108,8 @@ def layouts(draw: st.DrawFn, ndim: int | None = None, ranks: int | None = None) 
     """
     ndim = draw(dimensions()) if ndim is None else ndim
     domain, grid, ghost = draw(boxes(ndim)), draw(grids(ndim, ranks)), draw(ghosts(ndim))
-    return Layout(domain, grid, ghost, draw(st.tuples(*[st.booleans()] * ndim)), draw(orders()))
+    periodic, division = draw(st.tuples(*[st.booleans()] * ndim)), draw(st.sampled_from(["balanced", "ceil"]))
+    return Layout(domain, grid, ghost, periodic, draw(orders()), division)
 
 
 def _of_dimension(ndim: int, *values: int) -> int:

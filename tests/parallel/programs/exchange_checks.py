@@ -398,6 +398,21 @@ def check_functions_of_coordinates():
     assert "read-only" in raises(ValueError, gw.from_function, lambda x: np.add(x, 1, out=x), 5 * world.size)
 
 
+def check_arrays_of_a_layout():
+    size = gw.world.size
+    layout = gw.Layout.divide((5 * size + 1, 4), size, ghost=(1, 0), periodic=True, grid=(size, 1), division="ceil")
+    T = gw.from_function(lambda x, y: x + 100.0 * y, layout)
+    assert T.owned.shape[0] == (6 if gw.world.rank < (5 * size + 1) // 6 else (5 * size + 1) % 6)
+    T.exchange().wait()
+    if not T.owned.is_empty:
+        wanted = [x % (5 * size + 1) for x in range(T.owned.lo[0] - 1, T.owned.hi[0] + 1)]
+        assert T.local[:, 2].numpy().tolist() == [x + 200.0 for x in wanted]
+    with_more = raises(UsageError, gw.zeros, layout, ghost=1)
+    assert "a layout says ghost, periodic, grid and order" in with_more, with_more
+    other = gw.Layout.divide((9,), size + 1)
+    assert f"has {size + 1} blocks and the team has {size} ranks" in raises(UsageError, gw.zeros, other)
+
+
 def check_ranks_that_disagree():
     if world.size == 1:
         return
