@@ -6,6 +6,7 @@ registry: dict[str, str] = {
     "npb-ft": "gondwana.apps.npb.ft.app",
     "npb-cg": "gondwana.apps.npb.cg.app",
     "hpcg": "gondwana.apps.hpcg.app",
+    "heat": "gondwana.apps.heat.app",
     "davs": "gondwana.apps.davs.app",
     "pwc": "gondwana.apps.pwc.app",
 }

@@ -1,0 +1,266 @@
+"""Three ways by which a rank gets the cells at its neighbours' faces, each for one array.
+
+- `OneSided`: the library's exchange of ghosts. On a node every rank stores its cells into its neighbours' ghosts and
+  raises a flag; no rank receives anything.
+- `TwoSided`: cells are packed and sent, received and unpacked: non-blocking messages, as in the original program.
+- `CopyNotify`: a one-sided copy into the neighbour's ghosts calls a function there that counts arrivals, as in the port
+  of the original to UPC++.
+
+Between `begin` and `finish` the ghosts and the cells at the faces must not be touched. A step reads the ghosts of one
+array and writes the other, and every rank sends in every step: so nobody sends to ghosts that are still being read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gondwana as gw
+
+
+class Exchange(Protocol):
+    """Fills the ghosts of an array. Collective over its team to make."""
+
+    def begin(self) -> None:
+        """Start; the cells at the faces have their values. Collective over the neighbours; does not wait for them."""
+
+    def finish(self) -> None:
+        """Wait for the ghosts, and until the cells may change. Collective over the neighbours; blocks."""
+
+
+class Face(NamedTuple):
+    """What a rank and one neighbour exchange.
+
+    Attributes:
+        rank: the neighbour.
+        ghosts: of this rank, cells of the neighbour.
+        cells: of this rank, ghosts of the neighbour.
+    """
+
+    rank: int
+    ghosts: gw.RectDomain
+    cells: gw.RectDomain
+
+
+def faces(layout: gw.Layout, rank: int) -> list[Face]:
+    """Return the faces that a rank shares with others. Local."""
+    around = layout.pieces(rank, corners=False)
+    return [
+        Face(piece.owner, piece.target, theirs.target)
+        for piece in around
+        for theirs in layout.pieces(piece.owner, corners=False)
+        if theirs.owner == rank
+    ]
+
+
+class OneSided:
+    """The library's exchange of ghosts."""
+
+    def __init__(self, T: gw.GlobalArray) -> None:
+        self.plan = gw.exchange(T)
+        self.plan.wait()
+
+    def begin(self) -> None:
+        """Start to store or to put."""
+        self.plan.start()
+
+    def finish(self) -> None:
+        """Wait for the ghosts."""
+        self.plan.wait()
+
+
+class TwoSided:
+    """Non-blocking messages between packed planes, also from and to the memory of devices."""
+
+    def __init__(self, T: gw.GlobalArray) -> None:
+        self._T = T
+        self._faces = faces(T.layout, T.team.rank)
+        self._inboxes = [gw.Array.empty(face.ghosts, T.dtype) for face in self._faces]
+        self._requests: list[gw.Request] = []
+
+    def begin(self) -> None:
+        """Receive and send without waiting."""
+        team = self._T.team
+        for face, inbox in zip(self._faces, self._inboxes, strict=True):
+            self._requests.append(gw.irecv(team, inbox, face.rank))
+        for face in self._faces:
+            self._requests.append(gw.isend(team, self._T.local.restrict(face.cells).copy(), face.rank))
+
+    def finish(self) -> None:
+        """Wait for all messages, and unpack those received."""
+        gw.wait_all(self._requests)
+        self._requests.clear()
+        for inbox in self._inboxes:
+            self._T.local.copy_from(inbox)
+
+
+class CopyNotify:
+    """Copies into the ghosts of the neighbours; each counts itself there when it has arrived."""
+
+    def __init__(self, T: gw.GlobalArray) -> None:
+        self._T = T
+        self._faces = faces(T.layout, T.team.rank)
+        self._rounds = 0
+        self._arrivals = gw.DistObject(Arrivals([face.rank for face in self._faces]), T.team)
+        self._copies: list[gw.Future[Any]] = []
+
+    def begin(self) -> None:
+        """Start the copies."""
+        self._rounds += 1
+        for face in self._faces:
+            cells = self._T.local.restrict(face.cells)
+            notify = (_arrive, self._arrivals, self._T.team.rank)
+            self._copies.append(self._T.block(face.rank).copy_from_async(cells, notify=notify))
+
+    def finish(self) -> None:
+        """Wait until each neighbour's copy has arrived here, and the copies made here are complete."""
+        self._arrivals.value.of_round(self._rounds).wait()
+        gw.when_all(*self._copies).wait()
+        self._copies.clear()
+
+
+class Arrivals:
+    """How many copies of each neighbour have arrived on this rank. Local.
+
+    A fast neighbour may be a round ahead of a slow one, so they are counted apart.
+    """
+
+    def __init__(self, neighbours: list[int]) -> None:
+        self._counts = dict.fromkeys(neighbours, 0)
+        self._awaited = 0
+        self._promise: gw.Promise[None] = gw.Promise()
+
+    def of_round(self, number: int) -> gw.Future[None]:
+        """Return the future of the arrival of so many copies from each neighbour. Local."""
+        self._awaited, self._promise = number, gw.Promise()
+        future = self._promise.future
+        self._look()
+        return future
+
+    def count(self, rank: int) -> None:
+        """Count one more copy of a neighbour. Local."""
+        self._counts[rank] += 1
+        self._look()
+
+    def _look(self) -> None:
+        if not self._promise.future.done() and all(count >= self._awaited for count in self._counts.values()):
+            self._promise.set_result(None)
+
+
+def _arrive(arrivals: gw.DistObject[Arrivals], rank: int) -> None:
+    arrivals.value.count(rank)
+
+
+EXCHANGES: dict[str, type[OneSided | TwoSided | CopyNotify]] = {
+    "one-sided": OneSided,
+    "two-sided": TwoSided,
+    "copy-notify": CopyNotify,
+}
+"""By the names that the settings have for them."""
+
+
+class Messages(NamedTuple):
+    """What compiled code needs for two-sided exchanges. A message has `starts[n]` to `starts[n + 1]` of both buffers.
+
+    Attributes:
+        team: of the array.
+        ranks: the neighbour of each message.
+        cells: what is sent, a box in a row: three lower corners, three upper ones.
+        ghosts: what is received.
+        starts: where each message begins.
+        outbox: packed cells.
+        inbox: packed ghosts.
+        requests: of receives, then of sends.
+    """
+
+    team: gw.Team
+    ranks: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    ghosts: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    outbox: NDArray[np.float64]
+    inbox: NDArray[np.float64]
+    requests: NDArray[np.int64]
+
+
+def messages(layout: gw.Layout, team: gw.Team) -> Messages:
+    """Return buffers for the messages of this rank. Local.
+
+    Args:
+        layout: of the arrays.
+        team: the ranks that share them.
+    """
+    shared = faces(layout, team.rank)
+    sizes = [face.cells.size for face in shared]
+    return Messages(
+        team=team,
+        ranks=np.array([face.rank for face in shared], np.int64),
+        cells=as_rows([face.cells for face in shared]),
+        ghosts=as_rows([face.ghosts for face in shared]),
+        starts=np.cumsum([0, *sizes]),
+        outbox=np.zeros(sum(sizes)),
+        inbox=np.zeros(sum(sizes)),
+        requests=np.zeros(2 * len(shared), np.int64),
+    )
+
+
+def as_rows(boxes: list[gw.RectDomain]) -> NDArray[np.int64]:
+    """Return boxes as compiled code takes them: lower and upper corners, a box in a row. Local."""
+    return np.array([[*box.lo, *box.hi] for box in boxes if not box.is_empty], np.int64).reshape(-1, 6)
+
+
+@gw.jit
+def begin_messages(m: Any, T: Any) -> None:
+    """Receive and send without waiting. Collective over the neighbours."""
+    count = len(m.ranks)
+    for n in range(count):
+        m.requests[n] = gw.irecv(m.team, m.inbox[m.starts[n] : m.starts[n + 1]], m.ranks[n])
+    for n in range(count):
+        pack(m.outbox[m.starts[n] : m.starts[n + 1]], T, m.cells[n])
+        m.requests[count + n] = gw.isend(m.team, m.outbox[m.starts[n] : m.starts[n + 1]], m.ranks[n])
+
+
+@gw.jit
+def finish_messages(m: Any, T: Any) -> None:
+    """Wait for all messages, and unpack those received. Collective over the neighbours."""
+    gw.wait_all(m.requests)
+    for n in range(len(m.ranks)):
+        unpack(m.inbox[m.starts[n] : m.starts[n + 1]], T, m.ghosts[n])
+
+
+@gw.jit
+def begin_stores(plan: Any, T: Any) -> None:
+    """Start to store into the neighbours' ghosts. Collective over the neighbours; does not wait."""
+    plan.start()
+
+
+@gw.jit
+def finish_stores(plan: Any, T: Any) -> None:
+    """Wait for the ghosts. Collective over the neighbours."""
+    plan.wait()
+
+
+@gw.jit
+def pack(buffer: Any, T: Any, box: Any) -> None:
+    """Copy a box of cells into a buffer."""
+    x0, y0, z0, x1, y1, z1 = box
+    place = 0
+    for x in range(x0, x1):
+        for y in range(y0, y1):
+            for z in range(z0, z1):
+                buffer[place + z - z0] = T[x, y, z]
+            place += z1 - z0
+
+
+@gw.jit
+def unpack(buffer: Any, T: Any, box: Any) -> None:
+    """Copy a buffer into a box of ghosts."""
+    x0, y0, z0, x1, y1, z1 = box
+    place = 0
+    for x in range(x0, x1):
+        for y in range(y0, y1):
+            for z in range(z0, z1):
+                T[x, y, z] = buffer[place + z - z0]
+            place += z1 - z0
