@@ -6,12 +6,12 @@ Requires the package ``hypothesis``, which only this module imports.
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from hypothesis import strategies as st
 
-from gondwana.arrays.layout import Layout
+from gondwana.arrays.layout import Division, Layout
 from gondwana.compiler.types.arguments import DTYPES
 from gondwana.domains.domain import Domain
 from gondwana.domains.point import Offset, Point
@@ -108,7 +108,7 @@ def layouts(draw: st.DrawFn, ndim: int | None = None, ranks: int | None = None) 
     """
     ndim = draw(dimensions()) if ndim is None else ndim
     domain, grid, ghost = draw(boxes(ndim)), draw(grids(ndim, ranks)), draw(ghosts(ndim))
-    periodic, division = draw(st.tuples(*[st.booleans()] * ndim)), draw(st.sampled_from(["balanced", "ceil"]))
+    periodic, division = draw(st.tuples(*[st.booleans()] * ndim)), draw(st.sampled_from(get_args(Division)))
     return Layout(domain, grid, ghost, periodic, draw(orders()), division)
 
 

@@ -12,6 +12,7 @@ array and writes the other, and every rank sends in every step: so nobody sends 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -207,8 +208,20 @@ def messages(layout: gw.Layout, team: gw.Team) -> Messages:
 
 
 def as_rows(boxes: list[gw.RectDomain]) -> NDArray[np.int64]:
-    """Return boxes as compiled code takes them: lower and upper corners, a box in a row. Local."""
-    return np.array([[*box.lo, *box.hi] for box in boxes if not box.is_empty], np.int64).reshape(-1, 6)
+    """Return boxes as compiled code takes them: lower and upper corners, a dense box in a row. Local.
+
+    Two planes that are apart may be one box with a stride.
+    """
+    rows = [
+        [*(axis.start for axis in axes), *(axis.stop for axis in axes)]
+        for box in boxes
+        for axes in itertools.product(*map(_dense, box.axes))
+    ]
+    return np.array(rows, np.int64).reshape(-1, 6)
+
+
+def _dense(axis: range) -> list[range]:
+    return [axis] if len(axis) and axis.step == 1 else [range(x, x + 1) for x in axis]
 
 
 @gw.jit

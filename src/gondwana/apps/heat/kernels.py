@@ -85,15 +85,10 @@ def conduct_cell(T_next: Any, T: Any, p: gw.Point, has: Sides, k: Rates) -> None
 
 @gw.jit
 def conduct_row(T_next: Any, T: Any, x: int, y: int, first: int, last: int, box: gw.RectDomain, k: Rates) -> None:
-    """One time step of the cells [first, last) of a row: the same bits as `conduct`, in loops that vectorise."""
-    if first == box.lo[2]:
-        p = gw.Point(x, y, first)
-        conduct_cell(T_next, T, p, sides_of(p, box), k)
-        first += 1
-    if last == box.hi[2] and last > first:
-        last -= 1
-        p = gw.Point(x, y, last)
-        conduct_cell(T_next, T, p, sides_of(p, box), k)
+    """One time step of the cells [first, last) of a row: the same bits as `conduct`, in loops that vectorise.
+
+    The loops take all cells as if they had neighbours along the row; then those that have none are computed again.
+    """
     has = sides_of(gw.Point(x, y, first), box)
     if has.left * has.right * has.down * has.up == 1.0:
         for z in range(first, last):
@@ -102,6 +97,12 @@ def conduct_row(T_next: Any, T: Any, x: int, y: int, first: int, last: int, box:
         has = Sides(has.left, has.right, has.down, has.up, 1.0, 1.0)
         for z in range(first, last):
             conduct_cell(T_next, T, gw.Point(x, y, z), has, k)
+    if first == box.lo[2]:
+        p = gw.Point(x, y, first)
+        conduct_cell(T_next, T, p, sides_of(p, box), k)
+    if last == box.hi[2]:
+        p = gw.Point(x, y, last - 1)
+        conduct_cell(T_next, T, p, sides_of(p, box), k)
 
 
 @gw.jit(reassociate=True)
@@ -131,11 +132,14 @@ def sweep(threads: Any, T_next: Any, T: Any, parts: Any, box: gw.RectDomain, k: 
         x0, y0, z0, x1, y1, z1 = parts[part]
         rows = y1 - y0
         first, last = threads.share(0, (x1 - x0) * rows)
-        for row in range(first, last):
-            x, y = x0 + row // rows, y0 + row % rows
+        x, y = x0 + first // rows, y0 + first % rows
+        for _ in range(first, last):
             if summed:
                 total += row_sum(T, x, y, z0, z1)
             conduct_row(T_next, T, x, y, z0, z1, box, k)
+            y += 1
+            if y == y1:
+                x, y = x + 1, y0
     return total
 
 

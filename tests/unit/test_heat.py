@@ -1,0 +1,203 @@
+"""The heat application on one rank: settings, official values, conservation, verdicts, the command line."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gondwana as gw
+from gondwana.apps.heat import app, division
+from gondwana.apps.heat.settings import Settings, load, parser
+from gondwana.apps.heat.simulation import Balance, Simulation
+from gondwana.apps.heat.verify import GOLDEN, golden, verify
+from gondwana.errors import UsageError
+from support import heat_oracle, jobs
+
+PHYSICS: dict[str, Any] = {"T0": 1.5, "dt": 0.05, "q": 0.7, "sigma": 0.02, "P": 3.0}
+
+
+def settings(*words: str) -> Settings:
+    return load(parser().parse_args(words))
+
+
+def means(s: Settings) -> list[float]:
+    return [value / s.cells for value in Simulation(s, gw.world).advance(s.N + 1).sums]
+
+
+@pytest.mark.parametrize("N", [10, 100, 1000])
+def test_the_oracle_and_the_program_have_the_official_values(N: int) -> None:
+    s = Settings(X=20, Y=20, Z=20, N=N)
+    assert means(s)[-1] * 1e9 == pytest.approx(GOLDEN[20, N], rel=1e-10)
+    if N <= 100:
+        assert heat_oracle.run(s.shape, N)[0][-1] * 1e9 == pytest.approx(GOLDEN[20, N], rel=1e-10)
+
+
+@pytest.mark.parametrize("N", [10, 100])
+def test_official_values_of_a_larger_box(N: int) -> None:
+    assert means(Settings(X=100, Y=100, Z=100, N=N, reduce="interval"))[-1] * 1e9 == pytest.approx(
+        GOLDEN[100, N], rel=1e-10
+    )
+
+
+@pytest.mark.parametrize("shape", [(7, 5, 9), (1, 6, 4), (5, 1, 1), (1, 1, 1), (2, 3, 33)])
+def test_boxes_of_any_shape_and_other_constants(shape: tuple[int, int, int]) -> None:
+    s = Settings(X=shape[0], Y=shape[1], Z=shape[2], N=25, **PHYSICS)
+    expected, field = heat_oracle.run(shape, 25, **PHYSICS)
+    run = Simulation(s, gw.world)
+    np.testing.assert_allclose(run.advance(26).sums / s.cells, expected, rtol=1e-12)
+    np.testing.assert_allclose(run.T.to_numpy(), field, rtol=1e-12)
+
+
+def test_first_steps_are_exact() -> None:
+    found = means(Settings(X=16, Y=8, Z=8, N=1))
+    assert found[0] == 0.0
+    assert found[1] == pytest.approx(0.1 * 1.0 / 16, rel=1e-14)  # the sum is rounded
+    assert means(Settings(X=6, Y=6, Z=6, N=0, T0=2.5)) == [2.5]
+
+
+def test_heat_is_conserved_without_power_and_radiation() -> None:
+    run = Simulation(Settings(X=9, Y=8, Z=7, N=40, T0=0.0, sigma=0.0, P=0.0), gw.world)
+    values = np.random.default_rng(1).random((9, 8, 7))
+    run.T.local.copy_from(gw.Array(values, run.T.domain))
+    sums = run.advance(40).sums
+    np.testing.assert_allclose(sums, values.sum(), rtol=1e-13)
+    assert np.ptp(run.T.to_numpy()) < np.ptp(values)
+
+
+def test_each_step_adds_what_the_power_gives_and_radiation_takes() -> None:
+    s = Settings(X=9, Y=8, Z=7, N=30, **PHYSICS)
+    run = Simulation(s, gw.world)
+    for _ in range(31):
+        _, balance = run.last()
+        assert balance.error < 1e-14
+        assert balance.added != 0.0
+
+
+def test_power_ends_after_half_of_the_steps() -> None:
+    run = Simulation(Settings(X=4, Y=4, Z=4, N=5, sigma=0.0), gw.world)
+    sums = [*run.advance(6).sums, float(run.T.to_numpy().sum())]
+    added = np.diff(sums)
+    np.testing.assert_allclose(added, [1.6, 1.6, 1.6, 0.0, 0.0, 0.0], atol=1e-12)
+
+
+def test_sums_of_intervals() -> None:
+    sums = Simulation(Settings(X=5, Y=5, Z=5, N=10, I=4, reduce="interval"), gw.world).advance(11).sums
+    assert [step for step, value in enumerate(sums) if not math.isnan(value)] == [0, 4, 8, 10]
+    every = Simulation(Settings(X=5, Y=5, Z=5, N=10, I=4), gw.world).advance(11).sums
+    assert sums[[0, 4, 8, 10]].tolist() == every[[0, 4, 8, 10]].tolist()
+
+
+def test_verdicts() -> None:
+    s = Settings(X=20, Y=20, Z=20, N=10)
+    good, bad = Balance(1.0, 1.5, 0.5), Balance(1.0, 1.5, 0.5001)
+    assert verify(s, GOLDEN[20, 10], good).verified
+    assert "the original program's is 28910001.659627" in verify(s, GOLDEN[20, 10] * (1 + 1e-9), good).reason
+    assert not verify(s, GOLDEN[20, 10] * (1 + 1e-9), good).verified
+    assert not verify(s, GOLDEN[20, 10], bad).verified
+    assert not verify(s, math.nan, good).verified
+    assert not verify(s, GOLDEN[20, 10], Balance(1.0, math.nan, 0.5)).verified
+    assert golden(Settings(X=20, Y=20, Z=20, N=10, P=2.0)) is None
+    assert golden(Settings(X=20, Y=20, Z=21, N=10)) is None
+    assert golden(Settings(X=20, Y=20, Z=20, N=10, I=7, variant="two-sided")) is not None
+    assert "not known" in verify(Settings(X=21, N=10), 1.0, good).reason
+
+
+@pytest.mark.parametrize(
+    ("ranks", "grid"),
+    [(1, (1, 1, 1)), (2, (1, 1, 2)), (4, (1, 2, 2)), (5, (1, 5, 1)), (6, (1, 2, 3)), (8, (2, 2, 2)), (12, (2, 2, 3)),
+     (16, (2, 2, 4)), (27, (3, 3, 3)), (64, (4, 4, 4)), (128, (8, 4, 4)), (768, (12, 8, 8))],
+)  # fmt: skip
+def test_grids_of_the_original(ranks: int, grid: tuple[int, int, int]) -> None:
+    assert division.grid_of(ranks) == grid
+
+
+def test_blocks_of_the_original_and_boxes_that_are_too_small() -> None:
+    ceil = division.layout(Settings(X=4, Y=4, Z=7, blocks="ceil"), 2)
+    assert [ceil.owned(rank).shape for rank in (0, 1)] == [(4, 4, 4), (4, 4, 3)]
+    with pytest.raises(
+        UsageError, match=r"ranks 3, 4 of 5 would have no cells of a box of 9x6x9.*set blocks = balanced, or"
+    ):
+        division.layout(Settings(X=9, Y=6, Z=9, blocks="ceil"), 5)
+    assert division.layout(Settings(X=9, Y=6, Z=9), 5).owned(4).size > 0
+    with pytest.raises(UsageError, match="start fewer ranks, or enlarge the box"):
+        division.layout(Settings(X=1, Y=1, Z=3), 4)
+
+
+def test_settings_of_file_and_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('X = 30\nvariant = "two-sided"\nq = 0.5\n')
+    s = settings(str(file), "--set", "overlap=true", "-Y", "10", "-Z", "11", "-T0", "3", "-dt", "0.2", "-q", "0.25")
+    assert (s.X, s.Y, s.Z, s.T0, s.dt, s.q, s.variant, s.overlap) == (30, 10, 11, 3.0, 0.2, 0.25, "two-sided", True)
+    assert settings().shape == (200, 200, 200)
+    assert settings("--device", "cuda").device == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-X", "0"), r"-X: X is 0; legal is: int >= 1"),
+        (("-X", "many"), r"-X: X is 'many'; legal is: int"),
+        (("-X", "1.5"), r"-X: X is 1.5; legal is: int"),
+        (("-dt", "0"), r"-dt: dt is 0; legal is: float > 0"),
+        (("-dt", "0.2"), r"-dt: dt is 0.2 and q is 1, unstable: 6\*q\*dt is above 1; set dt to 0.166667"),
+        (("-q", "inf"), r"-q: q is inf; legal is: float <= 1e\+?300"),
+        (("-P", "nan"), r"-P: P is nan"),
+        (("-N", "-1"), r"-N: N is -1|expected one argument"),
+        (("--set", "variant=three-sided"), r"--set: variant is 'three-sided'; legal is"),
+        (("--set", "varant=two-sided"), r"unknown key varant; did you mean variant\?"),
+        (("--set", "blocks=ceiling"), "blocks is 'ceiling'"),
+        (("-W", "3"), "see gondwana run heat --help"),
+        (("no-such-file.toml",), "no-such-file.toml"),
+    ],
+)
+def test_illegal_settings(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as error:
+        settings(*words)
+    assert "\n" not in str(error.value)
+
+
+def test_what_cannot_run_is_refused_before_ranks_start(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"need .* of memory and .* are free: choose a smaller box"):
+        app.check(["-X", "100000", "-Y", "100000", "-Z", "100000"])
+    with pytest.raises(UsageError, match=r"--json .*: .*; name another file"):
+        app.check(["--json", str(tmp_path / "missing" / "r.json")])
+    with pytest.raises(UsageError, match=r"--record .*: .*; name another file"):
+        app.check(["--record", str(tmp_path)])
+    with pytest.raises(UsageError, match="would have no cells"):
+        app.check(["-X", "1", "-Y", "1", "-Z", "3"], 4)
+    app.check(["-X", "20"], 4)
+
+
+def test_a_run_from_the_command_line(tmp_path: Path) -> None:
+    words = ["-X", "20", "-Y", "20", "-Z", "20", "-N", "100", "-I", "30", "--json", "r.json", "--record", "steps.csv"]
+    outcome = jobs.run_command(
+        [sys.executable, "-m", "gondwana.cli.main", "run", "heat", *words], timeout=200, cwd=tmp_path
+    )
+    assert outcome.status == 0, str(outcome)
+    lines = [line for line in outcome.stdout.splitlines() if " T=" in line]
+    assert [int(line.split()[0]) for line in lines] == [0, 30, 60, 90, 100]
+    assert lines[-1].startswith("100 T=101705231.2730")
+    assert "verified: the mean agrees with the original program's to 1e-10" in outcome.stdout
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert (result["app"], result["verified"], result["ranks"], result["steps"]) == ("heat", True, 1, 101)
+    assert (result["variant"], result["config"]["X"]) == ("one-sided", 20)
+    assert result["value"] == pytest.approx(GOLDEN[20, 100], rel=1e-10)
+    assert 0.0 < result["step_seconds"]["p1"] <= result["step_seconds"]["median"] <= result["seconds"]
+    rows = (tmp_path / "steps.csv").read_text().splitlines()
+    assert rows[0] == "step,rank_0_s"
+    assert len(rows) == 102
+    assert sum(float(row.split(",")[1]) for row in rows[1:]) == pytest.approx(result["seconds"], rel=1e-6)
+
+
+def test_one_line_and_status_2_for_what_is_illegal(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gondwana.cli.main", "run", "heat", "-X", "0", "--json", "r.json"]
+    outcome = jobs.run_command(command, timeout=100, cwd=tmp_path)
+    assert outcome.status == 2
+    assert outcome.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
