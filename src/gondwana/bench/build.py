@@ -45,12 +45,13 @@ def library(name: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
     return ctypes.CDLL(str(compiled(NATIVE.joinpath(name).read_bytes(), Path(name).stem, tuple(flags))))
 
 
-def library_with_mpi(name: str, team: Team) -> ctypes.CDLL:
+def library_with_mpi(name: str, team: Team, flags: Sequence[str] = ()) -> ctypes.CDLL:
     """Load a native program, compiled once per node against the loaded MPI. Collective over team.
 
     Args:
         name: file name of the source in `bench/native`.
         team: of MPI ranks.
+        flags: as for `library`.
 
     Raises:
         UsageError: as `library` and `mpi_flags`, on every rank.
@@ -59,11 +60,11 @@ def library_with_mpi(name: str, team: Team) -> ctypes.CDLL:
     problem: UsageError | None = None
     if team.node.rank == 0:
         try:
-            library(name, mpi_flags())
+            library(name, (*flags, *mpi_flags()))
         except UsageError as error:
             problem = error
     team.agree(problem)
-    return library(name, mpi_flags())
+    return library(name, (*flags, *mpi_flags()))
 
 
 def compiled(source: bytes, stem: str, flags: tuple[str, ...]) -> Path:

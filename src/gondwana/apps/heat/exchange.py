@@ -20,6 +20,11 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 
+_POLLS = 1000
+"""Looks for arrivals before the processor is left to other ranks between them."""
+
+_yield_processor = gw.extern("libc.so.6", "sched_yield", "i4()")
+
 
 class Exchange(Protocol):
     """Fills the ghosts of an array. Collective over its team to make."""
@@ -101,19 +106,18 @@ class CopyNotify:
     """Copies into the ghosts of the neighbours; each counts itself there when it has arrived."""
 
     def __init__(self, T: gw.GlobalArray) -> None:
-        self._T = T
-        self._faces = faces(T.layout, T.team.rank)
+        shared = faces(T.layout, T.team.rank)
         self._rounds = 0
-        self._arrivals = gw.DistObject(Arrivals([face.rank for face in self._faces]), T.team)
+        self._arrivals = gw.DistObject(Arrivals([face.rank for face in shared]), T.team)
+        self._notify = _arrive, self._arrivals, T.team.rank
+        self._ends = [(T.local.restrict(face.cells), T.block(face.rank).restrict(face.cells)) for face in shared]
         self._copies: list[gw.Future[Any]] = []
 
     def begin(self) -> None:
         """Start the copies."""
         self._rounds += 1
-        for face in self._faces:
-            cells = self._T.local.restrict(face.cells)
-            notify = (_arrive, self._arrivals, self._T.team.rank)
-            self._copies.append(self._T.block(face.rank).copy_from_async(cells, notify=notify))
+        for cells, ghosts in self._ends:
+            self._copies.append(gw.copy(cells, ghosts, notify=self._notify))
 
     def finish(self) -> None:
         """Wait until each neighbour's copy has arrived here, and the copies made here are complete."""
@@ -207,6 +211,46 @@ def messages(layout: gw.Layout, team: gw.Team) -> Messages:
     )
 
 
+class Notified(NamedTuple):
+    """What compiled code needs for copies that notify, on one node.
+
+    Attributes:
+        messages: the cells, packed, and the ghosts as they arrive.
+        targets: where each message goes, in the neighbour's part of `inboxes`.
+        inboxes: pointer to what this rank receives; `inboxes.on(rank)` to that of a neighbour.
+        arrival: counts at its target.
+        counts: messages of each rank that have arrived.
+        rounds: exchanges so far.
+    """
+
+    messages: Messages
+    targets: NDArray[np.int64]
+    inboxes: gw.GlobalPtr
+    arrival: gw.ActiveMessage
+    counts: NDArray[np.int64]
+    rounds: NDArray[np.int64]
+
+
+def notified(layout: gw.Layout, team: gw.Team) -> Notified:
+    """Return memory for copies that notify. Collective over team; arguments as for `messages`."""
+    made = messages(layout, team)
+    inboxes = gw.Segment(team, max(8, made.inbox.nbytes)).pointer(dtype="f8")
+    places = team.allgather(dict(zip(made.ranks.tolist(), made.starts.tolist(), strict=False)))
+    counts = np.zeros(team.size, np.int64)
+    return Notified(
+        messages=made._replace(inbox=inboxes.local(len(made.inbox))),
+        targets=np.array([places[rank][team.rank] for rank in made.ranks], np.int64),
+        inboxes=inboxes,
+        arrival=gw.ActiveMessage(_count_arrival, (), context=(counts,), team=team),
+        counts=counts,
+        rounds=np.zeros(1, np.int64),
+    )
+
+
+def _count_arrival(source: int, counts: Any) -> None:
+    counts[source] += 1
+
+
 def as_rows(boxes: list[gw.RectDomain]) -> NDArray[np.int64]:
     """Return boxes as compiled code takes them: lower and upper corners, a dense box in a row. Local.
 
@@ -241,6 +285,31 @@ def finish_messages(m: Any, T: Any) -> None:
     gw.wait_all(m.requests)
     for n in range(len(m.ranks)):
         unpack(m.inbox[m.starts[n] : m.starts[n + 1]], T, m.ghosts[n])
+
+
+@gw.jit
+def begin_copies(m: Any, T: Any) -> None:
+    """Copy to the neighbours and notify them. Collective over the neighbours; does not wait for them."""
+    m.rounds[0] += 1
+    starts, outbox = m.messages.starts, m.messages.outbox
+    for n in range(len(m.targets)):
+        rank = m.messages.ranks[n]
+        pack(outbox[starts[n] : starts[n + 1]], T, m.messages.cells[n])
+        gw.put(outbox[starts[n] : starts[n + 1]], m.inboxes.on(rank) + m.targets[n])
+        m.arrival.send(rank)
+
+
+@gw.jit
+def finish_copies(m: Any, T: Any) -> None:
+    """Wait until each neighbour's copy has arrived, and unpack them. Collective over the neighbours."""
+    polls, starts = 0, m.messages.starts
+    for n in range(len(m.targets)):
+        while m.counts[m.messages.ranks[n]] < m.rounds[0]:
+            gw.progress()
+            polls += 1
+            if polls > _POLLS:
+                _yield_processor()
+        unpack(m.messages.inbox[starts[n] : starts[n + 1]], T, m.messages.ghosts[n])
 
 
 @gw.jit

@@ -38,6 +38,7 @@ class Simulation:
 
     Attributes:
         step: number of the next step.
+        arrays: the temperature before even and before odd steps.
 
     Example:
         >>> run = Simulation(Settings(X=8, Y=8, Z=8, N=10), gw.world)
@@ -52,15 +53,15 @@ class Simulation:
         self.step = 0
         kind = gw.cuda() if settings.device == "cuda" else gw.host
         layout = division.layout(settings, team.size)
-        self._arrays = tuple(gw.zeros(layout, kind=kind, team=team) for _ in range(2))
-        self._loop = make_loop(settings, *self._arrays)
+        self.arrays = tuple(gw.zeros(layout, kind=kind, team=team) for _ in range(2))
+        self._loop = make_loop(settings, *self.arrays)
         self._compile()
         self.T.local.restrict(self.T.owned).fill(settings.T0)
 
     @property
     def T(self) -> gw.GlobalArray:
         """The temperature before the next step."""
-        return self._arrays[self.step % 2]
+        return self.arrays[self.step % 2]
 
     def advance(self, steps: int) -> Record:
         """Do time steps. Collective over team; blocks.
@@ -97,7 +98,7 @@ class Simulation:
         """Do two steps of nothing, so that no later one compiles."""
         self._loop(0, Record(np.zeros(2, np.int64), np.zeros(2)))
         self._heat(), self._radiated()
-        for array in self._arrays:
+        for array in self.arrays:
             array.fill(0.0)
         gw.synchronize()
         self.team.barrier()

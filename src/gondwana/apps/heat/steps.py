@@ -70,16 +70,10 @@ def make_loop(settings: Settings, T: gw.GlobalArray, other: gw.GlobalArray) -> L
     """
     every = 1 if settings.reduce == "step" else settings.I
     plan, rates = Plan(settings.N // 2, settings.N, every, settings.overlap), rates_of(settings)
-    on_one_node = T.team.node_count == 1
-    if not T.kind.host or settings.variant == "copy-notify" or (settings.variant == "one-sided" and not on_one_node):
+    if not T.kind.host or (settings.variant != "two-sided" and T.team.node_count > 1):
         return _interpreted(settings, T, other, plan, rates)
-    ghosts: tuple[Any, Any]
-    if settings.variant == "one-sided":
-        ghosts = exchange.OneSided(T).plan, exchange.OneSided(other).plan
-        function = _by_stores
-    else:
-        ghosts = (exchange.messages(T.layout, T.team),) * 2
-        function = _by_messages
+    ghosts_of = EXCHANGES[settings.variant][2]
+    function, ghosts = _loops[settings.variant], (ghosts_of(T), ghosts_of(other))
     parts = Parts(
         exchange.as_rows([T.inner]), exchange.as_rows(list(T.rim.rects)), exchange.as_rows([T.owned])
     )  # fmt: skip
@@ -90,8 +84,14 @@ def make_loop(settings: Settings, T: gw.GlobalArray, other: gw.GlobalArray) -> L
     return run
 
 
-def _compiled(begin: Any, finish: Any) -> Any:
-    """The loop in compiled code, for a way to exchange: `begin` and `finish` are called by thread 0."""
+def compiled_loop(begin: Any, finish: Any, sweep: Any = sweep) -> Any:
+    """Return the loop in compiled code. Local.
+
+    Args:
+        begin: starts an exchange; called by thread 0 with the ghosts of an array and the array.
+        finish: waits for it, in the same way.
+        sweep: computes the cells of boxes, as `kernels.sweep` does.
+    """
 
     @gw.jit
     def step(
@@ -143,8 +143,15 @@ def _compiled(begin: Any, finish: Any) -> Any:
     return run
 
 
-_by_stores = _compiled(exchange.begin_stores, exchange.finish_stores)
-_by_messages = _compiled(exchange.begin_messages, exchange.finish_messages)
+EXCHANGES: dict[str, tuple[Any, Any, Callable[[gw.GlobalArray], Any]]] = {
+    "one-sided": (exchange.begin_stores, exchange.finish_stores, lambda T: exchange.OneSided(T).plan),
+    "two-sided": (exchange.begin_messages, exchange.finish_messages, lambda T: exchange.messages(T.layout, T.team)),
+    "copy-notify": (exchange.begin_copies, exchange.finish_copies, lambda T: exchange.notified(T.layout, T.team)),
+}
+"""The variants in compiled code, in the memory of one node: what starts an exchange, what waits for it, and what makes
+the ghosts of an array that both take."""
+
+_loops = {variant: compiled_loop(begin, finish) for variant, (begin, finish, _) in EXCHANGES.items()}
 
 
 @gw.jit
