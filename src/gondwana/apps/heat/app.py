@@ -35,11 +35,19 @@ _PRINTED = 1e9
 
 
 class Printed(NamedTuple):
-    """A line of output: the step, 10^9 times the mean temperature before it, and seconds since the line before."""
+    """A line of output, as the original has it.
+
+    Attributes:
+        step: its number.
+        value: 10^9 times the mean temperature before it.
+        seconds: of all steps so far on rank 0.
+        since: of those since the line before.
+    """
 
     step: int
     value: float
     seconds: float
+    since: float
 
 
 def check(argv: list[str], ranks: int | None = None) -> None:
@@ -116,7 +124,7 @@ def _run(simulation: Simulation) -> tuple[list[Printed], NDArray[np.int64], Verd
     s, team = simulation.settings, simulation.team
     lines: list[Printed] = []
     records: list[NDArray[np.int64]] = []
-    since = gw.clock()
+    before = last = 0.0
     with StopRequest(team=team) as stop, gw.ProgressBar(team, "heat", s.N + 1) as bar:
         while True:
             printed = simulation.step
@@ -128,11 +136,11 @@ def _run(simulation: Simulation) -> tuple[list[Printed], NDArray[np.int64], Verd
             mean = record.sums[0] / s.cells
             if not math.isfinite(mean):
                 raise GondwanaError(f"the temperature is not finite before step {printed}: choose a smaller dt")
-            now = gw.clock()
-            lines.append(Printed(printed, _PRINTED * mean, (now - since) * 1e-9))
-            since = now
+            now = before + record.nanoseconds[0] * 1e-9
+            lines.append(Printed(printed, _PRINTED * mean, now, now - last))
+            before, last = before + float(record.nanoseconds.sum()) * 1e-9, now
             if team.rank == 0:
-                print("{:d} T={:.6f} Time ({:.3f})".format(*lines[-1]), flush=True)
+                print("{:d} T={:.6f} Time ({:.6f} {:.6f})".format(*lines[-1]), flush=True)
             bar.show(simulation.step, f"{s.cells * len(records[-1]) / records[-1].sum() * 1e3:.0f} Mcells/s")
             if printed == s.N:
                 return lines, np.concatenate(records), verify(s, lines[-1].value, balance), 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,12 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench.options import File, Ranks, Sizes, check_common, numbers
+from gondwana.cli.bench.options import (
+    File,
+    Mpirun,
+    Ranks,
+    Repeat,
+    Sizes,
+    check_common,
+    check_mpirun,
+    numbers,
+    official,
+)
 from gondwana.cli.numbers import whole
+from gondwana.errors import UsageError
 from gondwana.results import check_writable, write_text
 
 if TYPE_CHECKING:
     from gondwana.bench.heat.benchmark import Job
+    from gondwana.bench.panels import Panels
+    from gondwana.bench.report import Row
 
 
 def heat(
@@ -26,27 +40,52 @@ def heat(
     table: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the seconds of every step on every rank.")
     ] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="PROGRAM", help="The Kokkos tutorial's program: compare with it instead.")
+    ] = None,
+    repeat: Repeat = 5,
+    mpirun: Mpirun = None,
     file: File = None,
 ) -> None:
     """Time steps of heat conduction on cubes of 16 and 100 cells a side of each rank, beside C with two-sided MPI.
 
     Each job runs all variants; C and the loops beside it have the same compiled sweep. The ratios have intervals; if 1
     is in one, that is a tie. The exit status is 0 only if all variants had the same temperatures.
+
+    With --against, cubes of 20, 100 and 200 cells a side in all, in turns with a user's program.
     """
-    from gondwana.bench import build
-    from gondwana.bench.heat import benchmark as bench
     from gondwana.bench.panels import Panels
-    from gondwana.bench.progress import with_progress
 
     check_common(0.02, file)
+    check_mpirun(mpirun)
     for option, path in (("--plot", plot), ("--csv", table)):
         if path is not None:
             check_writable(path, f"{option} {path}")
-    edges = numbers("--sizes", sizes) or list(bench.SIZES)
+            if against is not None:
+                raise UsageError(f"{option} {path}: --against has no record of steps; leave one of them out")
+    report = Panels("heat", file)
+    if against is None:
+        _variants(report, numbers("--sizes", sizes), ranks, steps, jobs, plot, table)
+    else:
+        _beside(report, numbers("--sizes", sizes), ranks, against, repeat, mpirun)
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)
+
+
+def _variants(
+    report: Panels, sizes: list[int], ranks: int, steps: int, jobs: int, plot: Path | None, table: Path | None
+) -> None:
+    """Run the variants, and show and record their panels."""
+    from gondwana.bench import build
+    from gondwana.bench.heat import benchmark as bench
+    from gondwana.bench.progress import with_progress
+
+    edges = sizes or list(bench.SIZES)
     bench.check(edges, ranks, steps)
     build.command()
     launch.command(ranks, [], threads=1)
-    report = Panels("heat", file)
     measured: dict[int, list[Job]] = {}
     for size in edges:
 
@@ -55,14 +94,27 @@ def heat(
                 yield bench.run(size, ranks, steps, number)
 
         measured[size] = list(with_progress(runs(), jobs, f"{size}^3"))
-        report.add(
-            f"{size}^3 cells a rank", bench.COLUMNS, bench.rows(size, ranks, measured[size]), len(bench.VARIANTS)
-        )
+        rows = bench.rows(size, ranks, measured[size])
+        report.add(f"{size}^3 cells a rank", bench.COLUMNS, rows, len(bench.VARIANTS))
     if table is not None:
         write_text(table, bench.as_csv(measured), f"--csv {table}")
     if plot is not None:
         bench.draw(measured, str(plot))
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+
+
+def _beside(report: Panels, sizes: list[int], ranks: int, program: Path, repeat: int, mpirun: str | None) -> None:
+    """Run a user's program and ours in turns."""
+    from gondwana.bench.heat import against
+    from gondwana.bench.processes import our_command
+
+    if not program.is_file():
+        raise UsageError(f"--against {program}: there is no such file; name the executable of the original")
+
+    def rows() -> Iterator[Row]:
+        for edge in sizes or against.EDGES:
+            words = against.options_of(edge)
+            ours = against.Command(our_command(ranks, "heat", *words), os.environ)
+            theirs = against.Command(*official(mpirun, ranks, [str(program.resolve()), *words], {}))
+            yield from against.measure(edge, ranks, ours, theirs, repeat)
+
+    report.add("against", against.COLUMNS, rows(), len(sizes or against.EDGES))
