@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import gondwana as gw
-from gondwana.apps.grayscott import loop, pace
+from gondwana.apps import run_files
+from gondwana.apps.grayscott import pace
 from gondwana.apps.grayscott.kernels import inside
 from gondwana.apps.grayscott.pace import Pace
 from gondwana.apps.grayscott.settings import resolve
@@ -100,7 +100,7 @@ def test_a_run_of_one_sweep_has_a_speed(clock: Clock) -> None:
 def test_steps_end_where_something_is_written() -> None:
     def steps_to_next(done: int, **keys: Any) -> int:
         settings = resolve({"steps": 100, "plotgap": 30, "checkpoint_freq": 35, **keys})
-        return loop._steps_to_next(SimpleNamespace(settings=settings, steps=done))  # type: ignore[arg-type]
+        return run_files.steps_to_next(settings, done, settings.steps - done)
 
     assert steps_to_next(0) == 30
     assert steps_to_next(30, checkpoint=True) == 5

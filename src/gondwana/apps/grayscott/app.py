@@ -6,7 +6,6 @@ import argparse
 import math
 import os
 import sys
-from contextlib import nullcontext
 from typing import Any
 
 import gondwana as gw
@@ -16,8 +15,8 @@ from gondwana.apps.grayscott.settings import Settings, load, notices
 from gondwana.apps.grayscott.simulation import Simulation, Summary
 from gondwana.apps.grayscott.verify import Verdict, verify
 from gondwana.apps.options import Parser, on_first_rank
+from gondwana.apps.run_files import reserved
 from gondwana.errors import GondwanaError
-from gondwana.io import checkpoint
 from gondwana.results import check_writable, environment, write_json
 
 ARRAYS_MOVED = 4
@@ -70,7 +69,7 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     team = gw.world
     settings = on_first_rank(team, lambda: _checked(options, team.size))
-    with checkpoint.reserve(settings.checkpoint_output, team=team) if settings.checkpoint else nullcontext():
+    with reserved(settings, team):
         return _run(settings, team, options.json)
 
 
@@ -83,11 +82,7 @@ def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
     if is_first:
         _announce(simulation)
     if settings.restart:
-        found = simulation.restore()
-        if is_first:
-            for reason in found.skipped:
-                print(f"note: {reason}: continuing from {found.path.name}")
-            print(f"continuing after step {simulation.steps}")
+        simulation.restore()
     pace, stopped, status = loop.run(simulation)
     summary = simulation.summary()
     if not all(map(math.isfinite, summary)):

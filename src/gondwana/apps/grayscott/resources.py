@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
+from gondwana.apps import run_files
 from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.grayscott.settings import Settings
-from gondwana.apps.settings_files import file_name
 from gondwana.errors import UsageError
-from gondwana.io.checkpoint import newest
-from gondwana.io.paths import PATIENCE_S, check_output, is_dataset
-from gondwana.io.reservation import check_free
 
 # Two fields at two time levels.
 ARRAYS = 4
@@ -134,44 +130,10 @@ def check_files(settings: Settings) -> None:
         UsageError: one line that names the key and says what to change.
     """
     need = needs(settings)
-    if settings.checkpoint:
-        _check_dataset("checkpoint_output", settings.checkpoint_output, need.checkpoints, replace=True)
-        _check_free(settings)
-    if settings.output:
-        # The checkpoints usually share the disk; where they do not, this asks for a little too much.
-        total = need.output + need.checkpoints
-        _check_dataset("output", settings.output, total, replace=settings.overwrite or settings.restart)
-    if settings.restart:
-        try:
-            found = newest(settings.restart_input)
-        except UsageError as error:
-            raise UsageError(f"restart_input: {error}") from None
-        if settings.steps < found.step:
-            raise UsageError(
-                f"steps: is {settings.steps} and the checkpoint {found.path.name} is from step {found.step}; steps "
-                f"counts those before the restart too, so set steps to at least {found.step}"
-            )
-
-
-def _check_free(settings: Settings) -> None:
-    """Refuse a name of checkpoints under which another job is saving; a restart waits for what a kill has left."""
-    try:
-        check_free(settings.checkpoint_output, PATIENCE_S if settings.restart else 0.0)
-    except UsageError as error:
-        raise UsageError(f"checkpoint_output: {error}") from None
+    run_files.check(settings, need.output, need.checkpoints, ("steps", settings.steps))
 
 
 def _divides(side: int, ranks: int) -> bool:
     """Return whether `ranks` is a product of three numbers of at most `side`."""
     divisors = [d for d in range(1, min(side, ranks) + 1) if ranks % d == 0]
     return any(ranks % (a * b) == 0 and ranks // (a * b) <= side for a in divisors for b in divisors)
-
-
-def _check_dataset(key: str, name: str, size: int, *, replace: bool) -> None:
-    try:
-        check_output(name, size, replace=replace)
-    except UsageError as error:
-        advice = ", or set overwrite=true" if not replace and is_dataset(Path(name)) else ""
-        raise UsageError(f"{key}: {error}{advice}") from None
-    except OSError as error:
-        raise UsageError(f"{key}: {file_name(name)} is no legal file name ({error.strerror}); change it") from None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-import warnings
 from typing import NamedTuple
 
 import gondwana as gw
+from gondwana.apps import run_files
 from gondwana.apps.grayscott import devices, fusing
 from gondwana.apps.grayscott.fields import make_fields
 from gondwana.apps.grayscott.kernels import Rates, largest, smallest, total
 from gondwana.apps.grayscott.settings import Settings
 from gondwana.apps.grayscott.stepper import Stepper
-from gondwana.io import checkpoint
 
 BACKGROUND_U, BACKGROUND_V = 1.0, 0.0
 SEED_U, SEED_V = 0.25, 0.33
@@ -78,6 +77,11 @@ class Simulation:
         """The second species."""
         return self._fields.v
 
+    @property
+    def fields(self) -> dict[str, gw.GlobalArray]:
+        """Both species, by the names that files have for them."""
+        return {"U": self.u, "V": self.v}
+
     def _start(self) -> None:
         """The background everywhere, ghosts too, and the seed cube in the middle."""
         first, end = self.settings.seed_range
@@ -128,31 +132,16 @@ class Simulation:
         values = [fold.all(self.team, field.owned, field) for field in (self.u, self.v) for fold in folds]
         return Summary(*map(float, values))
 
-    def save(self) -> None:
-        """Write a checkpoint and remove those that are no longer to be kept. Collective over team; blocks."""
-        s = self.settings
-        fields = {"U": self.u, "V": self.v}
-        checkpoint.save(
-            s.checkpoint_output, fields, step=self.steps, settings=s.physics(), keep=s.checkpoint_keep, team=self.team
-        )
-
-    def restore(self) -> checkpoint.Checkpoint:
+    def restore(self) -> None:
         """Continue from the checkpoint that the settings name, whatever ranks wrote it. Collective over team; blocks.
-
-        Returns:
-            The checkpoint; the caller tells which others were damaged.
 
         Raises:
             UsageError: there is none, or it belongs to other settings.
         """
-        s, fields = self.settings, {"U": self.u, "V": self.v}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = checkpoint.load(s.restart_input, fields, settings=s.physics(), team=self.team)
+        found = run_files.restore(self.settings, self.fields, self.settings.physics(), self.team)
         self.steps = found.step
         if found.step % 2 and self.settings.boundary == "alternating":
             self._swap_outside()
-        return found
 
     def _swap_outside(self) -> None:
         """After an odd number of steps the two buffers of U have changed places, and their ghosts with them."""
