@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
+import shutil
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +16,8 @@ import gondwana as gw
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.simulation import Simulation
 from gondwana.apps.heat.verify import GOLDEN
-from support import heat_oracle
+from gondwana.io.dataset import Dataset
+from support import heat_oracle, jobs
 
 pytestmark = pytest.mark.parallel
 
@@ -79,3 +84,72 @@ def test_the_same_kernel_on_gpus(variant: str, overlap: bool, world: gw.Team) ->
     means, found = run(world, 6, **keys, **PHYSICS)
     np.testing.assert_allclose(means, expected, rtol=1e-12)
     np.testing.assert_allclose(found, field, rtol=1e-12)
+
+
+def command(folder: Path, *words: str) -> jobs.Outcome:
+    return jobs.run_command([sys.executable, "-m", "gondwana.cli.main", "run", *words], timeout=200, cwd=folder)
+
+
+BOX = ("-t", "1", "heat", "-X", "9", "-Y", "8", "-Z", "10", "-N", "50", "-I", "20")
+
+
+def test_output_and_a_restart_on_another_number_of_ranks(tmp_path: Path) -> None:
+    files = (
+        "--set",
+        "output=heat.bp",
+        "--set",
+        "plotgap=17",
+        "--set",
+        "checkpoint=true",
+        "--set",
+        "checkpoint_freq=15",
+    )
+    outcome = command(tmp_path, "-n", "3", *BOX, *files, "--set", "write_initial=true", "--json", "whole.json")
+    assert outcome.status == 0, str(outcome)
+    data = Dataset(tmp_path / "heat.bp")
+    assert data.dims("T") == ("x", "y", "z")
+    assert [int(step) for step in data.steps] == [0, 17, 34, 51]
+    field = heat_oracle.run((9, 8, 10), 50)[1]
+    np.testing.assert_allclose(data.read("T", -1), field, rtol=1e-12)
+    assert sorted(path.name for path in tmp_path.glob("ckpt*")) == ["ckpt.00000030.bp", "ckpt.00000045.bp"]
+    shutil.rmtree(tmp_path / "ckpt.00000045.bp")
+    again = command(
+        tmp_path, "-n", "2", *BOX, *files, "--set", "restart=true", "--json", "rest.json", "--record", "r.csv"
+    )
+    assert again.status == 0, str(again)
+    assert "continuing after step 30" in again.stdout
+    whole, rest = (json.loads((tmp_path / name).read_text()) for name in ("whole.json", "rest.json"))
+    assert rest["value"] == pytest.approx(whole["value"], rel=1e-14)
+    assert (whole["steps"], rest["steps"]) == (51, 21)
+    assert [line["step"] for line in rest["lines"]] == [40, 50]
+    assert (tmp_path / "r.csv").read_text().splitlines()[1].startswith("30,")
+    data = Dataset(tmp_path / "heat.bp")
+    assert [int(step) for step in data.steps] == [0, 17, 34, 51]
+    np.testing.assert_allclose(data.read("T", -1), field, rtol=1e-12)
+
+
+def test_a_restart_with_other_settings_and_a_dataset_that_exists(tmp_path: Path) -> None:
+    saved = command(tmp_path, "-n", "1", *BOX, "--set", "checkpoint=true", "--set", "checkpoint_freq=15")
+    assert saved.status == 0, str(saved)
+    other = command(tmp_path, "-n", "1", *BOX, "--set", "restart=true", "-sigma", "0.5")
+    assert other.status == 2, str(other)
+    assert "sigma" in other.stderr
+    (tmp_path / "heat.bp").mkdir()
+    (tmp_path / "heat.bp" / "md.idx").write_bytes(b"")
+    exists = command(tmp_path, "-n", "1", *BOX, "--set", "output=heat.bp")
+    assert exists.status == 2, str(exists)
+    assert "output: " in exists.stderr
+    assert "set overwrite=true" in exists.stderr
+    late = command(tmp_path, "-n", "1", *BOX, "--set", "restart=true", "-N", "20")
+    assert late.status == 2
+    assert "N: is 20 and the checkpoint ckpt.00000045.bp is from step 45" in late.stderr
+
+
+def test_a_run_stops_in_good_order(tmp_path: Path) -> None:
+    words = ("-N", "100000000", "--set", "stop_after_seconds=1", "--set", "checkpoint=true", "--json", "r.json")
+    outcome = command(tmp_path, "-n", "2", *BOX, *words)
+    assert outcome.status == 0, str(outcome)
+    assert "stopped after" in outcome.stdout
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["verified"] is None
+    assert max(path.name for path in tmp_path.glob("ckpt*")) == f"ckpt.{result['steps']:08}.bp"

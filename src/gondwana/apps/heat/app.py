@@ -7,6 +7,7 @@ import io
 import math
 import os
 from argparse import Namespace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,13 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
+from gondwana.apps import run_files
 from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.heat import division
-from gondwana.apps.heat.settings import Settings, load, parser
-from gondwana.apps.heat.simulation import Simulation
+from gondwana.apps.heat.settings import PHYSICS, Settings, load, parser
+from gondwana.apps.heat.simulation import Balance, Simulation
+from gondwana.apps.heat.steps import Record
 from gondwana.apps.heat.verify import Verdict, verify
 from gondwana.apps.options import on_first_rank
 from gondwana.errors import GondwanaError, UsageError
+from gondwana.io.provenance import fides, provenance, vtk_image
 from gondwana.io.stop import StopRequest
 from gondwana.results import check_writable, environment, write_json, write_text
 
@@ -50,6 +54,27 @@ class Printed(NamedTuple):
     since: float
 
 
+@dataclass
+class Outcome:
+    """What a run has done.
+
+    Attributes:
+        first: number of its first step.
+        lines: what was printed.
+        nanoseconds: of the steps on this rank, some at a time.
+        balance: of the last step; None if the run stopped before.
+        stopped: why it stopped early.
+        status: the exit status for that.
+    """
+
+    first: int
+    lines: list[Printed] = field(default_factory=list)
+    nanoseconds: list[NDArray[np.int64]] = field(default_factory=list)
+    balance: Balance | None = None
+    stopped: str | None = None
+    status: int = 0
+
+
 def check(argv: list[str], ranks: int | None = None) -> None:
     """Refuse what cannot run, before any rank starts. Local.
 
@@ -74,19 +99,27 @@ def main(argv: list[str]) -> int:
     """
     options, team = parser().parse_args(argv), gw.world
     settings = on_first_rank(team, lambda: _open(options, team.size))
-    simulation = Simulation(settings, team)
-    if team.rank == 0:
-        _announce(simulation)
-    lines, nanoseconds, verdict, status = _run(simulation)
-    record = _gathered(nanoseconds, team)
+    with run_files.reserved(settings, team):
+        simulation = Simulation(settings, team)
+        if team.rank == 0:
+            _announce(simulation)
+        if settings.restart:
+            simulation.restore()
+        outcome = _run(simulation)
+    verdict = None
+    if outcome.balance is not None:
+        verdict = verify(settings, outcome.lines[-1].value, outcome.balance)
+    record = _gathered(np.concatenate([np.zeros(0, np.int64), *outcome.nanoseconds]), team)
     if team.rank == 0 and record is not None:
+        if outcome.stopped:
+            print(f"stopped after {simulation.step} steps: {outcome.stopped}", flush=True)
         if verdict is not None:
             print(verdict.reason, flush=True)
         if options.record is not None:
-            write_text(options.record, _as_csv(record), f"--record {options.record}")
+            write_text(options.record, _as_csv(record, outcome.first), f"--record {options.record}")
         if options.json is not None:
-            write_json(options.json, _result(simulation, lines, record, verdict))
-    return 1 if verdict is not None and not verdict.verified else status
+            write_json(options.json, _result(simulation, outcome, record, verdict))
+    return 1 if verdict is not None and not verdict.verified else outcome.status
 
 
 def _open(options: Namespace, ranks: int | None) -> Settings:
@@ -106,6 +139,11 @@ def _open(options: Namespace, ranks: int | None) -> Settings:
             f"heat: {'x'.join(map(str, settings.shape))} cells need {in_gib(needed)} of memory and {in_gib(free)} are "
             "free: choose a smaller box, or use more nodes"
         )
+    field_bytes = 8 * settings.cells
+    outputs = (settings.N + 1) // settings.plotgap + settings.write_initial if settings.output else 0
+    # A new checkpoint is complete before the oldest is removed.
+    kept = min(settings.checkpoint_keep, (settings.N + 1) // settings.checkpoint_freq) + 1 if settings.checkpoint else 0
+    run_files.check(settings, outputs * field_bytes, kept * field_bytes, ("N", settings.N))
     return settings
 
 
@@ -119,36 +157,63 @@ def _announce(simulation: Simulation) -> None:
     )
 
 
-def _run(simulation: Simulation) -> tuple[list[Printed], NDArray[np.int64], Verdict | None, int]:
-    """Do all steps; print and return the lines, the nanoseconds of the steps, and the verdict if it came to the end."""
+def _run(simulation: Simulation) -> Outcome:
+    """Do all steps, with output and checkpoints, and print. Collective over the team of the simulation."""
     s, team = simulation.settings, simulation.team
-    lines: list[Printed] = []
-    records: list[NDArray[np.int64]] = []
+    outcome = Outcome(first=simulation.step)
     before = last = 0.0
-    with StopRequest(team=team) as stop, gw.ProgressBar(team, "heat", s.N + 1) as bar:
-        while True:
-            printed = simulation.step
-            if printed == s.N:
-                record, balance = simulation.last()
-            else:
-                record = simulation.advance(min(s.I, s.N - printed))
-            records.append(record.nanoseconds)
-            mean = record.sums[0] / s.cells
-            if not math.isfinite(mean):
-                raise GondwanaError(f"the temperature is not finite before step {printed}: choose a smaller dt")
-            now = before + record.nanoseconds[0] * 1e-9
-            lines.append(Printed(printed, _PRINTED * mean, now, now - last))
-            before, last = before + float(record.nanoseconds.sum()) * 1e-9, now
-            if team.rank == 0:
-                print("{:d} T={:.6f} Time ({:.6f} {:.6f})".format(*lines[-1]), flush=True)
-            bar.show(simulation.step, f"{s.cells * len(records[-1]) / records[-1].sum() * 1e3:.0f} Mcells/s")
-            if printed == s.N:
-                return lines, np.concatenate(records), verify(s, lines[-1].value, balance), 0
-            reason = stop.agreed()
-            if reason:
-                if team.rank == 0:
-                    print(f"stopped before step {simulation.step}: {reason}", flush=True)
-                return lines, np.concatenate(records), None, stop.status
+    with (
+        run_files.RunFiles(s, simulation.fields, _attributes(simulation), simulation.step, team) as files,
+        StopRequest(s.stop_after_seconds or None, team=team) as stop,
+        gw.ProgressBar(team, "heat", s.N + 1, done=simulation.step) as bar,
+    ):
+        if s.write_initial and simulation.step == 0:
+            files.write(0, simulation.fields)
+        while simulation.step <= s.N and outcome.stopped is None:
+            begun = simulation.step
+            record = _advance(simulation, outcome)
+            outcome.nanoseconds.append(record.nanoseconds)
+            if begun % s.I == 0 or begun == s.N:
+                now = before + float(record.nanoseconds[0]) * 1e-9
+                outcome.lines.append(Printed(begun, _PRINTED * float(record.sums[0]) / s.cells, now, now - last))
+                last = now
+                _print_line(outcome.lines[-1], team)
+            before += float(record.nanoseconds.sum()) * 1e-9
+            done = simulation.step
+            if files.takes(done):
+                files.write(done, simulation.fields)
+            outcome.stopped = stop.agreed() if done <= s.N else None
+            if s.checkpoint and (done % s.checkpoint_freq == 0 or outcome.stopped):
+                files.save(done, simulation.fields, s.physics())
+            bar.show(done, f"{s.cells * len(record.sums) / record.nanoseconds.sum() * 1e3:.0f} Mcells/s")
+    outcome.status = stop.status
+    return outcome
+
+
+def _advance(simulation: Simulation, outcome: Outcome) -> Record:
+    """Do the steps up to the next line, output, checkpoint or the last step, which is checked."""
+    s, done = simulation.settings, simulation.step
+    if done == s.N:
+        record, outcome.balance = simulation.last()
+        return record
+    to_line = s.I - done % s.I
+    return simulation.advance(min(to_line, run_files.steps_to_next(s, done, s.N - done)))
+
+
+def _print_line(line: Printed, team: gw.Team) -> None:
+    if not math.isfinite(line.value):
+        raise GondwanaError(f"the temperature is not finite before step {line.step}: choose a smaller dt")
+    if team.rank == 0:
+        print("{:d} T={:.6f} Time ({:.6f} {:.6f})".format(*line), flush=True)
+
+
+def _attributes(simulation: Simulation) -> dict[str, Any]:
+    """What the dataset says of itself."""
+    s = simulation.settings
+    constants = {name: getattr(s, name) for name in PHYSICS}
+    about = provenance(simulation.team, constants, msgspec.to_builtins(s), grid=simulation.T.grid)
+    # ParaView takes the contiguous axis, z, as its first.
+    return {**about, **fides(["T"]), **vtk_image(["T"], s.shape[::-1])}
 
 
 def _gathered(nanoseconds: NDArray[np.int64], team: gw.Team) -> NDArray[np.float64] | None:
@@ -158,20 +223,21 @@ def _gathered(nanoseconds: NDArray[np.int64], team: gw.Team) -> NDArray[np.float
     return None if every is None else np.multiply(every.T, 1e-9, dtype=np.float64)
 
 
-def _as_csv(record: NDArray[np.float64]) -> str:
+def _as_csv(record: NDArray[np.float64], first: int) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["step", *(f"rank_{rank}_s" for rank in range(record.shape[1]))])
-    writer.writerows([step, *(f"{seconds:.9f}" for seconds in row)] for step, row in enumerate(record.tolist()))
+    writer.writerows([step, *(f"{seconds:.9f}" for seconds in row)] for step, row in enumerate(record.tolist(), first))
     return text.getvalue()
 
 
 def _result(
-    simulation: Simulation, lines: list[Printed], record: NDArray[np.float64], verdict: Verdict | None
+    simulation: Simulation, outcome: Outcome, record: NDArray[np.float64], verdict: Verdict | None
 ) -> dict[str, Any]:
     s = simulation.settings
     slowest = record.max(axis=1)
     counted = slowest[DISCARDED:] if len(slowest) > DISCARDED else slowest
+    places = {"p1": 1, "p25": 25, "median": 50, "p75": 75, "p99": 99} if len(counted) else {}
     return {
         "app": "heat",
         "version": gw.__version__,
@@ -182,13 +248,10 @@ def _result(
         "variant": s.variant,
         "grid": list(simulation.T.grid),
         "seconds": float(slowest.sum()),
-        "value": lines[-1].value,
+        "value": outcome.lines[-1].value if outcome.lines else None,
         "steps": len(record),
-        "lines": [line._asdict() for line in lines],
-        "step_seconds": {
-            name: float(np.percentile(counted, place))
-            for name, place in (("p1", 1), ("p25", 25), ("median", 50), ("p75", 75), ("p99", 99))
-        },
+        "lines": [line._asdict() for line in outcome.lines],
+        "step_seconds": {name: float(np.percentile(counted, place)) for name, place in places.items()},
         "config": msgspec.to_builtins(s),
         "environment": environment(),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -34,6 +34,10 @@ OPTIONS = {
 """What the original program takes as `-NAME VALUE`, with the help for each."""
 
 
+PHYSICS = ("X", "Y", "Z", "N", "T0", "dt", "q", "sigma", "P")
+"""Keys that decide what is computed; half of the steps have the power on, so N is one."""
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that decides a run.
 
@@ -54,6 +58,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         reduce: take the mean temperature in every "step", as the original does, or in each "interval" of `I` steps.
         blocks: "balanced" parts of the box, or "ceil", those of the original, of which the last may be much smaller.
         device: where the kernels run: "host" or "cuda".
+        output: name of the dataset of the temperature; "" writes none.
+        plotgap: the temperature is written every `plotgap` steps, after the step.
+        write_initial: also write the temperature before the first step.
+        overwrite: replace an existing dataset of the same name.
+        async_write: go on computing while the dataset is written.
+        checkpoint: write checkpoints.
+        checkpoint_freq: steps between two checkpoints.
+        checkpoint_output: common name of the checkpoints: ckpt.bp makes ckpt.00000700.bp after 700 steps.
+        checkpoint_keep: checkpoints kept; older ones are removed.
+        restart: continue from a checkpoint.
+        restart_input: common name of the checkpoints to continue from, the last complete one, or name of one of them.
+        stop_after_seconds: stop in good order after this time, with a checkpoint if they are on; 0 never stops.
     """
 
     X: Count = 200
@@ -71,6 +87,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reduce: Literal["step", "interval"] = "step"
     blocks: Literal["balanced", "ceil"] = "balanced"
     device: Literal["host", "cuda"] = "host"
+    output: str = ""
+    plotgap: Count = 1000
+    write_initial: bool = False
+    overwrite: bool = False
+    async_write: bool = True
+    checkpoint: bool = False
+    checkpoint_freq: Count = 2000
+    checkpoint_output: str = "ckpt.bp"
+    checkpoint_keep: Count = 2
+    restart: bool = False
+    restart_input: str = "ckpt.bp"
+    stop_after_seconds: Annotated[float, Meta(ge=0.0, le=1e9)] = 0.0
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -81,6 +109,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def cells(self) -> int:
         """Number of cells."""
         return math.prod(self.shape)
+
+    def physics(self) -> dict[str, Any]:
+        """Return the keys that decide what is computed: what a checkpoint and its continuation must share. Local."""
+        return {key: getattr(self, key) for key in PHYSICS}
 
 
 def parser() -> Parser:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import gondwana as gw
+from gondwana.apps import run_files
 from gondwana.apps.heat import division, kernels
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.steps import Record, make_loop
@@ -62,6 +63,21 @@ class Simulation:
     def T(self) -> gw.GlobalArray:
         """The temperature before the next step."""
         return self.arrays[self.step % 2]
+
+    @property
+    def fields(self) -> dict[str, gw.GlobalArray]:
+        """The temperature before the next step, by the name that files have for it."""
+        return {"T": self.T}
+
+    def restore(self) -> None:
+        """Continue from the checkpoint that the settings name, whatever ranks wrote it. Collective over team; blocks.
+
+        Raises:
+            UsageError: there is none, or it belongs to other settings.
+        """
+        found = {"T": gw.zeros_like(self.T)}
+        self.step = run_files.restore(self.settings, found, self.settings.physics(), self.team).step
+        self.T.local.copy_from(found["T"].local)
 
     def advance(self, steps: int) -> Record:
         """Do time steps. Collective over team; blocks.
