@@ -36,7 +36,9 @@ def test_malformed_options_never_give_a_traceback(seed, dataset, tmp_path, monke
     """In this process, up to the moment when ranks would start; what runs then is left to `make torture`."""
     monkeypatch.setattr(os, "execve", started)
     outcomes: Counter[str] = Counter()
-    for number in range(40):
+    for number in range(400):
+        if number >= 40 and outcomes["started"]:
+            break  # few of the cases are without a mistake
         folder = tmp_path / str(number) / "try"
         kinds = options.furnish(folder, dataset)
         case = options.make(random.Random(f"{seed} {number}"), folder)

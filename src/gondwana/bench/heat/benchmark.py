@@ -70,7 +70,7 @@ def run(size: int, ranks: int, steps: int, number: int) -> Job:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         options = {"size": size, "steps": steps + DISCARDED, "variants": order, "file": str(file)}
-        done = processes.run(processes.our_command(ranks, "-m", "gondwana.bench.heat.job", json.dumps(options)))
+        done = processes.run(processes.our_command(ranks, "-P", "-m", "gondwana.bench.heat.job", json.dumps(options)))
         if done.returncode or not file.exists():
             raise UsageError(f"the job ended with status {done.returncode}: {processes.last_line(done)}")
         found = json.loads(file.read_text())
