@@ -8,8 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from gondwana.errors import UsageError
+
+
+class Command(NamedTuple):
+    """A command and its whole environment."""
+
+    argv: Sequence[str]
+    variables: Mapping[str, str]
 
 
 def our_command(ranks: int, *words: str, threads: int = 1) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from gondwana.bench import processes
@@ -25,13 +25,6 @@ _LINE = re.compile(r"^(\d+) T=(\S+) Time \((\S+) (\S+)\)$", re.MULTILINE)
 _TOLERANCE = 1e-10
 
 
-class Command(NamedTuple):
-    """A command and its whole environment."""
-
-    argv: Sequence[str]
-    variables: Mapping[str, str]
-
-
 class Run(NamedTuple):
     """What a program printed: seconds a step after the first, and 10^9 times the mean temperature at the end."""
 
@@ -50,7 +43,7 @@ def options_of(edge: int) -> list[str]:
     return ["-X", str(edge), "-Y", str(edge), "-Z", str(edge), "-N", steps, "-I", steps]
 
 
-def measure(edge: int, ranks: int, ours: Command, theirs: Command, repeat: int) -> Iterator[Row]:
+def measure(edge: int, ranks: int, ours: processes.Command, theirs: processes.Command, repeat: int) -> Iterator[Row]:
     """Run both programs in turns and return one row. Local: starts jobs one after another.
 
     Args:
@@ -91,7 +84,7 @@ def read(output: str, steps: int) -> Run | None:
     return Run((float(lines[-1][2]) - float(lines[0][2])) / steps, float(lines[-1][1]))
 
 
-def _run(command: Command, steps: int) -> Run:
+def _run(command: processes.Command, steps: int) -> Run:
     done = processes.run(command.argv, command.variables)
     found = read(done.stdout, steps)
     if done.returncode or found is None:

@@ -53,12 +53,12 @@ class Job(NamedTuple):
     sums: Mapping[str, float]
 
 
-def run(size: int, ranks: int, steps: int, number: int) -> Job:
+def run(size: int, command: processes.Command, steps: int, number: int) -> Job:
     """Run one job. Local: starts ranks, and waits for them.
 
     Args:
         size: cells a side of the cube of each rank.
-        ranks: how many.
+        command: starts the ranks of `job`; its options are added.
         steps: that count.
         number: of the job; the order of the variants rotates with it.
 
@@ -70,7 +70,7 @@ def run(size: int, ranks: int, steps: int, number: int) -> Job:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         options = {"size": size, "steps": steps + DISCARDED, "variants": order, "file": str(file)}
-        done = processes.run(processes.our_command(ranks, "-P", "-m", "gondwana.bench.heat.job", json.dumps(options)))
+        done = processes.run([*command.argv, json.dumps(options)], command.variables)
         if done.returncode or not file.exists():
             raise UsageError(f"the job ended with status {done.returncode}: {processes.last_line(done)}")
         found = json.loads(file.read_text())

@@ -80,18 +80,20 @@ def _variants(
     """Run the variants, and show and record their panels."""
     from gondwana.bench import build
     from gondwana.bench.heat import benchmark as bench
+    from gondwana.bench.processes import Command
     from gondwana.bench.progress import with_progress
 
     edges = sizes or list(bench.SIZES)
     bench.check(edges, ranks, steps)
     build.command()
-    launch.command(ranks, [], threads=1)
+    started = launch.command(ranks, ["-P", "-m", "gondwana.bench.heat.job"], threads=1)
+    command = Command(started.argv, started.environment())
     measured: dict[int, list[Job]] = {}
     for size in edges:
 
         def runs(size: int = size) -> Iterator[Job]:
             for number in range(jobs):
-                yield bench.run(size, ranks, steps, number)
+                yield bench.run(size, command, steps, number)
 
         measured[size] = list(with_progress(runs(), jobs, f"{size}^3"))
         rows = bench.rows(size, ranks, measured[size])
@@ -105,7 +107,7 @@ def _variants(
 def _beside(report: Panels, sizes: list[int], ranks: int, program: Path, repeat: int, mpirun: str | None) -> None:
     """Run a user's program and ours in turns."""
     from gondwana.bench.heat import against
-    from gondwana.bench.processes import our_command
+    from gondwana.bench.processes import Command, our_command
 
     if not program.is_file():
         raise UsageError(f"--against {program}: there is no such file; name the executable of the original")
@@ -113,8 +115,8 @@ def _beside(report: Panels, sizes: list[int], ranks: int, program: Path, repeat:
     def rows() -> Iterator[Row]:
         for edge in sizes or against.EDGES:
             words = against.options_of(edge)
-            ours = against.Command(our_command(ranks, "heat", *words), os.environ)
-            theirs = against.Command(*official(mpirun, ranks, [str(program.resolve()), *words], {}))
+            ours = Command(our_command(ranks, "heat", *words), os.environ)
+            theirs = Command(*official(mpirun, ranks, [str(program.resolve()), *words], {}))
             yield from against.measure(edge, ranks, ours, theirs, repeat)
 
     report.add("against", against.COLUMNS, rows(), len(sizes or against.EDGES))
