@@ -181,8 +181,8 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache
     import time
 
     def build_with_numba() -> cache.ObjectCode:
+        linker.import_numba()
         with collector.paused():
-            linker.import_numba()
             return build()
 
     second_interrupt.install()

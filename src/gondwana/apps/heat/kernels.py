@@ -51,6 +51,12 @@ def sides_of(p: gw.Point, box: gw.RectDomain) -> Sides:
 
 
 @gw.jit
+def outer_faces(has: Sides) -> float:
+    """Return the number of faces of a cell that are on the outside of the box."""
+    return 6.0 - (has.left + has.right + has.down + has.up + has.front + has.back)
+
+
+@gw.jit
 def change(T: Any, p: gw.Point, has: Sides, k: Rates) -> float:
     """Return dT/dt of a cell. Where there is no neighbour, the ghost that is read has any finite value."""
     here = T[p]
@@ -65,7 +71,7 @@ def change(T: Any, p: gw.Point, has: Sides, k: Rates) -> float:
     rate = k.q * flow
     if has.left == 0.0:
         rate += k.P
-    outer = 6.0 - (has.left + has.right + has.down + has.up + has.front + has.back)
+    outer = outer_faces(has)
     if outer > 0.0:
         rate -= k.sigma * outer * (here * here) * (here * here)
     return rate  # type: ignore[no-any-return]
@@ -152,6 +158,4 @@ def heat(p: gw.Point, T: Any) -> float:
 @gw.reduce(op="fsum")
 def radiated(p: gw.Point, T: Any, box: gw.RectDomain) -> float:
     """The sum of n T^4, over the faces on the outside of the box."""
-    has = sides_of(p, box)
-    outer = 6.0 - (has.left + has.right + has.down + has.up + has.front + has.back)
-    return outer * (T[p] * T[p]) * (T[p] * T[p])  # type: ignore[no-any-return]
+    return outer_faces(sides_of(p, box)) * (T[p] * T[p]) * (T[p] * T[p])  # type: ignore[no-any-return]

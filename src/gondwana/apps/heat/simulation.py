@@ -12,9 +12,6 @@ from gondwana.apps.heat import division, kernels
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.steps import Record, make_loop
 
-BALANCE = 1e-10
-"""How far the heat may be from what conservation says, relative to all heat that is or was there."""
-
 
 class Balance(NamedTuple):
     """The heat in the box before and after a step, and what the step should have added."""

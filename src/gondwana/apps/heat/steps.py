@@ -72,7 +72,7 @@ def make_loop(settings: Settings, T: gw.GlobalArray, other: gw.GlobalArray) -> L
     plan, rates = Plan(settings.N // 2, settings.N, every, settings.overlap), rates_of(settings)
     if not T.kind.host or (settings.variant != "two-sided" and T.team.node_count > 1):
         return _interpreted(settings, T, other, plan, rates)
-    ghosts_of = EXCHANGES[settings.variant][2]
+    ghosts_of = COMPILED[settings.variant][2]
     function, ghosts = _loops[settings.variant], (ghosts_of(T), ghosts_of(other))
     parts = Parts(
         exchange.as_rows([T.inner]), exchange.as_rows(list(T.rim.rects)), exchange.as_rows([T.owned])
@@ -143,7 +143,7 @@ def compiled_loop(begin: Any, finish: Any, sweep: Any = sweep) -> Any:
     return run
 
 
-EXCHANGES: dict[str, tuple[Any, Any, Callable[[gw.GlobalArray], Any]]] = {
+COMPILED: dict[str, tuple[Any, Any, Callable[[gw.GlobalArray], Any]]] = {
     "one-sided": (exchange.begin_stores, exchange.finish_stores, lambda T: exchange.OneSided(T).plan),
     "two-sided": (exchange.begin_messages, exchange.finish_messages, lambda T: exchange.messages(T.layout, T.team)),
     "copy-notify": (exchange.begin_copies, exchange.finish_copies, lambda T: exchange.notified(T.layout, T.team)),
@@ -151,7 +151,7 @@ EXCHANGES: dict[str, tuple[Any, Any, Callable[[gw.GlobalArray], Any]]] = {
 """The variants in compiled code, in the memory of one node: what starts an exchange, what waits for it, and what makes
 the ghosts of an array that both take."""
 
-_loops = {variant: compiled_loop(begin, finish) for variant, (begin, finish, _) in EXCHANGES.items()}
+_loops = {variant: compiled_loop(begin, finish) for variant, (begin, finish, _) in COMPILED.items()}
 
 
 @gw.jit

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gondwana.apps.heat.settings import OPTIONS, Settings
-from gondwana.apps.heat.simulation import BALANCE, Balance
+from gondwana.apps.heat.simulation import Balance
 
 TOLERANCE = 1e-10
 """Relative difference from the original program: its sums have another order."""
+BALANCE = 1e-10
+"""How far the heat may be from what conservation says, relative to all heat that is or was there."""
 
 GOLDEN = {
     (20, 10): 28910001.659627,

@@ -82,9 +82,8 @@ class Annealing:
     ) -> None:
         self._rows, self._settings, self._watch = rows, settings, watch
         self.solution = alone(rows)
-        mean = float(rows.total(self.solution.mean[:, rows.own])[0]) / max(
-            1, rows.points - 1
-        )  # B is the mean over all N
+        total = float(rows.total(self.solution.mean[:, rows.own])[0])
+        mean = total / max(1, rows.points - 1)  # B is the mean over all N
         self.temperature = self._first = _HOTTEST * mean or 1.0
         self._last = max(_COLDEST * self._first, _STEPS_OF_INTEGERS * quantum)
         self.trace: list[Step] = []

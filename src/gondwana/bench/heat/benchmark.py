@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gondwana.apps.heat.app import DISCARDED
 from gondwana.apps.pictures import figure, save
 from gondwana.bench import processes
 from gondwana.bench.heat.job import VARIANTS as VARIANTS
@@ -25,10 +26,6 @@ from gondwana.bench.statistics import RESAMPLES
 from gondwana.errors import UsageError
 
 SIZES = (16, 100)
-STEPS = 1000
-DISCARDED = 10
-"""Steps at the start of a job that do not count."""
-
 COLUMNS = {
     "variant": "", "median": "two steps, us", "iqr": "IQR, us", "p1": "p1", "p99": "p99", "slowest": "slowest rank",
     "speed": "C/this (95 %)", "spread": "IQR/C's (95 %)", "verdict": "", "verified": "same",

@@ -18,7 +18,7 @@ import gondwana as gw
 from gondwana.apps.heat import exchange
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.simulation import Simulation
-from gondwana.apps.heat.steps import EXCHANGES, Parts, Plan, Record, compiled_loop, rates_of
+from gondwana.apps.heat.steps import COMPILED, Parts, Plan, Record, compiled_loop, rates_of
 from gondwana.bench import build
 from gondwana.results import write_json
 from gondwana.runtime import exits
@@ -71,7 +71,7 @@ def variants(size: int, steps: int, team: gw.Team) -> dict[str, Variant]:
     sweep = _sweep_of(library)
     corner = np.tile(np.array(T.local.domain.lo), 2)
     found = {"C": _in_c(library, settings, T, other, blocks), "application": _application(application)}
-    for name, (begin, finish, ghosts_of) in EXCHANGES.items():
+    for name, (begin, finish, ghosts_of) in COMPILED.items():
         ghosts = tuple(_from_zero(ghosts_of(array), corner) for array in (T, other))
         found[name] = _compiled(compiled_loop(begin, finish, sweep), settings, T, other, ghosts, blocks)
     return {name: found[name] for name in VARIANTS}
@@ -88,10 +88,8 @@ def _from_zero(ghosts: Any, corner: NDArray[np.int64]) -> Any:
 
 def _application(simulation: Simulation) -> Variant:
     def run(steps: int) -> tuple[NDArray[np.int64], float]:
-        for array in simulation.arrays:
-            array.fill(0.0)
+        _clear(*simulation.arrays)
         simulation.step = 0
-        simulation.team.barrier()
         record = simulation.advance(steps)
         return record.nanoseconds, float(record.sums[-1])
 
