@@ -114,6 +114,7 @@ from gondwana.transfer import Plan as Plan
 from gondwana.transfer import Transfer as Transfer
 from gondwana.transfer import allreduce as allreduce
 from gondwana.transfer import barrier as barrier
+from gondwana.transfer import bcast as bcast
 from gondwana.transfer import copy as copy
 from gondwana.transfer import copy_indexed as copy_indexed
 from gondwana.transfer import get as get

@@ -33,8 +33,15 @@ def test_one_rank_without_mpi(program: str, name: str) -> None:
 @pytest.mark.ranks(2, 3, 4, 6, timeout=TIMEOUT)
 @ALONE_MPICH
 @MPICH
-@checks.checks("team_checks", "verbs_checks")
+@checks.checks("team_checks", "verbs_checks", "collective_checks")
 def test_teams(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@TWO_NODES
+@TWO_PER_NODE
+@checks.checks("verbs_checks", "collective_checks")
+def test_collectives_between_nodes(program: str, name: str) -> None:
     checks.run(program, name)
 
 

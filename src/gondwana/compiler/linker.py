@@ -95,6 +95,14 @@ def _target() -> Any:
     return llvm.Target.from_default_triple()
 
 
+def compile_ir(text: str) -> bytes:
+    """Return the object file of a module in LLVM's assembly language. Local."""
+    from llvmlite import binding as llvm
+
+    code: bytes = _target().create_target_machine(jit=True).emit_object(llvm.parse_assembly(text))
+    return code
+
+
 def load(code: bytes, symbol: str) -> tuple[int, Any]:
     """Link an object file; return the address of a symbol, and the engine, with which the code goes away. Local.
 

@@ -7,29 +7,34 @@ import functools
 import importlib
 from typing import Any
 
-from gondwana.compiler import cache, linker
+from gondwana.compiler import cache, direct_calls, linker
 from gondwana.compiler.function import obtain
 
 
 class Native:
-    """A function of 64-bit integers, compiled once and then loaded. Local, runs without the GIL.
+    """A function of 64-bit integers, compiled once and then loaded. Local, runs without the GIL unless it is brief.
 
     Args:
         module: dotted name of the module that holds its Python source (imports Numba).
         name: the function in it.
         arguments: how many integers it takes.
+        brief: whether it returns within some microseconds. Then it keeps the GIL, and a call costs a sixth.
     """
 
-    def __init__(self, module: str, name: str, arguments: int) -> None:
+    def __init__(self, module: str, name: str, arguments: int, *, brief: bool = False) -> None:
         self.module = module
         self.name = name
         self.arguments = arguments
+        self._brief = brief
 
     @functools.cached_property
     def call(self) -> Any:
         """The C function, compiled or loaded at the first use."""
         code = obtain(("native", self.module, self.name), self._build)
-        return linker.callable_at(linker.link(code), self.arguments)
+        address = linker.link(code)
+        if self._brief:
+            return direct_calls.builtin_at(address, self.arguments, self.name)
+        return linker.callable_at(address, self.arguments)
 
     @property
     def address(self) -> int:

@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from gondwana.runtime import progress
 from gondwana.teams import mpi
-from gondwana.teams.buffers import Buffer, VectorBuffer, as_buffer, as_contribution, as_message, is_in_place
+from gondwana.teams.buffers import Buffer, VectorBuffer, are_plain, as_buffer, as_contribution, as_message, is_in_place
 from gondwana.teams.ops import (
     IN_PLACE,
     SUM,
@@ -25,6 +25,31 @@ from gondwana.teams.ops import (
 from gondwana.teams.request import Request
 
 
+class OnNode(Protocol):
+    """What a team has whose ranks are all on one node: collectives of few bytes without MPI.
+
+    Attributes:
+        address: of the memory that its ranks share, for compiled code.
+    """
+
+    address: int
+
+    def fits(self, nbytes: int) -> bool:
+        """Return whether contributions of so many bytes do without MPI. Local."""
+
+    def barrier(self) -> None:
+        """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
+
+    def bcast(self, buffer: np.ndarray[Any, Any], root: int) -> None:
+        """Fill a contiguous buffer that fits with that of ``root``. Collective over team. Blocking."""
+
+    def combines(self, array: Any, op: object) -> bool:
+        """Return whether contributions like an array can be combined by an operation without MPI. Local."""
+
+    def allreduce(self, send: Any, recv: Any, op: Any) -> None:
+        """Combine contiguous buffers for which `combines` is true, by elements. Collective over team. Blocking."""
+
+
 class Collectives:
     """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.
 
@@ -32,13 +57,15 @@ class Collectives:
     protocol; both sides must have the same dtype and sizes that fit, which is checked before anything is sent.
 
     Blocking operations make user-level progress until all ranks have entered them, so that ranks which are late can
-    still call remote procedures here; in callbacks they raise ProgressError. That costs a barrier of about a
-    microsecond: where it is too much and no rank needs this one meanwhile, use `team.comm`, or compiled code.
+    still call remote procedures here; in callbacks they raise ProgressError. Where MPI does the work, that costs a
+    barrier before it. `Bcast` and `Allreduce` of up to 8 KiB, and `barrier`, do without MPI if all ranks of the team
+    are on one node: they need no other barrier, and `Bcast` leaves the root when its buffer may be changed.
     """
 
     comm: mpi.Communicator
     rank: int
     size: int
+    on_node: OnNode | None = None
 
     # -- Python objects ------------------------------------------------------------------------------------------
 
@@ -136,9 +163,13 @@ class Collectives:
 
     def Bcast(self, buf: Buffer, root: int = 0) -> None:
         """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
-        message = mpi.message(self.comm, as_message(buf, "buf", writable=self.rank != root))
+        buffer = as_message(buf, "buf", writable=self.rank != root)
+        if self.on_node is not None and self.on_node.fits(buffer.nbytes):
+            self._check_root(root)
+            self.on_node.bcast(buffer, root)
+            return
         self._arrive()
-        self.comm.Bcast(message, root)
+        self.comm.Bcast(mpi.message(self.comm, buffer), root)
 
     def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> None:
         """Combine all ``sendbuf`` element by element in ``recvbuf`` of ``root``. Collective over team. Blocking.
@@ -154,7 +185,7 @@ class Collectives:
         self._arrive()
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self.comm.Reduce(sent, received, operation, root)
+            self.comm.Reduce(sent, received, self._native(operation), root)
 
     def Allreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element in every ``recvbuf``. Collective over team. Blocking.
@@ -164,11 +195,18 @@ class Collectives:
             recvbuf: room for as many elements.
             op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
         """
+        on_node = self.on_node
+        if on_node is not None and are_plain(sendbuf, recvbuf) and on_node.combines(recvbuf, op):
+            on_node.allreduce(sendbuf, recvbuf, op)  # a short cut: what follows takes as long as all of it
+            return
         send, recv, operation = self._reduction("Allreduce", op, sendbuf, recvbuf)
+        if on_node is not None and on_node.combines(recv, operation):
+            on_node.allreduce(recv if send is IN_PLACE else send, recv, operation)
+            return
         self._arrive()
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self.comm.Allreduce(sent, received, operation)
+            self.comm.Allreduce(sent, received, self._native(operation))
 
     def Reduce_scatter_block(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element, and leave part r of the result on rank r. Collective over team.
@@ -194,7 +232,7 @@ class Collectives:
             raise ValueError(f"a buffer of {whole.size} elements has no equal parts for {self.size} ranks")
         self._arrive()
         if whole.size <= mpi.largest_count(self.comm):
-            self.comm.Reduce_scatter_block(self._native(send), recv, operation)
+            self.comm.Reduce_scatter_block(self._native(send), recv, self._native(operation))
         else:
             self._reduce_parts(whole, recv, op, in_place=in_place)
 
@@ -299,14 +337,14 @@ class Collectives:
         """Start ``Reduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv, operation = self._reduction("Ireduce", op, sendbuf, recvbuf if self.rank == root else None)
         self._refuse_large(send, recv)
-        handle = self.comm.Ireduce(self._native(send), recv, operation, root)
+        handle = self.comm.Ireduce(self._native(send), recv, self._native(operation), root)
         return Request(handle, recvbuf if self.rank == root else None, (send, recv))
 
     def Iallreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> Request:
         """Start ``Allreduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv, operation = self._reduction("Iallreduce", op, sendbuf, recvbuf)
         self._refuse_large(send, recv)
-        handle = self.comm.Iallreduce(self._native(send), recv, operation)
+        handle = self.comm.Iallreduce(self._native(send), recv, self._native(operation))
         return Request(handle, recvbuf, (send, recv))
 
     def Igather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> Request:
@@ -333,8 +371,15 @@ class Collectives:
 
     def _arrive(self, what: str = "a collective") -> None:
         """Wait while making progress until all ranks arrive: a late one may need this rank, and MPI serves none."""
+        if self.on_node is not None:
+            self.on_node.barrier()
+            return
         progress.refuse_in_callback(what)
         progress.wait_until(self.comm.Ibarrier().Test, what)
+
+    def _check_root(self, root: int) -> None:
+        if not 0 <= root < self.size:
+            raise ValueError(f"root {root}: legal are the ranks 0 to {self.size - 1}")
 
     def _native(self, buffer: Any) -> Any:
         if isinstance(buffer, np.ndarray):
@@ -349,7 +394,7 @@ class Collectives:
             _refuse_array(obj, operation)
 
     def _reduction(self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any, Any]:
-        """Both buffers, and the operation as the communicator takes it."""
+        """Both buffers and the operation."""
         send = as_contribution(sendbuf, "sendbuf")
         recv = None if recvbuf is None else as_message(recvbuf, "recvbuf", writable=True)
         for given, message in ((sendbuf, send), (recvbuf, recv)):
@@ -361,7 +406,7 @@ class Collectives:
         elements = send if isinstance(send, np.ndarray) else recv
         if elements is None:
             raise ValueError("sendbuf is IN_PLACE, which only the root may give: the others send an array of their own")
-        return send, recv, mpi.native(self.comm, operation_on(elements.dtype, op, call))
+        return send, recv, operation_on(elements.dtype, op, call)
 
     def _refuse_large(self, *buffers: Any) -> None:
         largest = mpi.largest_count(self.comm)

@@ -38,6 +38,8 @@ class Op(enum.Enum):
     MAXLOC = "MAXLOC"
     MINLOC = "MINLOC"
 
+    __hash__ = object.__hash__  # that of enum is a call of Python, in every look-up of an operation
+
     def __call__(self, left: Any, right: Any) -> Any:
         """Combine two contributions. Local."""
         return _FUNCTIONS[self](left, right)

@@ -16,6 +16,12 @@ from gondwana.teams.collectives import Collectives
 from gondwana.teams.messages import Messages
 
 _keys = itertools.count()
+_hooks: list[Callable[[Team], None]] = []
+
+
+def at_split(hook: Callable[[Team], None]) -> None:
+    """Register `hook(team)` to be called on all ranks of a new team that a user has split; may be collective. Local."""
+    _hooks.append(hook)
 
 
 class Team(Collectives, Messages):
@@ -177,6 +183,9 @@ class Team(Collectives, Messages):
             team._owned = True
             team._forget = functools.partial(self._subteams.pop, kept, None)
             self._subteams[kept] = team
+            if not purpose:
+                for hook in _hooks:
+                    hook(team)
         return self._subteams[kept]
 
     def free(self) -> None:
@@ -193,6 +202,7 @@ class Team(Collectives, Messages):
         if self._owned:
             self.comm.Free()
             self._owned = False
+            self.on_node = None
             self.comm = _FreedComm(self.name)
         if self._forget is not None:
             self._forget()

@@ -2,10 +2,11 @@
 
 from gondwana.transfer.box import StridedBox as StridedBox
 from gondwana.transfer.box import strided as strided
+from gondwana.transfer.collectives.verbs import allreduce as allreduce
+from gondwana.transfer.collectives.verbs import barrier as barrier
+from gondwana.transfer.collectives.verbs import bcast as bcast
 from gondwana.transfer.completion import Transfer as Transfer
 from gondwana.transfer.indexed_box import indexed as indexed
-from gondwana.transfer.messages import allreduce as allreduce
-from gondwana.transfer.messages import barrier as barrier
 from gondwana.transfer.messages import irecv as irecv
 from gondwana.transfer.messages import isend as isend
 from gondwana.transfer.messages import recv as recv

@@ -1,4 +1,4 @@
-"""Messages and collectives under one name for Python and for compiled code: `gw.send`, `gw.recv`, `gw.allreduce`, ...
+"""Messages under one name for Python and for compiled code: `gw.send`, `gw.recv`, `gw.isend`, ...
 
 In Python these are short forms of methods of `Team`. Inside `@gw.jit` functions they call MPI directly, without the
 interpreter and without the GIL; a rank that is in compiled code and one that is in Python can talk to each other. User
@@ -11,10 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gondwana.compiler.types.arguments import register_describer
-from gondwana.compiler.types.handles import describe_handle, extend
-from gondwana.teams import IN_PLACE, Op, Request, Team, mpi
-from gondwana.teams.ops import Operation, operation_on
+from gondwana.compiler.types.handles import extend
+from gondwana.teams import Request, Team
 
 Buffer: TypeAlias = Any
 """An ndarray or an `Array` without gaps."""
@@ -40,7 +38,7 @@ def send(team: Team, buf: Buffer, dest: int, tag: int = 0) -> None:
         >>> if gw.world.size > 1 and gw.world.rank == 0:
         ...     gw.send(gw.world, np.arange(3.0), 1)
     """
-    team.Send(_memory(buf), dest, tag)
+    team.Send(memory_of(buf), dest, tag)
 
 
 def recv(team: Team, buf: Buffer, source: int, tag: int = 0) -> None:
@@ -62,7 +60,7 @@ def recv(team: Team, buf: Buffer, source: int, tag: int = 0) -> None:
         >>> if gw.world.size > 1 and gw.world.rank == 1:
         ...     gw.recv(gw.world, a, 0)
     """
-    team.Recv(_memory(buf), source, tag)
+    team.Recv(memory_of(buf), source, tag)
 
 
 def sendrecv(team: Team, sendbuf: Buffer, dest: int, recvbuf: Buffer, source: int, tag: int = 0) -> None:
@@ -79,8 +77,8 @@ def sendrecv(team: Team, sendbuf: Buffer, dest: int, recvbuf: Buffer, source: in
         >>> int(b[0]) == left
         True
     """
-    arrival = team.Irecv(_memory(recvbuf), source, tag)
-    team.Send(_memory(sendbuf), dest, tag)
+    arrival = team.Irecv(memory_of(recvbuf), source, tag)
+    team.Send(memory_of(sendbuf), dest, tag)
     arrival.wait()
 
 
@@ -100,7 +98,7 @@ def isend(team: Team, buf: Buffer, dest: int, tag: int = 0) -> Request:
         >>> int(b[0]) == left
         True
     """
-    return team.Isend(_memory(buf), dest, tag)
+    return team.Isend(memory_of(buf), dest, tag)
 
 
 def irecv(team: Team, buf: Buffer, source: int, tag: int = 0) -> Request:
@@ -111,61 +109,13 @@ def irecv(team: Team, buf: Buffer, source: int, tag: int = 0) -> Request:
     Returns:
         The request, as that of `isend`.
     """
-    return team.Irecv(_memory(buf), source, tag)
+    return team.Irecv(memory_of(buf), source, tag)
 
 
-def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
-    """Combine what all ranks give. Collective over team. Blocking. Callable in compiled code.
-
-    MPI's own reduction, which serves nobody meanwhile; `team.allreduce` and `team.Allreduce` do.
-
-    Args:
-        team: the ranks.
-        value: a number of the same dtype on all ranks (int is int64, float is float64), or an ndarray or Array without
-            gaps, of one size and dtype on all ranks, which is combined in place, element by element.
-        op: "sum", "prod", "max", "min"; of integers also "band", "bor", "bxor"; of integers and bools "land", "lor",
-            "lxor"; or `gw.MAX` and so on, or in Python mpi4py's `MPI.MAX`. Compiled code must know it: a literal, or an
-            argument that Python gives.
-
-    Returns:
-        The combined number, of the same dtype on all ranks; None for an array.
-
-    Raises:
-        UsageError: there is no such operation, or it does not fit the dtype.
-
-    Example:
-        >>> import gondwana as gw
-        >>> gw.allreduce(gw.world, 1) == gw.world.size
-        True
-        >>> a = np.array([1.0, gw.world.rank])
-        >>> gw.allreduce(gw.world, a, "max")
-        >>> a.tolist() == [1.0, gw.world.size - 1]
-        True
-    """
-    is_array = isinstance(value, np.ndarray) or hasattr(value, "numpy")
-    buffer = _memory(value) if is_array else np.array(value).reshape(1)
-    meant = operation_on(buffer.dtype, op, "allreduce")
-    in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, meant))
-    team.comm.Allreduce(in_place, buffer, operation)  # as compiled code calls it: the two may meet
-    return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
-
-
-def barrier(team: Team) -> None:
-    """Wait until all ranks have come here. Collective over team. Blocking; user-level progress, in Python only.
-
-    Callable in compiled code. It orders nothing but what was complete before: wait for transfers first.
-
-    Example:
-        >>> import gondwana as gw
-        >>> gw.barrier(gw.world)
-    """
-    team.barrier()
-
-
-def _memory(buf: Buffer) -> np.ndarray[Any, Any]:
+def memory_of(buf: Buffer) -> np.ndarray[Any, Any]:
+    """Return a buffer as an array. Local."""
     array: np.ndarray[Any, Any] = buf if isinstance(buf, np.ndarray) else buf.numpy()
     return array
 
 
-register_describer(Op, lambda op: describe_handle("operation", (op.name,), ()))
 extend("gondwana.transfer.messages_overloads")

@@ -18,6 +18,7 @@ FUNCTIONS = {
     "Accumulate": 9,
     "Allreduce": 6,
     "Barrier": 1,
+    "Bcast": 5,
     "Compare_and_swap": 7,
     "Fetch_and_op": 7,
     "Get": 8,

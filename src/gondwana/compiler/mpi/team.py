@@ -10,10 +10,11 @@ extend("gondwana.compiler.mpi.team_overloads")
 
 
 def _describe(team: Team) -> Described:
-    """Spec and words for compiled code: handle of the communicator or 0, rank, size."""
+    """Spec and words for compiled code: handle of the communicator or 0, rank, size, memory on the node or 0."""
     serial = mpi.is_serial(team.comm)
     handle = 0 if serial else addresses.handle(team.comm)
-    return describe_handle("team", ("serial" if serial else "mpi",), (handle, team.rank, team.size))
+    memory = team.on_node.address if team.on_node is not None else 0
+    return describe_handle("team", ("serial" if serial else "mpi",), (handle, team.rank, team.size, memory))
 
 
 register_describer(Team, _describe)

@@ -34,6 +34,12 @@ def communicator(team: Any) -> int:
     return handle_word(team, 0)  # type: ignore[no-any-return]
 
 
+@inlined
+def memory_on_node(team: Any) -> int:
+    """The address of the memory that all ranks of the team share for small collectives, 0 without any."""
+    return handle_word(team, 3)  # type: ignore[no-any-return]
+
+
 @overload_attribute(TeamType, "rank", jit_options=INLINED)
 def _rank(team: Any) -> Any:
     def read(team: Any) -> int:

@@ -64,8 +64,8 @@ def address_of(typingctx: Any, array: Any) -> Any:
 
 @intrinsic
 def item_size(typingctx: Any, array: Any) -> Any:
-    """Bytes of an element of an array."""
-    nbytes = numpy_support.as_dtype(array.dtype).itemsize
+    """Bytes of a number, or of an element of an array."""
+    nbytes = numpy_support.as_dtype(types.unliteral(getattr(array, "dtype", array))).itemsize
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return ir.Constant(INT, nbytes)
@@ -124,3 +124,33 @@ def load_like(typingctx: Any, address: Any, value: Any) -> Any:
         return context.data_model_manager[kind].from_data(builder, builder.load(pointer))
 
     return kind(types.int64, value), codegen
+
+
+@intrinsic
+def element(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+    """Read element `index` of those at an address: they are like a number, or like the elements of an array."""
+    kind = types.unliteral(getattr(value, "dtype", value))
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = _element_pointer(context, builder, kind, args)
+        return context.data_model_manager[kind].from_data(builder, builder.load(pointer))
+
+    return kind(types.int64, types.int64, value), codegen
+
+
+@intrinsic
+def set_element(typingctx: Any, address: Any, index: Any, number: Any, value: Any) -> Any:
+    """Write a number as element `index` of those at an address; see `element`."""
+    kind = types.unliteral(getattr(value, "dtype", value))
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = context.data_model_manager[kind].as_data(builder, context.cast(builder, args[2], number, kind))
+        builder.store(data, _element_pointer(context, builder, kind, args))
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, number, value), codegen
+
+
+def _element_pointer(context: Any, builder: Any, kind: Any, args: Any) -> Any:
+    first = builder.inttoptr(args[0], context.get_data_type(kind).as_pointer())
+    return builder.gep(first, [args[1]])

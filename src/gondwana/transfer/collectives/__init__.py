@@ -1,0 +1,1 @@
+"""`gw.barrier`, `gw.bcast` and `gw.allreduce`: through the memory that the ranks of a node share, or through MPI."""

@@ -1,0 +1,115 @@
+"""Collectives under one name for Python and for compiled code: `gw.barrier`, `gw.bcast`, `gw.allreduce`.
+
+Few bytes travel through memory where all ranks of the team share some, others through MPI, whose collectives serve
+nobody meanwhile. Ranks in compiled code and ranks in Python can meet in the same collective.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gondwana.compiler.types.arguments import register_describer
+from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.errors import UsageError
+from gondwana.runtime.start import at_connect
+from gondwana.teams import IN_PLACE, Op, Team, mpi
+from gondwana.teams.buffers import as_message
+from gondwana.teams.ops import Operation, operation_on
+from gondwana.teams.team import at_split
+from gondwana.transfer.collectives.on_node import share
+from gondwana.transfer.messages import Buffer, memory_of
+
+
+def barrier(team: Team) -> None:
+    """Wait until all ranks have come here. Collective over team. Blocking; user-level progress, in Python only.
+
+    Callable in compiled code. It orders nothing but what was complete before: wait for transfers first.
+
+    Raises:
+        UsageError: other ranks are in another collective of the team.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.barrier(gw.world)
+    """
+    team.barrier()
+
+
+def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
+    """Fill an array with that of one rank. Collective over team. Blocking. Callable in compiled code.
+
+    The root may return before the others have come. Up to 8 KiB, ranks of one node make user-level progress meanwhile
+    when they are in Python.
+
+    Args:
+        team: the ranks.
+        buf: an ndarray or an Array without gaps, of one size and dtype on all ranks.
+        root: the rank whose data it becomes, the same on all ranks.
+
+    Raises:
+        ValueError: `buf` has gaps, or is read-only.
+        UsageError: there is no such rank, or other ranks are in another collective of the team.
+
+    Example:
+        >>> import gondwana as gw
+        >>> a = np.array([gw.world.rank + 7])
+        >>> gw.bcast(gw.world, a)
+        >>> a.tolist()
+        [7]
+    """
+    buffer = as_message(memory_of(buf), "buf", writable=root != team.rank)
+    if not 0 <= root < team.size:
+        raise UsageError(f"bcast from rank {root}: the ranks of {team.name} are 0 to {team.size - 1}")
+    if team.on_node is not None and team.on_node.fits(buffer.nbytes):
+        team.on_node.bcast(buffer, root)
+    else:
+        team.comm.Bcast(mpi.message(team.comm, buffer), root)  # as compiled code calls it: the two may meet
+
+
+def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
+    """Combine what all ranks give. Collective over team. Blocking. Callable in compiled code.
+
+    Up to 8 KiB of integers or real numbers, ranks of one node combine in the order of the ranks, and make user-level
+    progress meanwhile when they are in Python. Everything else is MPI's own reduction, which serves nobody meanwhile;
+    `team.allreduce` and `team.Allreduce` do.
+
+    Args:
+        team: the ranks.
+        value: a number of the same dtype on all ranks (int is int64, float is float64), or an ndarray or Array without
+            gaps, of one size and dtype on all ranks, which is combined in place, element by element.
+        op: "sum", "prod", "max", "min"; of integers also "band", "bor", "bxor"; of integers and bools "land", "lor",
+            "lxor"; or `gw.MAX` and so on, or in Python mpi4py's `MPI.MAX`. Compiled code must know it: a literal, or an
+            argument that Python gives.
+
+    Returns:
+        The combined number, of the same dtype on all ranks; None for an array.
+
+    Raises:
+        UsageError: there is no such operation, or it does not fit the dtype.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.allreduce(gw.world, 1) == gw.world.size
+        True
+        >>> a = np.array([1.0, gw.world.rank])
+        >>> gw.allreduce(gw.world, a, "max")
+        >>> a.tolist() == [1.0, gw.world.size - 1]
+        True
+    """
+    is_array = isinstance(value, np.ndarray) or hasattr(value, "numpy")
+    buffer = memory_of(value) if is_array else np.array(value).reshape(1)
+    meant = operation_on(buffer.dtype, op, "allreduce")
+    if team.on_node is not None and team.on_node.combines(buffer, meant):
+        team.on_node.allreduce(buffer, buffer, meant)
+    else:
+        in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, meant))
+        team.comm.Allreduce(in_place, buffer, operation)  # as compiled code calls it: the two may meet
+    return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
+
+
+at_connect(share)
+at_split(share)
+register_describer(Op, lambda op: describe_handle("operation", (op.name,), ()))
+extend("gondwana.transfer.collectives.verbs_overloads")

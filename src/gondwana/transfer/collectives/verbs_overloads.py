@@ -1,0 +1,309 @@
+"""`barrier`, `bcast` and `allreduce` in compiled code: through shared memory, or MPI by address.
+
+A team without MPI has one rank, where a collective returns at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numba.core.errors import TypingError
+from numba.core.imputils import lower_constant
+from numba.extending import overload, typeof_impl
+from numba.np import numpy_support
+
+from gondwana.compiler.inlining import INLINED, inlined
+from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield
+from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
+from gondwana.compiler.mpi.team_overloads import check_team, communicator, has_mpi, memory_on_node
+from gondwana.compiler.types.arguments import HandleSpec
+from gondwana.compiler.types.buffers import (
+    address_of,
+    check_array,
+    contiguous_count,
+    is_array,
+    item_size,
+    load_like,
+    on_stack,
+)
+from gondwana.compiler.types.handle_types import advise, build, family_type, is_handle
+from gondwana.errors import UsageError
+from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
+from gondwana.teams.ops import Op, operation_on
+from gondwana.transfer.collectives import verbs
+from gondwana.transfer.collectives.on_node import BARRIER, BCAST, LIMIT, MOST_READ, WORD, can_combine, kind_of, meaning
+from gondwana.transfer.collectives.on_node_native import (
+    enter,
+    fold,
+    has_entered,
+    is_the_same,
+    next_collective,
+    relax,
+    slot,
+)
+
+_OPERATION = family_type("operation")
+PIECE = 2**30
+"""Elements that one operation combines; MPI counts with 32 bits."""
+_IDLE_POLLS = 200
+"""Failed polls before a waiting rank yields the processor."""
+_POLLS_BETWEEN_PROBES = 64
+
+_ALLREDUCE, _BCAST, _BARRIER = "gw.allreduce(team, value, op)", "gw.bcast(team, array, root)", "gw.barrier(team)"
+advise("team", allreduce=_ALLREDUCE, Allreduce=_ALLREDUCE, bcast=_BCAST, Bcast=_BCAST, barrier=_BARRIER)
+
+_mpi_allreduce = checked_call("Allreduce")
+_mpi_bcast = checked_call("Bcast")
+_mpi_ibarrier = checked_call("Ibarrier")
+_mpi_test = checked_call("Test")
+_mpi_iprobe = checked_call("Iprobe")
+_status = mpi_constant("STATUS")
+_in_place = mpi_constant("IN_PLACE")
+_any_source, _unused_tag = mpi_constant("ANY_SOURCE"), mpi_constant("UNUSED_TAG")
+
+
+@typeof_impl.register(Op)
+def _typeof_operation(value: Op, context: Any) -> Any:
+    """Let compiled code name operations by globals such as `gw.MAX`."""
+    return _OPERATION(HandleSpec("operation", (value.name,), 0))
+
+
+@lower_constant(_OPERATION)
+def _operation_constant(context: Any, builder: Any, kind: Any, value: Op) -> Any:
+    return build(context, builder, kind, [])
+
+
+# -- through shared memory -------------------------------------------------------------------------------------------
+
+
+@inlined
+def _fits(team: Any, nbytes: int) -> bool:
+    return memory_on_node(team) != 0 and nbytes <= LIMIT and nbytes * team.size <= MOST_READ
+
+
+@inlined
+def _wait_for(team: Any, rank: int, n: int) -> None:
+    """Wait until a rank has entered collective n. It may need this one for a message of MPI."""
+    area, polls = memory_on_node(team), 0
+    while not has_entered(area, rank, n):
+        polls += 1
+        relax(area, polls)
+        if polls % _POLLS_BETWEEN_PROBES == 0:
+            _mpi_iprobe(_any_source(), _unused_tag(), communicator(team), on_stack(0), _status())
+
+
+@inlined
+def _enter(team: Any, what: int, source: int) -> int:
+    """Enter the next collective and return its number."""
+    area = memory_on_node(team)
+    n = next_collective(area, team.rank)
+    for rank in range(team.size):
+        _wait_for(team, rank, n - 1)
+    enter(area, team.rank, n, what, source)
+    return n  # type: ignore[no-any-return]
+
+
+@inlined
+def _meet(team: Any, first: int, end: int, n: int, what: int) -> None:
+    """Wait until some of the ranks have entered collective n, which must be the same one."""
+    for rank in range(first, end):
+        _wait_for(team, rank, n)
+        if not is_the_same(memory_on_node(team), rank, n, what):
+            raise RuntimeError("the ranks of the team call different collectives, or with buffers of different sizes")
+
+
+# -- the functions ---------------------------------------------------------------------------------------------------
+
+
+def _nothing_to_wait_for(team: Any) -> None:
+    """Stand for the barrier of one rank."""
+
+
+@overload(verbs.barrier, jit_options=INLINED)
+def _barrier(team: Any) -> Any:
+    check_team(team)
+    if not has_mpi(team):
+        return _nothing_to_wait_for
+    what = meaning(BARRIER, 0)
+
+    def with_mpi(team: Any) -> None:
+        if memory_on_node(team) != 0:
+            _meet(team, 0, team.size, _enter(team, what, 0), what)
+        else:
+            _mpi_barrier(team)
+
+    return with_mpi
+
+
+@inlined
+def _mpi_barrier(team: Any) -> None:
+    # Python's barrier is MPI's non-blocking one, so that remote calls are served meanwhile; MPI does not let a blocking
+    # one match it.
+    request, done = on_stack(0), on_stack(0)
+    _mpi_ibarrier(communicator(team), request)
+    _mpi_test(request, done, _status())
+    polls = 0
+    while load_word(done) == 0:
+        polls += 1
+        if polls > _IDLE_POLLS:
+            sched_yield()
+        else:
+            pause()
+        _mpi_test(request, done, _status())
+
+
+@overload(verbs.bcast, jit_options=INLINED)
+def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
+    check_team(team)
+    check_array(buf, "buf", writable=True)
+    if not has_mpi(team):
+        return _keep_root
+    start = meaning(BCAST, 0)
+
+    def with_mpi(team: Any, buf: Any, root: Any = 0) -> None:
+        if root < 0 or root >= team.size:
+            raise ValueError("bcast: the root is not in the team")
+        left, address, item = contiguous_count(buf), address_of(buf), item_size(buf)
+        if _fits(team, left * item):
+            what = start + left * item
+            if team.rank == root:
+                _enter(team, what, address)
+            else:
+                n = _enter(team, what, 0)
+                _meet(team, root, root + 1, n, what)
+                move_bytes(address, slot(memory_on_node(team), root, n) + WORD, left * item)
+            return
+        while left > 0:
+            count = min(left, PIECE)
+            _mpi_bcast(address, count, datatype_of(buf), root, communicator(team))
+            left, address = left - count, address + count * item
+
+    return with_mpi
+
+
+def _keep_root(team: Any, buf: Any, root: Any = 0) -> None:
+    contiguous_count(buf)
+    if root != 0:
+        raise ValueError("bcast: the root is not in the team")
+
+
+@overload(verbs.allreduce, jit_options=INLINED, prefer_literal=True)
+def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
+    check_team(team)
+    if isinstance(op, types.UnicodeType):
+        return None  # Numba asks a second time without the literal
+    dtype, meant = _operation(op, value)
+    if not has_mpi(team):
+        return _keep_array if is_array(value) else _keep_number
+    if is_array(value):
+        check_array(value, "value", writable=True)
+    combine = _on_node(meant) if can_combine(dtype, meant) else _by_mpi(meant.name)
+
+    def array_with_mpi(team: Any, value: Any, op: Any = "sum") -> None:
+        combine(team, address_of(value), contiguous_count(value), value)
+
+    def number_with_mpi(team: Any, value: Any, op: Any = "sum") -> Any:
+        combined = on_stack(value)
+        combine(team, combined, 1, value)
+        return load_like(combined, value)
+
+    return array_with_mpi if is_array(value) else number_with_mpi
+
+
+def _by_mpi(name: str) -> Any:
+    operation = mpi_constant(name)
+
+    @inlined
+    def combine(team: Any, address: int, count: int, like: Any) -> None:
+        item = item_size(like)
+        while count > 0:
+            piece = min(count, PIECE)
+            _mpi_allreduce(_in_place(), address, piece, datatype_of(like), operation(), communicator(team))
+            count, address = count - piece, address + piece * item
+
+    return combine
+
+
+def _on_node(op: Op) -> Any:
+    """Return the function that combines through shared memory what fits, and the rest by MPI."""
+    by_mpi, function, start = _by_mpi(op.name), _FUNCTIONS[op], meaning(kind_of(op), 0)
+
+    @inlined
+    def combine(team: Any, address: int, count: int, like: Any) -> None:
+        nbytes = count * item_size(like)
+        if not _fits(team, nbytes):
+            by_mpi(team, address, count, like)
+            return
+        what = start + nbytes
+        n = _enter(team, what, address)
+        _meet(team, 0, team.size, n, what)
+        fold(memory_on_node(team), team.size, n, address, count, like, function)
+
+    return combine
+
+
+@inlined
+def _add(a: Any, b: Any) -> Any:
+    return a + b
+
+
+@inlined
+def _multiply(a: Any, b: Any) -> Any:
+    return a * b
+
+
+@inlined
+def _maximum(a: Any, b: Any) -> Any:
+    return a if a >= b or a != a else b  # NumPy's: a NaN stays
+
+
+@inlined
+def _minimum(a: Any, b: Any) -> Any:
+    return a if a <= b or a != a else b
+
+
+@inlined
+def _and(a: Any, b: Any) -> Any:
+    return a & b
+
+
+@inlined
+def _or(a: Any, b: Any) -> Any:
+    return a | b
+
+
+@inlined
+def _xor(a: Any, b: Any) -> Any:
+    return a ^ b
+
+
+_FUNCTIONS = {SUM: _add, PROD: _multiply, MAX: _maximum, MIN: _minimum, BAND: _and, BOR: _or, BXOR: _xor}
+
+
+def _operation(op: Any, value: Any) -> tuple[np.dtype[Any], Op]:
+    """The dtype and the operation, which must be known when the function is compiled and fit each other."""
+    name = op if isinstance(op, str) else getattr(op, "value", getattr(op, "literal_value", None))
+    if is_handle(op, "operation"):
+        name = Op[op.parameters[0]]
+    if name is None:
+        raise TypingError(
+            'the operation of allreduce is a name that is known when the function is compiled, such as "max", or gw.MAX'
+        )
+    kind = types.unliteral(getattr(value, "dtype", value))
+    if not isinstance(kind, types.Number | types.Boolean):
+        raise TypingError(f"allreduce combines numbers and arrays, not {value}")
+    dtype = np.dtype(numpy_support.as_dtype(kind))
+    try:
+        return dtype, operation_on(dtype, name, "allreduce")
+    except UsageError as error:
+        raise TypingError(str(error)) from None
+
+
+def _keep_number(team: Any, value: Any, op: Any = "sum") -> Any:
+    return value
+
+
+def _keep_array(team: Any, value: Any, op: Any = "sum") -> None:
+    contiguous_count(value)

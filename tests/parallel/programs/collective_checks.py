@@ -1,0 +1,220 @@
+"""Collectives of few bytes, in Python and in compiled code, against what each rank computes for itself."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from checks import raises, run_checks
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana.transfer.collectives.on_node import LIMIT, most_of
+
+world = gw.world
+ON_NODE = world.on_node is not None
+BARRIER, BCAST, SUM, MAX = range(4)
+
+
+@gw.jit
+def compiled(team, what, array, root):
+    if what == BARRIER:
+        gw.barrier(team)
+    elif what == BCAST:
+        gw.bcast(team, array, root)
+    elif what == SUM:
+        gw.allreduce(team, array)
+    else:
+        gw.allreduce(team, array, "max")
+
+
+@gw.jit
+def add_many(team, value, times):
+    total = 0.0
+    for number in range(times):
+        total += gw.allreduce(team, value + number)
+    return total
+
+
+@gw.jit
+def largest(team, value):
+    return gw.allreduce(team, value, "max"), gw.allreduce(team, value, "min")
+
+
+@gw.jit
+def broadcast(team, array, root):
+    gw.bcast(team, array, root)
+
+
+@gw.jit
+def combine(team, array):
+    gw.allreduce(team, array, "prod")
+
+
+def by_methods(team, what, array, root):
+    """The same as `compiled`, by the methods of the team."""
+    if what == BARRIER:
+        team.barrier()
+    elif what == BCAST:
+        team.Bcast(array, root)
+    else:
+        team.Allreduce(gw.IN_PLACE, array, "sum" if what == SUM else gw.MAX)
+
+
+def by_functions(team, what, array, root):
+    """The same by the functions that compiled code has, too."""
+    if what == BARRIER:
+        gw.barrier(team)
+    elif what == BCAST:
+        gw.bcast(team, array, root)
+    else:
+        gw.allreduce(team, array, "sum" if what == SUM else "max")
+
+
+def contributions(generator, size):
+    """What each rank contributes: numbers whose sum depends on the order of the additions."""
+    return generator.standard_normal((world.size, size)) * 10.0 ** generator.integers(-8, 8, (world.size, 1))
+
+
+def expected(what, rows, root):
+    if what == BARRIER:
+        return rows[world.rank]
+    if what == BCAST:
+        return rows[root]
+    return functools.reduce(np.add if what == SUM else np.maximum, rows)
+
+
+def check_shared_memory_is_where_it_can_be():
+    assert (world.size > 1 and world.node_count == 1) == ON_NODE
+    team = world.split(world.node_index)
+    assert (team.on_node is not None) == (team.size > 1)
+    team.free()
+    assert team.on_node is None
+    assert gw.Team.from_comm(world.comm).on_node is None
+
+
+def check_random_sequences():
+    """Each rank calls each collective from Python or from compiled code, as its own dice fall: they meet."""
+    alike, own = np.random.default_rng(7), np.random.default_rng(100 + world.rank)
+    sizes = (0, 1, 7, 8, 300, most_of(world.size) // 8)
+    for _ in range(400):
+        what, root = int(alike.integers(4)), int(alike.integers(world.size))
+        rows = contributions(alike, sizes[alike.integers(len(sizes))])
+        array = rows[world.rank].copy()
+        # Methods of a team that MPI serves come together first, which compiled code does not know of.
+        forms = (compiled, by_functions, by_methods) if ON_NODE else (compiled, by_functions)
+        forms[own.integers(len(forms))](world, what, array, root)
+        if ON_NODE or what != SUM:
+            assert array.tobytes() == expected(what, rows, root).tobytes(), (what, root)
+        else:
+            np.testing.assert_allclose(array, expected(what, rows, root), rtol=1e-12)
+
+
+def check_sizes():
+    """One element less and more than what goes through shared memory, and far more."""
+    most = most_of(world.size)
+    for nbytes in (most - 8, most, most + 8, LIMIT + 8, 100 * LIMIT):
+        rows = np.arange(world.size)[:, None] + np.arange(nbytes // 8)
+        for form in (compiled, by_functions, by_methods):
+            for what in (BCAST, SUM, MAX):
+                array = rows[world.rank].copy()
+                form(world, what, array, world.size - 1)
+                assert (array == expected(what, rows, world.size - 1)).all(), (nbytes, what)
+
+
+def check_dtypes():
+    for code in "bhilqBHILQfd":
+        rows = (np.arange(world.size * 5).reshape(world.size, 5) % 3 + 1).astype(code)
+        for run in (combine, lambda team, array: team.Allreduce(gw.IN_PLACE, array, gw.PROD)):
+            mine = rows[world.rank].copy()
+            run(world, mine)
+            assert (mine == rows.prod(axis=0, dtype=code)).all(), code
+        send, recv = rows[world.rank].copy(), np.zeros(5, code)
+        world.Allreduce(send, recv, "min")
+        assert (recv == rows.min(axis=0)).all()
+        assert (send == rows[world.rank]).all()
+
+
+def check_shapes():
+    table = np.asfortranarray(np.arange(6.0).reshape(2, 3) + world.rank)
+    total = np.zeros((2, 3), order="F")
+    world.Allreduce(table, total)
+    assert (total == sum(np.arange(6.0).reshape(2, 3) + rank for rank in range(world.size))).all()
+    box = gw.Array.zeros(gw.RectDomain((-1, 2), (1, 4)), dtype="i4")
+    box.numpy()[:] = world.rank + 1
+    broadcast(world, box, world.size - 1)
+    gw.bcast(world, box, 0)
+    assert (box.numpy() == world.size).all()
+    assert "contiguous" in raises(ValueError, gw.bcast, world, np.zeros(8)[::2])
+
+
+def check_many_in_a_row():
+    times = 300
+    assert add_many(world, float(world.rank), times) == sum(
+        sum(rank + number for rank in range(world.size)) for number in range(times)
+    )
+
+
+def check_nothing_is_lost_of_a_nan():
+    if not ON_NODE:
+        return  # MPI leaves open what the largest number is if there is a NaN
+    last = world.size - 1
+    found = largest(world, np.nan if world.rank == last else 1.0)
+    assert np.isnan(found).all()
+    assert np.isnan(gw.allreduce(world, np.nan if world.rank == 0 else 1.0, "max"))
+
+
+def check_a_late_rank_is_served():
+    """A rank that comes late may call those that wait."""
+    if world.rank == 0 and world.size > 1:
+        assert gw.rpc(world.size - 1, abs, -3).result() == 3
+    array, total = np.array([1.0]), np.zeros(1)
+    world.Allreduce(array, total)
+    assert total[0] == world.size
+    if world.rank == 0 and world.size > 1:
+        assert gw.rpc(world.size - 1, abs, -4).result() == 4
+    world.Bcast(array, 0)
+    world.barrier()
+
+
+def check_tasks_take_turns():
+    totals = []
+
+    def add(number):
+        total = np.zeros(1)
+        world.Allreduce(np.array([float(number)]), total)
+        totals.append(total[0])
+
+    if world.size > 1:
+        for task in [gw.Task(add, 3).schedule() for _ in range(5)]:
+            task.wait()
+    assert totals == [3.0 * world.size] * (5 if world.size > 1 else 0)
+
+
+def check_roots():
+    array = np.zeros(2)
+    for root in (-1, world.size):
+        assert "the ranks" in raises(UsageError, gw.bcast, world, array, root)
+        assert "root" in raises(ValueError, broadcast, world, array, root)
+        if ON_NODE:
+            assert "root" in raises(ValueError, world.Bcast, array, root)
+
+
+def check_different_collectives_are_refused():
+    if not ON_NODE:
+        return
+    team = world.split(0)
+    if world.rank == 0:
+        message = raises(UsageError, team.barrier)
+        assert "rank 0 a barrier, rank 1 an allreduce by 'sum' of 16 bytes" in message, message
+    else:
+        message = raises(UsageError, team.Allreduce, np.zeros(2), np.zeros(2))
+        assert "an allreduce by 'sum' of 16 bytes, rank 0 a barrier" in message, message
+    team.barrier()
+    array = np.zeros(1 + world.rank)
+    assert "different" in raises(RuntimeError, compiled, team, SUM, array, 0)
+    team.free()
+
+
+if __name__ == "__main__":
+    run_checks(globals())
