@@ -11,14 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gondwana.calls import rings
+from gondwana.compiler.native import BYTES_AT
 
 CAPACITY = 4096
 LARGEST = CAPACITY // 2 - 2 * rings.HEADER
-push_one = rings.Held("push_one", 5).load()
-push_parts = rings.Held("push_parts", 7).load()
-take = rings.Held("take", 2).load()
-poll = rings.Held("poll", 1).load()
-provide = rings.Held("provide", 5).load()
+push_bytes = rings.native("push_one", 5)
+push_parts = rings.native("push_parts", 7)
+take = rings.native("take", 2)
+poll = rings.native("poll", 1)
+provide = rings.native("provide", 5)
+
+
+def push_one(out: int, tag: int, number: int, data: bytes, size: int) -> int:
+    pushed: int = push_bytes(out, tag, number, id(data) + BYTES_AT, size)
+    return pushed
 
 
 class Pair:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gondwana.calls import mailbox, rings
 from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.compiler.errors import raise_from_block
+from gondwana.compiler.native import BYTES_AT
 from gondwana.errors import UsageError
 
 MOST_HANDLERS = 4096
@@ -57,9 +58,9 @@ class Handlers:
         self._table = np.zeros((MOST_HANDLERS, rings.HANDLER), np.int64)
         self._rings.words[rings.HANDLERS] = self._table.ctypes.data
         self._failed = self._rings.words.data[rings.FAILED : rings.FAILED + 1]
-        self._post = rings.Held("post", 5).load()
-        self._serve = rings.Held("serve_messages", 2).load()
-        self._handle_far = rings.Held("handle_far", 5).load()
+        self._post = rings.native("post", 5)
+        self._serve = rings.native("serve_messages", 2)
+        self._handle_far = rings.native("handle_far", 5)
 
     @property
     def free(self) -> int:
@@ -83,7 +84,7 @@ class Handlers:
         """Send a message if there is room for it now. Local; no progress."""
         place = self._rings.place.get(rank)
         if place is not None:
-            return bool(self._post(self._state, place, number, data, len(data)))
+            return bool(self._post(self._state, place, number, id(data) + BYTES_AT, len(data)))
         sent = self._box.post(rank, rings.CALL, ACTIVE, number, data)
         self._box.sent[rank] += sent
         return sent
@@ -127,7 +128,7 @@ class Handlers:
         """Run the handler of a message from another node. Local."""
         handled, content = self._handled[number], bytes(data)
         place = 0 if is_reply else -1 - rank
-        while not self._handle_far(self._state, number, place, handled.sources[rank], content):
+        while not self._handle_far(self._state, number, place, handled.sources[rank], id(content) + BYTES_AT):
             os.sched_yield()
         self._box.finished[rank] += 1
         self._raise_failure()

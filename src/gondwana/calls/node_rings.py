@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gondwana.calls import rings
 from gondwana.compiler.mpi import table
+from gondwana.compiler.native import BYTES_AT
 from gondwana.memory.segment import Segment
 from gondwana.runtime import idle
 from gondwana.teams import Team
@@ -83,11 +84,11 @@ class NodeRings:
     def wake(self) -> None:
         """Load the compiled functions, at the first message to or from this rank. Local."""
         if not self.awake:
-            self._push_one = rings.Held("push_one", 5).load()
-            self._push_parts = rings.Held("push_parts", 7).load()
-            self._take = rings.Held("take", 2).load()
-            self._poll = rings.Held("poll", 1).load()
-            self._provide = rings.Held("provide", 5).load()
+            self._push_one = rings.native("push_one", 5)
+            self._push_parts = rings.native("push_parts", 7)
+            self._take = rings.native("take", 2)
+            self._poll = rings.native("poll", 1)
+            self._provide = rings.native("provide", 5)
             self.awake = True
 
     def connect(self, rank: int) -> None:
@@ -118,7 +119,7 @@ class NodeRings:
         if out is None:
             self.connect(rank)
             out = self._outs[queue][rank]
-        written: bool = self._push_one(out, tag, number, data, len(data)) == 1
+        written: bool = self._push_one(out, tag, number, id(data) + BYTES_AT, len(data)) == 1
         return written
 
     def push_parts(self, rank: int, queue: int, tag: int, number: int, parts: tuple[int, int, int], done: int) -> int:

@@ -12,7 +12,6 @@ and each rank of the node, the rank itself included. Addresses are integers; not
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from gondwana.compiler.native import Native
@@ -74,19 +73,6 @@ def state_words(peers: int) -> int:
     return out_block(2 * QUEUES, 0, peers)
 
 
-class Held:
-    """A compiled function that is called with the GIL held: the call is cheaper and excludes Python threads. Local.
-
-    Args:
-        name: of the function.
-        arguments: the number of its integer arguments; for an address, bytes can be given instead.
-        module: that holds its source.
-    """
-
-    def __init__(self, name: str, arguments: int, module: str = "gondwana.calls.rings_native") -> None:
-        self._native = Native(module, name, arguments)
-
-    def load(self) -> Any:
-        """Return the C function, compiled or loaded at first use. Local."""
-        address = ctypes.cast(self._native.call, ctypes.c_void_p).value or 0
-        return ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * self._native.arguments)(address)
+def native(name: str, arguments: int) -> Any:
+    """Return a function of the machine code of rings; it keeps the GIL, which excludes other Python threads. Local."""
+    return Native("gondwana.calls.rings_native", name, arguments, brief=True).call

@@ -61,7 +61,7 @@ class Processor:
 
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
-        self._native = Native("gondwana.sync.atomics_native", dtype.name, 4)
+        self._native = Native("gondwana.sync.atomics_native", dtype.name, 4, brief=True)
         self._native_batch = Native("gondwana.sync.atomics_native", f"{dtype.name}_batch", 6)
         self._to_bits, self._from_bits = _coder(dtype)
 

@@ -17,9 +17,9 @@ from gondwana.teams import SUM, Team, addresses
 extend("gondwana.sync.signals_overloads")
 
 _MODULE = "gondwana.sync.signals_native"
-_take_soon = Native(_MODULE, "take_soon", 3)
-_add = Native(_MODULE, "add", 2)
-_count = Native(_MODULE, "count", 1)
+_take_soon = Native(_MODULE, "take_soon", 3, brief=True)
+_add = Native(_MODULE, "add", 2, brief=True)
+_count = Native(_MODULE, "count", 1, brief=True)
 
 _FAR, _SPINS, _CHANNEL = 64, 136, 256  # bytes, as in `signals_native`
 _PATIENCE = 1000
@@ -71,7 +71,7 @@ class Signal:
         self.segment.typed(team.rank, np.dtype(np.int64))[_SPINS // 8 :: _CHANNEL // 8] = (
             0 if cores.crowded() else _PATIENCE
         )
-        self._patience = _FEW if self.segment.window else _PATIENCE
+        self._patience = _FEW if self.segment.window or cores.crowded() else _PATIENCE
         self._bases = self.segment.bases
         self._own: int = self._bases[team.rank]
 

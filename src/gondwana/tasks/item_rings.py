@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from gondwana.calls import mailbox
-from gondwana.calls.rings import Held
-from gondwana.compiler.native import Native
+from gondwana.compiler.native import BYTES_AT, Native
 from gondwana.errors import GondwanaError
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 from gondwana.teams import world
@@ -104,16 +103,16 @@ class Operations:
     """The machine code that works on rings, loaded at first use. Local."""
 
     def __init__(self) -> None:
-        self.push = Held("push", 3, _MODULE).load()
-        self.pull = Held("pull", 1, _MODULE).load()
-        self.peek = Held("peek", 4, _MODULE).load()
+        self.push = Native(_MODULE, "push", 3, brief=True).call
+        self.pull = Native(_MODULE, "pull", 1, brief=True).call
+        self.peek = Native(_MODULE, "peek", 4, brief=True).call
         self.pull_spinning = Native(_MODULE, "pull_spinning", 2).call
         self.push_soon = Native(_MODULE, "push_soon", 6).call
         self.pull_soon = Native(_MODULE, "pull_soon", 5).call
         self.taken_soon = Native(_MODULE, "taken_soon", 4).call
-        self.withdraw = Held("withdraw", 2, _MODULE).load()
-        self.leave = Held("leave", 4, _MODULE).load()
-        self.close = Held("close", 2, _MODULE).load()
+        self.withdraw = Native(_MODULE, "withdraw", 2, brief=True).call
+        self.leave = Native(_MODULE, "leave", 4, brief=True).call
+        self.close = Native(_MODULE, "close", 2, brief=True).call
         rings = mailbox.own().rings
         self.bells = rings.bells.ctypes.data
         self.bit = 1 << rings.place[world.rank] % BITS
@@ -138,7 +137,7 @@ def operations() -> Operations:
 
 def address_of(data: bytes) -> int:
     """Return where bytes are, for as long as the object lives. Local."""
-    return ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+    return id(data) + BYTES_AT
 
 
 def word_at(address: int) -> int:

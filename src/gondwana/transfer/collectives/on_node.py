@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.native import Native
+from gondwana.compiler.native import DATA_AT, Native
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
@@ -54,8 +54,6 @@ LATE, MISMATCH = -1, -2
 
 _PATIENCE, _FEW = 1000, 20
 """Polls before a waiting rank makes progress, and between later calls of progress."""
-_DATA = object.__basicsize__
-"""Where in an ndarray the address of its data is: NumPy's ABI has it first, after what every object has."""
 
 _MODULE = "gondwana.transfer.collectives.on_node_native"
 _advance = Native(_MODULE, "advance", 6, brief=True)
@@ -131,7 +129,7 @@ class OnNode:
 
         The root returns when the buffer may be changed, perhaps before others have come.
         """
-        data = id(buffer) + _DATA
+        data = id(buffer) + DATA_AT
         source, target = (data, 0) if self._rank == root else (0, data)
         self._run(meaning(BCAST, buffer.nbytes), source, target, -1 - root)
 
@@ -145,7 +143,7 @@ class OnNode:
         Blocking. Contributions are combined in the order of the ranks, on each of them: all get the same bits.
         """
         kind, how = _PLANS[recv.dtype.char, op]
-        n = self._run(kind | recv.nbytes, id(send) + _DATA, id(recv) + _DATA, how)
+        n = self._run(kind | recv.nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
         if how == NUMPY:
             parts = self._contributions(recv.dtype, recv.size)[n & 1]
             self._combine(parts, recv.reshape(-1, order="A"), OPERATIONS[op])

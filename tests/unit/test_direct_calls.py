@@ -1,0 +1,69 @@
+"""Machine code that CPython calls as built-in functions: arguments, results and errors as those of any function."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gondwana.compiler.direct_calls import MOST_ARGUMENTS, builtin_at
+from gondwana.compiler.native import BYTES_AT, DATA_AT
+
+WORDS = st.integers(-(2**63), 2**63 - 1)
+
+
+def entry(function: object) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+
+
+LABS = builtin_at(entry(ctypes.CDLL(None).labs), 1, "labs")
+
+
+@pytest.mark.parametrize("count", range(1, MOST_ARGUMENTS + 1))
+@given(data=st.data())
+def test_arguments_arrive_in_order(count: int, data: st.DataObject) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def function(*values: int) -> int:
+        seen.append(values)
+        return values[-1]
+
+    kept = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)(function)
+    call = builtin_at(entry(kept), count, "function")
+    given_words = data.draw(st.tuples(*[WORDS] * count))
+    assert call(*given_words) == given_words[-1]
+    assert seen == [given_words]
+
+
+def test_minus_one_is_a_number() -> None:
+    assert LABS(-1) == 1
+    assert LABS(True) == 1
+
+
+@pytest.mark.parametrize("arguments", [(), (1, 2), ("1",), (1.0,), (None,), (b"x",)])
+def test_wrong_arguments_are_refused(arguments: tuple[object, ...]) -> None:
+    with pytest.raises(TypeError):
+        LABS(*arguments)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64])
+def test_numbers_of_more_than_64_bits_are_refused(number: int) -> None:
+    with pytest.raises(OverflowError):
+        LABS(number)
+
+
+def test_it_has_its_name() -> None:
+    assert LABS.__name__ == "labs"
+
+
+@given(st.binary())
+def test_where_bytes_are(data: bytes) -> None:
+    assert ctypes.string_at(id(data) + BYTES_AT, len(data)) == data
+
+
+@pytest.mark.parametrize("array", [np.arange(5), np.zeros((3, 4))[1:, ::2], np.zeros(0), np.arange(9.0)[3:]])
+def test_where_the_address_of_elements_is(array: np.ndarray) -> None:
+    assert ctypes.c_void_p.from_address(id(array) + DATA_AT).value == array.ctypes.data
