@@ -11,7 +11,7 @@ import numpy as np
 from gondwana.runtime import progress
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, as_message
-from gondwana.teams.request import PersistentRequest, Request, wait_all
+from gondwana.teams.request import PersistentRequest, Request, complete, wait_all
 
 
 class Envelope(NamedTuple):
@@ -57,11 +57,13 @@ class Messages:
 
     def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
         """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""
-        self.Isend(buf, dest, tag).wait()
+        message = mpi.message(self.comm, as_message(buf, "buf"))
+        complete(self.comm.Isend(message, self._partner(dest, "dest"), tag))
 
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
         """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
-        self.Irecv(buf, source, tag).wait()
+        message = mpi.message(self.comm, as_message(buf, "buf", writable=True))
+        complete(self.comm.Irecv(message, *self._from(source, tag)))
 
     def Sendrecv(
         self,

@@ -154,7 +154,7 @@ def message(comm: Communicator, array: np.ndarray[Any, Any], parts: int = 1) -> 
     Before its version 4, MPI counts elements with 32 bits: a part that has more is described by one datatype.
     """
     size = array.size // parts
-    if size <= largest_count(comm):
+    if size < 2**31 or size <= largest_count(comm):
         return array
     return [array, parts, _large_type(array.dtype.char, size)]
 

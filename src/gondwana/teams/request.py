@@ -8,6 +8,20 @@ from typing import Any
 from gondwana.runtime import progress
 from gondwana.teams.serial import SerialRequest
 
+_FEW = 20
+"""Polls before a waiting rank makes progress."""
+
+
+def complete(handle: Any) -> None:
+    """Wait until an operation of MPI has completed. Blocking; user-level progress."""
+    if isinstance(handle, SerialRequest):
+        handle.Wait()
+        return
+    for _ in range(_FEW):  # a short message is there before progress is worth its while
+        if handle.Test():
+            return
+    progress.wait_until(handle.Test, "a request")
+
 
 class Request:
     """An operation that has started. Local.
@@ -45,10 +59,7 @@ class Request:
             ProgressError: called inside a callback before it has completed.
         """
         if not self._done:
-            if not isinstance(self.handle, SerialRequest):
-                progress.wait_until(self.handle.Test, "a request")
-            else:
-                self.handle.Wait()
+            complete(self.handle)
             self._finish()
 
     def result(self) -> Any:

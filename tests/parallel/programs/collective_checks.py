@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from unittest import mock
 
 import numpy as np
 from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
+from gondwana.transfer.collectives import on_node
 from gondwana.transfer.collectives.on_node import LIMIT, most_of
 
 world = gw.world
@@ -108,6 +110,21 @@ def check_random_sequences():
             assert array.tobytes() == expected(what, rows, root).tobytes(), (what, root)
         else:
             np.testing.assert_allclose(array, expected(what, rows, root), rtol=1e-12)
+
+
+def check_python_meets_machine_code():
+    """Ranks take part from Python until they load machine code for another reason."""
+    if not ON_NODE:
+        return
+    team, alike = world.split(0), np.random.default_rng(8)
+    with mock.patch.object(on_node, "_has_machine_code", return_value=world.rank % 2 == 0):
+        for _ in range(100):
+            what, root = int(alike.integers(4)), int(alike.integers(world.size))
+            rows = contributions(alike, int(alike.integers(9)))
+            array = rows[world.rank].copy()
+            by_methods(team, what, array, root)
+            assert array.tobytes() == expected(what, rows, root).tobytes(), (what, root)
+    team.free()
 
 
 def check_sizes():

@@ -7,8 +7,11 @@ when a team is split. A team that spans nodes, or that was made from a communica
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import os
+import platform
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -54,6 +57,11 @@ LATE, MISMATCH = -1, -2
 
 _PATIENCE, _FEW = 1000, 20
 """Polls before a waiting rank makes progress, and between later calls of progress."""
+
+_WORTH_LOADING = 2000
+"""Collectives after which machine code is loaded even if nothing else needs it: 50 MB, and a tenth of a second."""
+_IN_ORDER = platform.machine() in ("x86_64", "AMD64")
+"""Whether the processor keeps the order of stores, as the collectives in Python need, which have no fences."""
 
 _MODULE = "gondwana.transfer.collectives.on_node_native"
 _advance = Native(_MODULE, "advance", 6, brief=True)
@@ -111,7 +119,10 @@ class OnNode:
         self._block = np.array([self.address, team.rank, team.size, 0], np.int64)
         self._own = int(self._block.ctypes.data)
         self._most = most_of(team.size)
-        self._busy = False
+        self._busy = self._machine_code = False
+        self._words = memory.data.cast("q")
+        self._entered = 0
+        self._count = 0
         self._slots: dict[tuple[np.dtype[Any], int], list[list[npt.NDArray[Any]]]] = {}
         memory[:WORD].view(np.int64)[0] = patience = 0 if cores.crowded() else _PATIENCE
         self._polls = patience or _FEW
@@ -144,7 +155,7 @@ class OnNode:
         """
         kind, how = _PLANS[recv.dtype.char, op]
         n = self._run(kind | recv.nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
-        if how == NUMPY:
+        if how == NUMPY or not self._machine_code:
             parts = self._contributions(recv.dtype, recv.size)[n & 1]
             self._combine(parts, recv.reshape(-1, order="A"), OPERATIONS[op])
 
@@ -177,21 +188,56 @@ class OnNode:
             progress.wait_until(lambda: not self._busy, f"a collective of {self._name} that another task has begun")
         self._busy = True
         try:
-            n: int = _advance.call(self._own, what, source, target, how, self._polls)
+            advance = self._advance()
+            n = advance(self._own, what, source, target, how, self._polls)
             if n == LATE:
-                n = self._wait(what, source, target, how)
+                n = self._wait(advance, what, source, target, how)
         finally:
             self._busy = False
         if n == MISMATCH:
             raise self._mismatch(what)
         return n
 
-    def _wait(self, what: int, source: int, target: int, how: int) -> int:
+    def _advance(self) -> Callable[..., int]:
+        """Return what goes on with a collective, as `on_node_native.advance`: machine code where it pays to load it."""
+        if not self._machine_code:
+            self._count += 1
+            self._machine_code = self._count > _WORTH_LOADING or not _IN_ORDER or _has_machine_code()
+        return _advance.call if self._machine_code else self._advance_in_python
+
+    def _advance_in_python(self, own: int, what: int, source: int, target: int, how: int, polls: int) -> int:
+        n = self._entered
+        if n == 0:
+            n = (max(self._word(self._rank, 0), self._word(self._rank, 1)) >> NUMBER) + 1
+            if any(self._word(rank, n - 1) >> NUMBER < n - 1 for rank in range(self._size)):
+                return LATE
+            slot = self._slot(self._rank, n)
+            if source:
+                ctypes.memmove(self.address + slot + WORD, _load(source), what & NBYTES)
+            self._words[slot // WORD] = n << NUMBER | what
+            self._entered = n
+        ranks = (-1 - how,) if how < 0 else range(self._size)
+        if any(self._word(rank, n) >> NUMBER < n for rank in ranks):
+            return LATE
+        self._entered = 0
+        if any(self._word(rank, n) != n << NUMBER | what for rank in ranks):
+            return MISMATCH
+        if how < 0 and target:
+            ctypes.memmove(_load(target), self.address + self._slot(ranks[0], n) + WORD, what & NBYTES)
+        return n
+
+    def _slot(self, rank: int, n: int) -> int:
+        return HEAD + (2 * rank + (n & 1)) * SLOT
+
+    def _word(self, rank: int, n: int) -> int:
+        return self._words[self._slot(rank, n) // WORD]
+
+    def _wait(self, advance: Callable[..., int], what: int, source: int, target: int, how: int) -> int:
         n = LATE
 
         def ready() -> bool:
             nonlocal n
-            n = _advance.call(self._own, what, source, target, how, _FEW)
+            n = advance(self._own, what, source, target, how, _FEW)
             return n != LATE or mpi.drive()  # a rank that is late may need this one for a message of MPI
 
         progress.wait_until(ready, _NAMES[what >> KIND])
@@ -206,6 +252,15 @@ class OnNode:
             f"the ranks of {self._name} call different collectives: rank {self._rank} {_name(what)}, rank {other} "
             f"{_name(given[other])}; all ranks call the same ones in the same order, with buffers of one size"
         )
+
+
+def _has_machine_code() -> bool:
+    """Return whether this process has loaded what machine code takes."""
+    return "llvmlite.binding" in sys.modules
+
+
+def _load(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
 
 
 def _name(what: int) -> str:
