@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.runtime import collector
+from gondwana.runtime import collector, cores
 from gondwana.teams.team import Team
 
 WARM_UP = 2
@@ -87,6 +88,13 @@ def interleave(
     if compilations() != compiled:
         raise GondwanaError("a function was compiled while the clock ran: call it with its final arguments before")
     return {name: _slowest(values, team) for name, values in samples.items()}
+
+
+def pin(team: Team) -> None:
+    """Bind every rank to a core of its own, if there are enough: two ranks on one core wait for each other. Local."""
+    mine = sorted(cores.own())
+    if len(mine) >= team.size:
+        os.sched_setaffinity(0, {mine[team.rank]})
 
 
 def _batch(variant: Variant, calls: int, team: Team | None) -> float:

@@ -30,12 +30,11 @@ class OnNode(Protocol):
 
     Attributes:
         address: of the memory that its ranks share, for compiled code.
+        largest: contributions of up to so many bytes do without MPI.
     """
 
     address: int
-
-    def fits(self, nbytes: int) -> bool:
-        """Return whether contributions of so many bytes do without MPI. Local."""
+    largest: int
 
     def barrier(self) -> None:
         """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
@@ -43,11 +42,8 @@ class OnNode(Protocol):
     def bcast(self, buffer: np.ndarray[Any, Any], root: int) -> None:
         """Fill a contiguous buffer that fits with that of ``root``. Collective over team. Blocking."""
 
-    def combines(self, array: Any, op: object) -> bool:
-        """Return whether contributions like an array can be combined by an operation without MPI. Local."""
-
-    def allreduce(self, send: Any, recv: Any, op: Any) -> None:
-        """Combine contiguous buffers for which `combines` is true, by elements. Collective over team. Blocking."""
+    def allreduce(self, send: Any, recv: Any, op: object) -> bool:
+        """Combine contiguous buffers by elements, or return False: MPI must. Collective over team. Blocking."""
 
 
 class Collectives:
@@ -164,8 +160,9 @@ class Collectives:
     def Bcast(self, buf: Buffer, root: int = 0) -> None:
         """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
         buffer = as_message(buf, "buf", writable=self.rank != root)
-        if self.on_node is not None and self.on_node.fits(buffer.nbytes):
-            self._check_root(root)
+        if self.on_node is not None and buffer.nbytes <= self.on_node.largest:
+            if not 0 <= root < self.size:
+                raise ValueError(f"root {root}: legal are the ranks 0 to {self.size - 1}")
             self.on_node.bcast(buffer, root)
             return
         self._arrive()
@@ -195,13 +192,11 @@ class Collectives:
             recvbuf: room for as many elements.
             op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
         """
-        on_node = self.on_node
-        if on_node is not None and are_plain(sendbuf, recvbuf) and on_node.combines(recvbuf, op):
-            on_node.allreduce(sendbuf, recvbuf, op)  # a short cut: what follows takes as long as all of it
-            return
+        on_node, given = self.on_node, recvbuf if sendbuf is IN_PLACE else sendbuf
+        if on_node is not None and are_plain(given, recvbuf) and on_node.allreduce(given, recvbuf, op):
+            return  # a short cut: what follows takes as long as all of it
         send, recv, operation = self._reduction("Allreduce", op, sendbuf, recvbuf)
-        if on_node is not None and on_node.combines(recv, operation):
-            on_node.allreduce(recv if send is IN_PLACE else send, recv, operation)
+        if on_node is not None and on_node.allreduce(recv if send is IN_PLACE else send, recv, operation):
             return
         self._arrive()
         for piece in self._pieces(send, recv):
@@ -376,10 +371,6 @@ class Collectives:
             return
         progress.refuse_in_callback(what)
         progress.wait_until(self.comm.Ibarrier().Test, what)
-
-    def _check_root(self, root: int) -> None:
-        if not 0 <= root < self.size:
-            raise ValueError(f"root {root}: legal are the ranks 0 to {self.size - 1}")
 
     def _native(self, buffer: Any) -> Any:
         if isinstance(buffer, np.ndarray):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gondwana.bench.measure import interleave
+from gondwana.bench.measure import interleave, pin
 from gondwana.bench.native.transfers import Transfers
 from gondwana.bench.report import Row, measure_on_ranks, relative
 from gondwana.bench.rma import calls, rivals
@@ -18,7 +17,7 @@ from gondwana.bench.rma.ours import Ours
 from gondwana.bench.statistics import summarize
 from gondwana.compiler import compilation
 from gondwana.errors import UsageError
-from gondwana.runtime import cores, exits
+from gondwana.runtime import exits
 from gondwana.teams import Team
 
 WORD = 8
@@ -169,15 +168,8 @@ def measure(
 
 
 def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
-    _pin(team)
+    pin(team)
     return measure(team, **options)
-
-
-def _pin(team: Team) -> None:
-    """Bind every rank to a core of its own, if there are enough: two ranks on one core wait for each other."""
-    mine = sorted(cores.own())
-    if len(mine) >= team.size:
-        os.sched_setaffinity(0, {mine[team.rank]})
 
 
 def _rows(

@@ -106,6 +106,24 @@ def rma(
 
 
 @bench.command()
+def collectives(
+    sizes: Nbytes = None,
+    ranks: Ranks = 2,
+    repeat: Repeat = 20,
+    batch: Batch = 0.02,
+    file: File = None,
+) -> None:
+    """Barriers, broadcasts and sums of 8 bytes to 8 MiB, compiled and from Python, beside MPI in C and mpi4py."""
+    from gondwana.bench import build, collectives
+
+    check_common(batch, file)
+    build.command()
+    nbytes = numbers("--sizes", sizes) or list(collectives.SIZES)
+    collectives.check(ranks, nbytes)
+    on_ranks(ranks, "collectives", sizes=nbytes, repeat=repeat, batch_seconds=batch, file=file)
+
+
+@bench.command()
 def tasks(
     cases: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Parts of names: task, channel, ... [all].")

@@ -78,6 +78,8 @@ _PLANS = {
 }
 """For the dtypes and operations that shared memory has: the kind in the word of a slot, and what combines."""
 
+_BCAST = BCAST << KIND
+
 _world: Team | None = None
 
 
@@ -110,6 +112,7 @@ class OnNode:
 
     Attributes:
         address: of the memory, for compiled code.
+        largest: contributions of up to so many bytes go through the memory.
     """
 
     def __init__(self, team: Team, memory: npt.NDArray[np.uint8]) -> None:
@@ -118,18 +121,15 @@ class OnNode:
         self.address = int(memory.ctypes.data)
         self._block = np.array([self.address, team.rank, team.size, 0], np.int64)
         self._own = int(self._block.ctypes.data)
-        self._most = most_of(team.size)
+        self.largest = most_of(team.size)
         self._busy = self._machine_code = False
+        self._advance: Callable[..., int] = self._advance_in_python
         self._words = memory.data.cast("q")
         self._entered = 0
         self._count = 0
         self._slots: dict[tuple[np.dtype[Any], int], list[list[npt.NDArray[Any]]]] = {}
         memory[:WORD].view(np.int64)[0] = patience = 0 if cores.crowded() else _PATIENCE
         self._polls = patience or _FEW
-
-    def fits(self, nbytes: int) -> bool:
-        """Return whether contributions of so many bytes go through this memory. Local; the same on all ranks."""
-        return nbytes <= self._most
 
     def barrier(self) -> None:
         """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
@@ -142,22 +142,26 @@ class OnNode:
         """
         data = id(buffer) + DATA_AT
         source, target = (data, 0) if self._rank == root else (0, data)
-        self._run(meaning(BCAST, buffer.nbytes), source, target, -1 - root)
+        self._run(_BCAST | buffer.nbytes, source, target, -1 - root)
 
-    def combines(self, array: npt.NDArray[Any], op: object) -> bool:
-        """Return whether contributions like an array are combined through this memory. Local; the same on all ranks."""
-        return array.nbytes <= self._most and isinstance(op, Op) and (array.dtype.char, op) in _PLANS
+    def allreduce(self, send: npt.NDArray[Any], recv: npt.NDArray[Any], op: Any) -> bool:
+        """Combine contiguous buffers of one size and dtype, element by element. Collective over team. Blocking.
 
-    def allreduce(self, send: npt.NDArray[Any], recv: npt.NDArray[Any], op: Op) -> None:
-        """Combine contiguous buffers of one size and dtype for which `combines` is true. Collective over team.
+        Contributions are combined in the order of the ranks, on each of them: all get the same bits.
 
-        Blocking. Contributions are combined in the order of the ranks, on each of them: all get the same bits.
+        Returns:
+            False, and nothing is done, if MPI must combine them; the same on all ranks.
         """
-        kind, how = _PLANS[recv.dtype.char, op]
-        n = self._run(kind | recv.nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
+        nbytes = recv.nbytes
+        plan = _PLANS.get((recv.dtype.char, op)) if type(op) is Op and nbytes <= self.largest else None
+        if plan is None:
+            return False
+        kind, how = plan
+        n = self._run(kind | nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
         if how == NUMPY or not self._machine_code:
             parts = self._contributions(recv.dtype, recv.size)[n & 1]
             self._combine(parts, recv.reshape(-1, order="A"), OPERATIONS[op])
+        return True
 
     def _combine(self, parts: list[npt.NDArray[Any]], total: npt.NDArray[Any], function: Callable[..., Any]) -> None:
         function(parts[0], parts[1], out=total)
@@ -188,22 +192,22 @@ class OnNode:
             progress.wait_until(lambda: not self._busy, f"a collective of {self._name} that another task has begun")
         self._busy = True
         try:
-            advance = self._advance()
-            n = advance(self._own, what, source, target, how, self._polls)
+            if not self._machine_code:
+                self._choose()
+            n = self._advance(self._own, what, source, target, how, self._polls)
             if n == LATE:
-                n = self._wait(advance, what, source, target, how)
+                n = self._wait(what, source, target, how)
         finally:
             self._busy = False
         if n == MISMATCH:
             raise self._mismatch(what)
         return n
 
-    def _advance(self) -> Callable[..., int]:
-        """Return what goes on with a collective, as `on_node_native.advance`: machine code where it pays to load it."""
-        if not self._machine_code:
-            self._count += 1
-            self._machine_code = self._count > _WORTH_LOADING or not _IN_ORDER or _has_machine_code()
-        return _advance.call if self._machine_code else self._advance_in_python
+    def _choose(self) -> None:
+        """Go on with collectives by machine code if it pays to load it."""
+        self._count += 1
+        if self._count > _WORTH_LOADING or not _IN_ORDER or _has_machine_code():
+            self._machine_code, self._advance = True, _advance.call
 
     def _advance_in_python(self, own: int, what: int, source: int, target: int, how: int, polls: int) -> int:
         n = self._entered
@@ -232,12 +236,12 @@ class OnNode:
     def _word(self, rank: int, n: int) -> int:
         return self._words[self._slot(rank, n) // WORD]
 
-    def _wait(self, advance: Callable[..., int], what: int, source: int, target: int, how: int) -> int:
+    def _wait(self, what: int, source: int, target: int, how: int) -> int:
         n = LATE
 
         def ready() -> bool:
             nonlocal n
-            n = advance(self._own, what, source, target, how, _FEW)
+            n = self._advance(self._own, what, source, target, how, _FEW)
             return n != LATE or mpi.drive()  # a rank that is late may need this one for a message of MPI
 
         progress.wait_until(ready, _NAMES[what >> KIND])

@@ -62,7 +62,7 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
     buffer = as_message(memory_of(buf), "buf", writable=root != team.rank)
     if not 0 <= root < team.size:
         raise UsageError(f"bcast from rank {root}: the ranks of {team.name} are 0 to {team.size - 1}")
-    if team.on_node is not None and team.on_node.fits(buffer.nbytes):
+    if team.on_node is not None and buffer.nbytes <= team.on_node.largest:
         team.on_node.bcast(buffer, root)
     else:
         team.comm.Bcast(mpi.message(team.comm, buffer), root)  # as compiled code calls it: the two may meet
@@ -101,9 +101,7 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
     is_array = isinstance(value, np.ndarray) or hasattr(value, "numpy")
     buffer = memory_of(value) if is_array else np.array(value).reshape(1)
     meant = operation_on(buffer.dtype, op, "allreduce")
-    if team.on_node is not None and team.on_node.combines(buffer, meant):
-        team.on_node.allreduce(buffer, buffer, meant)
-    else:
+    if team.on_node is None or not team.on_node.allreduce(buffer, buffer, meant):
         in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, meant))
         team.comm.Allreduce(in_place, buffer, operation)  # as compiled code calls it: the two may meet
     return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
