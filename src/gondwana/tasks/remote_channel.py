@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.calls import mailbox
+from gondwana.compiler.native import BYTES_AT
 from gondwana.compiler.types.arguments import Described
 from gondwana.compiler.types.handles import describe_handle, extend
 from gondwana.errors import UsageError
@@ -171,7 +172,7 @@ class RemoteChannel(Generic[T]):
         if size > self._items.largest:
             tag, data = tag | OUTSIDE, overflow.write(data)
             size = overflow.NBYTES
-        position = self._push(self._view_at, data, size | tag << SIZE_BITS)
+        position = self._push(self._view_at, id(data) + BYTES_AT, size | tag << SIZE_BITS)
         if position < 0 or self.capacity == 0:
             self._finish_put(position, data, size | tag << SIZE_BITS, timeout)
 

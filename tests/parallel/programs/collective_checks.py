@@ -194,20 +194,6 @@ def check_a_late_rank_is_served():
     world.barrier()
 
 
-def check_tasks_take_turns():
-    totals = []
-
-    def add(number):
-        total = np.zeros(1)
-        world.Allreduce(np.array([float(number)]), total)
-        totals.append(total[0])
-
-    if world.size > 1:
-        for task in [gw.Task(add, 3).schedule() for _ in range(5)]:
-            task.wait()
-    assert totals == [3.0 * world.size] * (5 if world.size > 1 else 0)
-
-
 def check_roots():
     array = np.zeros(2)
     for root in (-1, world.size):

@@ -223,7 +223,7 @@ def check_one_way_flood_of_large_calls():
             data[:] = number % 251
             gw.rpc_ff(0, lambda a, n: record(n, bool((a == n % 251).all())), data, number)
     found = settled()
-    assert peak() - before < 64e6
+    assert peak() - before < 64e6, peak() - before
     if world.rank == 0:
         assert sorted(found) == [(number, True) for number in range(count)]
 
@@ -241,7 +241,7 @@ def check_flood_of_everybody_to_everybody():
         for number in range(60):
             total[source, sizes[(number + world.rank) % len(sizes)]] += 1
     assert Counter(settled()) == total
-    assert peak() - before < 64e6
+    assert peak() - before < 64e6, peak() - before
 
 
 def check_flood_of_large_replies():
@@ -256,7 +256,7 @@ def check_flood_of_large_replies():
                 checked += 1
             futures.clear()
     gw.quiesce(world)
-    assert peak() - before < 64e6
+    assert peak() - before < 64e6, peak() - before
 
 
 def check_a_flood_out_of_callbacks_arrives():
@@ -273,11 +273,12 @@ def check_try_refuses_instead_of_stalling():
     world.barrier()
     last = world.size - 1
     if world.rank == last:
-        sent = 0
-        while gw.try_rpc_ff(0, record, "flood", b"x" * 1000):
-            sent += 1
+        sent, refused = 0, False
+        while not refused:  # rank 0 may still be leaving the barrier, and serve calls
+            while gw.try_rpc_ff(0, record, "flood", b"x" * 1000):
+                sent += 1
+            refused = gw.try_rpc(0, where, b"x" * 1000) is None
         assert 20 < sent < 20_000
-        assert gw.try_rpc(0, where, b"x" * 1000) is None
         assert not gw.try_rpc_ff(0, where, np.zeros(1_000_000))
         world.comm.Barrier()
         future = None

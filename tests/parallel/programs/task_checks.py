@@ -122,3 +122,16 @@ def check_one_task_of_all_ranks_holds_a_lock() -> None:
             lock.acquire()
         assert not gw.Task(lock.try_acquire).schedule().result()
     gw.world.barrier()
+
+
+def check_collectives_take_turns() -> None:
+    totals = []
+
+    def add(number: int) -> None:
+        total = np.zeros(1)
+        gw.world.Allreduce(np.array([float(number)]), total)
+        totals.append(total[0])
+
+    for task in [gw.Task(add, 3).schedule() for _ in range(5)]:
+        task.wait()
+    assert totals == [3.0 * SIZE] * 5
