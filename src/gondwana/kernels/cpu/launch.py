@@ -229,7 +229,7 @@ def _cache_size() -> int:
                 sizes.append(int((index / "size").read_text().strip().removesuffix("K")) << 10)
         except (OSError, ValueError):
             continue
-    return max(sizes, default=_CACHE) * 3 // 4
+    return max(sizes, default=_CACHE) // 2
 
 
 def _launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int, flags: int, results: int = 0) -> None:
