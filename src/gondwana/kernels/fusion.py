@@ -94,7 +94,8 @@ def fused(domain: RectDomain, first: Call, second: Call) -> None:
     if loaded is None:
         _one_after_the_other(domain, kernels, (first[1:], second[1:]), loop_order(specs, domain.ndim))
     else:
-        loaded.run(table, data, kernels[1].py_func.__qualname__, kernels[1].flags)
+        names = " or ".join(kernel.py_func.__qualname__ for kernel in kernels)
+        loaded.run(table, data, names, kernels[1].flags)
 
 
 def _kernel(call: Call) -> Foreach:
