@@ -43,12 +43,12 @@ _REACH = 1
 
 
 def fused(domain: RectDomain, first: Call, second: Call) -> None:
-    """Run two kernels over a domain as if one after the other, in one sweep on a device. Local; asynchronous there.
+    """Run two kernels over a domain as if one after the other, in one sweep. Local; asynchronous on devices.
 
     `first` runs on `domain` and one point around it, `second` on `domain`; it reads what the first has written to
-    intermediates (`gw.Intermediate`), at its own point and the nearest neighbours along the axes. On a device both run
-    in one pass over memory: two steps of an explicit scheme then cost little more than one. The results have the same
-    bits.
+    intermediates (`gw.Intermediate`), at its own point and the nearest neighbours along the axes. Both run in
+    one pass over memory: two steps of an explicit scheme then cost little more than one where memory is what they wait
+    for. The results have the same bits.
 
     Args:
         domain: a dense RectDomain of three axes; the arrays that `first` reads must have elements around it for both

@@ -25,7 +25,7 @@ _numbers = itertools.count()
 class Intermediate:
     """An array between the two kernels of `gw.fused`: the first writes it, the second reads it. Local.
 
-    On a device it is never in memory as a whole. Its elements are where the first kernel wrote them, in the
+    It is never in memory as a whole. Its elements are where the first kernel wrote them, in the
     coordinates of the other arrays, and are gone afterwards.
 
     Args:

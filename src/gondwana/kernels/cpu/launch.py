@@ -47,8 +47,9 @@ _PAGE = 4096
 LEAD = 16
 """Elements of a row of scratch memory before the first one that the second kernel computes, so that most of its vectors
 are aligned."""
-_LONGEST = 2048
-"""Columns of a tile of a pair at most."""
+_ROWS, _SHORTEST = 12, 64
+"""Rows of a tile of a pair, with those at its edges, for which columns leave room in the cache; and how many columns a
+tile has in any case."""
 
 _SMALL = 4096
 """Domains of fewer points run on one thread: waking the others costs more than they help."""
@@ -205,7 +206,7 @@ class TiledBox(Boxes):
     def __init__(self, row: bytes, points: int, kept: int, size: int) -> None:
         rows, columns = struct.unpack("9q", row)[4:6]
         most = max(1, _cache_size() // kept)
-        beside = -(-columns // _LONGEST)
+        beside = -(-columns // max(_SHORTEST, most // _ROWS - LEAD - 1))
         width = _up(LEAD + -(-columns // beside) + 1, LEAD)
         across = -(-rows // max(1, min(rows, most // width - 2)))
         plane = (-(-rows // across) + 2) * width
