@@ -83,6 +83,15 @@ REFUSED: dict[str, tuple[Any, Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
+def test_what_a_pair_cannot_do_is_refused_on_the_host_too(case: str) -> None:
+    first, second, error, match = REFUSED[case]
+    known: dict[str, Any] = {**{name: numbers() for name in "abc"}, "m": MIDDLE}
+    with pytest.raises(error, match=match):
+        gw.fused(INNER, *((kernel, *map(known.__getitem__, names), 0.1) for kernel, *names in (first, second)))
+    assert all(np.array_equal(known[name].numpy(), numbers().numpy()) for name in "abc")
+
+
+@pytest.mark.parametrize("case", REFUSED)
 def test_what_a_pair_cannot_do_is_refused(case: str) -> None:
     first, second, error, match = REFUSED[case]
     mirror, arrays = Mirror(), {name: numbers() for name in "abc"}

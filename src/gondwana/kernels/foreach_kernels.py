@@ -67,7 +67,7 @@ class Kernel:
         self._operation = operation
         self.contract = contract
         self.reassociate = reassociate
-        self._flags = FLUSH_SUBNORMALS if flush_subnormals else 0
+        self.flags = FLUSH_SUBNORMALS if flush_subnormals else 0
         self._versions: dict[tuple[Variant, Target], Loaded] = {}
         self._remembered: dict[tuple[Any, ...], tuple[Loaded, Table, IndexSet]] = {}
         self._interpreted = interprets(function)
@@ -77,7 +77,12 @@ class Kernel:
     @property
     def flushes(self) -> bool:
         """Whether subnormal numbers are zero to it."""
-        return self._flags != 0
+        return self.flags != 0
+
+    @property
+    def interpreted(self) -> bool:
+        """Whether it runs in the interpreter where it can."""
+        return self._interpreted
 
     def forget_if_stale(self) -> bool:
         """Drop what was compiled if constants have changed since, and return whether so. Local.
@@ -226,7 +231,7 @@ class Foreach(Kernel):
             loaded, table, data = self._prepare(domain, arguments)
         except KernelError as error:
             raise as_seen_by_users(error) from None
-        loaded.run(table, data, self._name, self._flags)
+        loaded.run(table, data, self._name, self.flags)
 
 
 def value_is_lost(name: str, kind: str) -> KernelError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.multithreading.pool import threads
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
@@ -21,6 +22,7 @@ from gondwana.kernels.arguments import (
 )
 from gondwana.kernels.backends import Loaded, Table, extents
 from gondwana.kernels.boxes import Order
+from gondwana.kernels.cpu import launch as cpu
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.foreach_kernels import Foreach
 from gondwana.kernels.intermediate import Intermediate, numbered
@@ -41,12 +43,12 @@ _REACH = 1
 
 
 def fused(domain: RectDomain, first: Call, second: Call) -> None:
-    """Run two kernels over a domain as if one after the other, in one sweep on a device. Local; asynchronous there.
+    """Run two kernels over a domain as if one after the other, in one sweep. Local; asynchronous on devices.
 
     `first` runs on `domain` and one point around it, `second` on `domain`; it reads what the first has written to
-    intermediates (`gw.Intermediate`), at its own point and the nearest neighbours along the axes. On a device both run
-    in one pass over memory: two steps of an explicit scheme then cost little more than one. The results have the same
-    bits.
+    intermediates (`gw.Intermediate`), at its own point and the nearest neighbours along the axes. Both run in
+    one pass over memory: two steps of an explicit scheme then cost little more than one where memory is what they wait
+    for. The results have the same bits.
 
     Args:
         domain: a dense RectDomain of three axes; the arrays that `first` reads must have elements around it for both
@@ -80,7 +82,7 @@ def fused(domain: RectDomain, first: Call, second: Call) -> None:
     described = [describe(value) for value in (*first[1:], *second[1:])]
     specs, data = tuple(spec for spec, _ in described), b"".join(raw for _, raw in described)
     arrays = (raw for spec, raw in described if holds_array(spec))
-    key = (id(domain), *map(id, kernels), len(first), *map(id, specs), *arrays)
+    key = (id(domain), *map(id, kernels), len(first), threads(), *map(id, specs), *arrays)
     found = _remembered.get(key)
     if found is None:
         if len(_remembered) >= _MEMO:
@@ -92,7 +94,8 @@ def fused(domain: RectDomain, first: Call, second: Call) -> None:
     if loaded is None:
         _one_after_the_other(domain, kernels, (first[1:], second[1:]), loop_order(specs, domain.ndim))
     else:
-        loaded.run(table, data, kernels[1].py_func.__qualname__, 0)
+        names = " or ".join(kernel.py_func.__qualname__ for kernel in kernels)
+        loaded.run(table, data, names, kernels[1].flags)
 
 
 def _kernel(call: Call) -> Foreach:
@@ -104,7 +107,7 @@ def _kernel(call: Call) -> Foreach:
 def _prepared(
     domain: RectDomain, kernels: Kernels, arguments: Arguments, specs: tuple[Spec, ...], data: bytes
 ) -> tuple[Loaded | None, Table]:
-    """The compiled pair, and the domain dealt to its blocks; None and None where the arrays lie on the host."""
+    """The compiled pair and the domain, divided for it; None and None where two sweeps have to do."""
     count, arrays = len(arguments[0]), (kernel_arrays(arguments[0]), kernel_arrays(arguments[1]))
     for kernel, given in zip(kernels, arguments, strict=True):
         if len(given) != len(kernel.parameters):
@@ -116,13 +119,15 @@ def _prepared(
         *array_names(kernels[1].parameters, specs[count:]),
     ]
     where = common_device("a fused pair", names, [*arrays[0], *arrays[1]])
-    if where is None:
+    if where is not None:
+        return _on_device(domain, kernels, specs, count, arrays, data, where)
+    if any(kernel.interpreted for kernel in kernels) or kernels[0].flags != kernels[1].flags:
         return None, None
-    return _on_device(domain, kernels, specs, count, arrays, data, where)
+    return _on_host(domain, kernels, specs, count, arrays)
 
 
 def _one_after_the_other(domain: RectDomain, kernels: Kernels, arguments: Arguments, order: Order) -> None:
-    """On the host, where memory is near: intermediates are arrays."""
+    """In the interpreter, or where the two treat subnormal numbers differently: intermediates are arrays."""
     around = domain.accrete(_REACH)
     like = type(kernel_arrays(arguments[1])[0])
     made: dict[int, KernelArray] = {}
@@ -134,6 +139,24 @@ def _one_after_the_other(domain: RectDomain, kernels: Kernels, arguments: Argume
 
     kernels[0](around, *map(replaced, arguments[0]))
     kernels[1](domain, *map(replaced, arguments[1]))
+
+
+def _on_host(
+    domain: RectDomain, kernels: Kernels, specs: tuple[Spec, ...], count: int, arrays: Arrays
+) -> tuple[Loaded, Table]:
+    """The compiled pair for the host, and the domain divided into tiles."""
+    order = loop_order(specs, domain.ndim)
+    alike = alike_strides([*arrays[0], *arrays[1]])
+    variant = Variant(numbered(specs, {}), domain.ndim, order, True, alike, True, None, False)
+    halves = _half(kernels[0]), _half(kernels[1])
+    loaded = cpu.load_pair(halves, count, variant)
+    _check(domain, kernels, specs, count, arrays, loaded)
+    rows, boxes_in, _ = boxes.table(domain, order)
+    return loaded, loaded.table(rows, boxes_in, domain.size)
+
+
+def _half(kernel: Foreach) -> cpu.Half:
+    return cpu.Half(kernel.py_func, kernel.contract, kernel.reassociate)
 
 
 def _on_device(

@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.types.arguments import Described, HandleSpec, Spec, TupleSpec, dtype_name
+from gondwana.compiler.types.arguments import ArraySpec, Described, HandleSpec, Spec, TupleSpec, dtype_name
 from gondwana.compiler.types.handles import describe_handle
 from gondwana.errors import UsageError
 
 FAMILY = "gondwana.kernels.intermediate"
+
+REFUSED_READ = "the first kernel of a fused pair cannot read what it leaves for the second"
+REFUSED_WRITE = "the second kernel of a fused pair cannot write what the first left for it"
+REFUSED_STAR = "the second kernel of a fused pair reads intermediates at p and its nearest neighbours only"
+REFUSED_STORE = "a kernel of a fused pair writes an intermediate at its own point only"
 
 _numbers = itertools.count()
 
@@ -20,7 +25,7 @@ _numbers = itertools.count()
 class Intermediate:
     """An array between the two kernels of `gw.fused`: the first writes it, the second reads it. Local.
 
-    On a device it is never in memory as a whole. Its elements are where the first kernel wrote them, in the
+    It is never in memory as a whole. Its elements are where the first kernel wrote them, in the
     coordinates of the other arrays, and are gone afterwards.
 
     Args:
@@ -73,3 +78,17 @@ def intermediates(specs: tuple[Spec, ...]) -> dict[int, tuple[str, int]]:
             dtype, ndim, number = spec.parameters
             found[number] = dtype, ndim  # type: ignore[index, assignment]
     return found
+
+
+def as_arrays(specs: tuple[Spec, ...]) -> tuple[Spec, ...]:
+    """Return specs with an array in place of each intermediate: what the kernel takes in a sweep of its own. Local."""
+    return tuple(_as_array(spec) for spec in specs)
+
+
+def _as_array(spec: Spec) -> Spec:
+    if isinstance(spec, TupleSpec):
+        return TupleSpec(as_arrays(spec.items), spec.cls, spec.fields, spec.arrays)
+    if isinstance(spec, HandleSpec) and spec.family == FAMILY:
+        dtype, ndim, _ = spec.parameters
+        return ArraySpec(str(dtype), int(str(ndim)), -1, scaled=False, readonly=False)
+    return spec

@@ -67,7 +67,7 @@ class Reduce(Kernel):
             loaded, table, data = self._prepare(domain, arguments)
         except KernelError as error:
             raise as_seen_by_users(error) from None
-        left = loaded.results(table, data, self._name, self._flags)
+        left = loaded.results(table, data, self._name, self.flags)
         if self.op == "fsum":
             return [exact.normalise(row) for row in exact.gathered(left[:, : exact.WORDS], domain.size)]
         if not domain.size and self.op in ("min", "max"):  # of integers no neutral element is representable

@@ -35,3 +35,8 @@ class Variant:
     contract: bool
     reassociate: bool = False
     flush: bool = False
+
+
+def alike_among(alike: tuple[int, ...]) -> tuple[int, ...]:
+    """Return for each array of one kernel of a pair the first of them with the same strides. Local."""
+    return tuple(map(alike.index, alike))

@@ -117,8 +117,6 @@ def _announce(simulation: Simulation) -> None:
         f"{_where(simulation)}, ranks x threads = {team.size} x {gw.threads()}"
     )
     print(f"needs {resources.needs(s, on_gpus=simulation.device is not None)}", flush=True)
-    if simulation.device is None and simulation.fuse_steps == 2:
-        print("note: fuse_steps: 2 is for GPUs; on the host it takes longer, to the same result", flush=True)
     for line in notices(s):
         print(f"note: {line}", flush=True)
 

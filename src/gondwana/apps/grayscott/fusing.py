@@ -25,19 +25,21 @@ def choose(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind)
     """
     if settings.fuse_steps != "auto":
         return settings.fuse_steps
-    device = kind.device
-    if settings.boundary != "periodic" or device is None or not _is_worth_a_try(settings, team, device):
+    if settings.boundary != "periodic" or not _is_worth_a_try(settings, team, kind.device):
         return 1
-    return 2 if _pays(settings, rates, team, kind, device) else 1
+    return 2 if _pays(settings, rates, team, kind) else 1
 
 
-def _is_worth_a_try(settings: Settings, team: gw.Team, device: gw.Device) -> bool:
+def _is_worth_a_try(settings: Settings, team: gw.Team, device: gw.Device | None) -> bool:
     """Whether blocks are large enough; times of the emulated GPU mean nothing."""
-    return not device.emulated and _WORTH * team.size <= settings.L**3
+    return not (device is not None and device.emulated) and _WORTH * team.size <= settings.L**3
 
 
-def _pays(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind, device: gw.Device) -> bool:
-    """Whether two steps in one sweep are faster on the device of rank 0, while the other ranks leave it alone."""
+def _pays(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind) -> bool:
+    """Whether two steps in one sweep are faster on the device or the host of rank 0, while the other ranks wait.
+
+    Where all ranks share the bandwidth of a host, two steps in one sweep gain more than rank 0 measures alone.
+    """
     fields = make_fields(settings, team, kind, ghost=2)
     two_steps = TwoSteps(fields)
     inner, noises, pays = two_steps.inner, noises_of(settings, 0), False
@@ -53,7 +55,7 @@ def _pays(settings: Settings, rates: Rates, team: gw.Team, kind: gw.MemoryKind, 
         for field, value in zip(fields, (_U, _V, _U, _V), strict=True):
             field.fill(value)
         key = ("gray-scott", settings.precision, "noise" if noises[0] else "", "x".join(map(str, inner.shape)))
-        pays = gw.is_faster(pair, single, key=key, device=device)
+        pays = gw.is_faster(pair, single, key=key, device=kind.device)
     decided: bool = team.bcast(pays)
     two_steps.close()
     for field in fields:

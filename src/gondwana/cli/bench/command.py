@@ -34,7 +34,10 @@ bench = typer.Typer(
 def stencil(
     sizes: Sizes = None,
     kernels: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Of sweep7, sweep27, gray_scott, copy, triad [all].")
+        str | None,
+        typer.Option(
+            metavar="NAME,...", help="Of sweep7, sweep27, gray_scott, sweep7_pair, gray_scott_pair, copy, triad [all]."
+        ),
     ] = None,
     dtypes: Dtypes = None,
     threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1 and all cores].")] = None,

@@ -14,7 +14,7 @@ from gondwana.compiler.types.points import PointType
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError
 from gondwana.kernels.cpu.accumulate import Folding, fold, no_start, no_store
-from gondwana.kernels.cpu.launch import HEADER_WORDS
+from gondwana.kernels.cpu.launch import HEADER_WORDS, footprints_about
 from gondwana.kernels.cpu.raising import noting
 from gondwana.kernels.cpu.sweeps import sweep
 from gondwana.kernels.folding import check_no_value
@@ -50,8 +50,7 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
         return guarded(run, block, (thread, threads))  # type: ignore[no-any-return]
 
     code = compile_entry(entry, 3)
-    footprints = {str(slot): footprint.about() for slot, footprint in recorder.finish(number).items()}
-    code.about.update(footprints=footprints, result=folding.result)
+    code.about.update(footprints=footprints_about(recorder.finish(number)), result=folding.result)
     return code
 
 

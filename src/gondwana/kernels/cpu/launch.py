@@ -7,20 +7,24 @@ import functools
 import struct
 import types as pytypes
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler import linker
+from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.errors import raise_from_block
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import obtain
 from gondwana.compiler.multithreading.pool import run, threads
-from gondwana.compiler.types.arguments import WORD
+from gondwana.compiler.types.arguments import WORD, array_specs
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.domains import Point
 from gondwana.kernels import exact
+from gondwana.kernels.boxes import Order
+from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
 
 EXCEPTION, RAISED = 1, 5
@@ -31,6 +35,22 @@ the first point that raised one, and the coordinates of the point."""
 
 _header = struct.Struct("3q").pack
 _NO_RESULTS = _header(0, 0, 0)
+PLANES = 3
+"""Planes of an intermediate of a pair that are kept: before, at and behind the point of the second kernel."""
+
+TILING = 72
+"""Bytes of the box in the table of a pair, behind which the words of its tiling are."""
+
+_CACHE = 1 << 19
+"""Bytes of the second level of a core's cache where the system does not say."""
+_PAGE = 4096
+LEAD = 16
+"""Elements of a row of scratch memory before the first one that the second kernel computes, so that most of its vectors
+are aligned."""
+_ROWS, _SHORTEST = 12, 64
+"""Rows of a tile of a pair, with those at its edges, for which columns leave room in the cache; and how many columns a
+tile has in any case."""
+
 _SMALL = 4096
 """Domains of fewer points run on one thread: waking the others costs more than they help."""
 
@@ -78,13 +98,86 @@ def load(function: pytypes.FunctionType, variant: Variant) -> Loaded:
 
         return build(function, variant)
 
-    code = obtain(("kernel", fingerprint(function), repr(variant)), compile_now)
+    return _linked(obtain(("kernel", fingerprint(function), repr(variant)), compile_now), variant)
+
+
+@dataclass(frozen=True)
+class Half:
+    """One kernel of a pair.
+
+    Attributes:
+        function: the kernel.
+        contract: whether its multiply-adds may be fused.
+        reassociate: whether its floating-point operations may be reordered.
+    """
+
+    function: pytypes.FunctionType
+    contract: bool
+    reassociate: bool
+
+
+def load_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> LoadedPair:
+    """Return the machine code of two kernels in one sweep: from the cache, or compiled now. Local.
+
+    Args:
+        halves: the kernels.
+        count: how many of the arguments that `variant` describes are those of the first.
+        variant: arguments of both.
+    """
+
+    def compile_now() -> Any:
+        from gondwana.kernels.cpu.build_pair import build_pair
+
+        return build_pair(halves, count, variant)
+
+    options = [(fingerprint(half.function), repr((half.contract, half.reassociate))) for half in halves]
+    code = obtain(("pair", *options[0], *options[1], str(count), repr(variant)), compile_now)
+    sizes = tuple(np.dtype(dtype).itemsize for dtype, _ in intermediates(variant.specs).values())
+    return LoadedPair(
+        **vars(_linked(code, variant)),
+        sizes=sizes,
+        itemsizes=tuple(np.dtype(spec.dtype).itemsize for spec in array_specs(variant.specs)),
+        order=variant.order,
+    )
+
+
+def footprints_about(footprints: dict[int, Footprint]) -> dict[str, object]:
+    """Return the footprints of a kernel by slot, as JSON values that are kept beside its machine code. Local."""
+    return {str(slot): footprint.about() for slot, footprint in footprints.items()}
+
+
+def _linked(code: ObjectCode, variant: Variant) -> Loaded:
     found: Any = code.about["footprints"]
     footprints = {
         int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"]) for slot, f in found.items()
     }
     address = linker.link(code)
     return Loaded(linker.callable_at(address, 3), address, footprints, str(code.about["result"]), variant.ndim)
+
+
+@dataclass(frozen=True)
+class LoadedPair(Loaded):
+    """Two kernels in one sweep, in this process.
+
+    Attributes:
+        sizes: bytes of an element of each intermediate.
+        itemsizes: bytes of an element of each array, by slot.
+        order: which axis is the innermost loop.
+    """
+
+    sizes: tuple[int, ...]
+    itemsizes: tuple[int, ...]
+    order: Order
+
+    def table(self, rows: bytes, count: int, points: int) -> Boxes:
+        """Keep the box of a domain with its tiling and the planes of each thread. Local."""
+        return TiledBox(rows, points, self._tile_bytes(), sum(self.sizes))
+
+    def _tile_bytes(self) -> int:
+        """Bytes that a row and column of a tile keep in the cache: planes of the intermediates and of the arrays."""
+        march = 0 if self.order == "C" else -1
+        held = sum((f.hi[march] - f.lo[march] + 1) * self.itemsizes[slot] for slot, f in self.footprints.items())
+        return PLANES * sum(self.sizes) + held
 
 
 class Boxes:
@@ -98,6 +191,46 @@ class Boxes:
     def header(self, results: int) -> bytes:
         """The first words of an argument block."""
         return (_NO_RESULTS if results == 0 else _header(0, 0, results)) + self._tail
+
+
+class TiledBox(Boxes):
+    """A box divided into tiles, and the memory where threads keep planes of intermediates.
+
+    Args:
+        row: the box; see `boxes.table`.
+        points: its points.
+        kept: bytes that a row and column of a tile should keep in the cache.
+        size: bytes of the elements of all intermediates at a point.
+    """
+
+    def __init__(self, row: bytes, points: int, kept: int, size: int) -> None:
+        rows, columns = struct.unpack("9q", row)[4:6]
+        most = max(1, _cache_size() // kept)
+        beside = -(-columns // max(_SHORTEST, most // _ROWS - LEAD - 1))
+        width = _up(LEAD + -(-columns // beside) + 1, LEAD)
+        across = -(-rows // max(1, min(rows, most // width - 2)))
+        plane = (-(-rows // across) + 2) * width
+        each = _up(PLANES * plane * size, _PAGE)
+        self._scratch = np.empty(threads() * each + _PAGE, np.uint8)
+        first = _up(self._scratch.ctypes.data, _PAGE)
+        super().__init__(row + struct.pack("6q", first, each, across, beside, width, plane), 1, points)
+
+
+def _up(number: int, unit: int) -> int:
+    return -(-number // unit) * unit
+
+
+@functools.cache
+def _cache_size() -> int:
+    """Bytes of a core's own cache that a tile may take."""
+    sizes = []
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            if (index / "level").read_text().strip() == "2":
+                sizes.append(int((index / "size").read_text().strip().removesuffix("K")) << 10)
+        except (OSError, ValueError):
+            continue
+    return max(sizes, default=_CACHE) // 2
 
 
 def _launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int, flags: int, results: int = 0) -> None:

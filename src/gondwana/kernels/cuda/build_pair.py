@@ -19,7 +19,7 @@ from gondwana.kernels.cuda.parts import Accesses, inner_lanes, lanes, point_make
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Shape
 from gondwana.kernels.folding import check_no_value
 from gondwana.kernels.intermediate import intermediates
-from gondwana.kernels.variant import Variant
+from gondwana.kernels.variant import Variant, alike_among
 
 Footprints = dict[int, Footprint]
 Functions = tuple[pytypes.FunctionType, pytypes.FunctionType]
@@ -82,7 +82,7 @@ def _parts(
     make, leave, seen = keeper({n: dtype for n, (dtype, _) in intermediates(variant.specs).items()}, tile)
     cut = HEADER_WORDS + sum(map(spec_words, variant.specs[:count]))
     arrays = len(array_specs(variant.specs[:count]))
-    alike = _among(variant.alike[:arrays]), _among(variant.alike[arrays:])
+    alike = alike_among(variant.alike[:arrays]), alike_among(variant.alike[arrays:])
     return pairs.PairParts(
         load_first=loader(variant.specs[:count], kinds[:count], HEADER_WORDS, alike[0]),
         load_second=loader(variant.specs[count:], kinds[count:], cut, alike[1]),
@@ -100,8 +100,3 @@ def _parts(
 
 def _runner(function: pytypes.FunctionType, shape: Shape) -> Any:
     return folding(function.__qualname__, None, device_function(function), None, shape).step
-
-
-def _among(alike: tuple[int, ...]) -> tuple[int, ...]:
-    """For each array of one kernel the first of them with the same strides."""
-    return tuple(map(alike.index, alike))

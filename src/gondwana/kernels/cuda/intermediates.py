@@ -24,7 +24,7 @@ from gondwana.compiler.types.views import DtypeType
 from gondwana.kernels.boxes import Order
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.shapes import Offset, Shape
-from gondwana.kernels.intermediate import FAMILY
+from gondwana.kernels.intermediate import FAMILY, REFUSED_READ, REFUSED_STAR, REFUSED_STORE, REFUSED_WRITE
 
 _SHARED = 3
 """The address space of shared memory."""
@@ -100,7 +100,7 @@ class _Load(AbstractTemplate):  # type: ignore[misc]
         if not isinstance(middle, MiddleType):
             return None
         if middle.writes:
-            raise errors.TypingError("the first kernel of a fused pair cannot read what it leaves for the second")
+            raise errors.TypingError(REFUSED_READ)
         _check_star(middle, index)
         return signature(middle.dtype, middle, index)
 
@@ -112,9 +112,9 @@ class _Store(AbstractTemplate):  # type: ignore[misc]
         if not isinstance(middle, MiddleType):
             return None
         if not middle.writes:
-            raise errors.TypingError("the second kernel of a fused pair cannot write what the first left for it")
+            raise errors.TypingError(REFUSED_WRITE)
         if not isinstance(index, PointType) or index.offset is None or middle.tile.place(index.offset)[:2] != (0, 0):
-            raise errors.TypingError("a kernel of a fused pair writes an intermediate at its own point only")
+            raise errors.TypingError(REFUSED_STORE)
         if self.context.can_convert(value, middle.dtype) is None:
             raise errors.TypingError(f"{value} cannot be an element of an intermediate of {middle.dtype}")
         return signature(types.none, middle, index, middle.dtype)
@@ -128,9 +128,7 @@ def _check_star(middle: MiddleType, index: Any) -> None:
         reach = abs(step) + abs(row) + abs(rest)
         if 0 <= lane < middle.tile.shape.lanes and reach <= 1:
             return
-    raise errors.TypingError(
-        "the second kernel of a fused pair reads intermediates at p and its nearest neighbours only"
-    )
+    raise errors.TypingError(REFUSED_STAR)
 
 
 def _lane(tile: Tile, column: int) -> tuple[int, int]:
