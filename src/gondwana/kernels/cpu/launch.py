@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+import threading
 import types as pytypes
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -181,7 +183,13 @@ class LoadedPair(Loaded):
 
 
 class Boxes:
-    """The table of boxes of a domain, kept in memory for the launches that use it."""
+    """The table of boxes of a domain, kept in memory for the launches that use it.
+
+    Attributes:
+        exclusive: held by a launch, if two of them must not run at once.
+    """
+
+    exclusive: AbstractContextManager[object] = nullcontext()
 
     def __init__(self, rows: bytes, count: int, points: int) -> None:
         self._memory = ctypes.create_string_buffer(rows, max(1, len(rows)))
@@ -211,6 +219,7 @@ class TiledBox(Boxes):
         across = -(-rows // max(1, min(rows, most // width - 2)))
         plane = (-(-rows // across) + 2) * width
         each = _up(PLANES * plane * size, _PAGE)
+        self.exclusive = threading.Lock()  # another thread of Python may launch the same pair
         self._scratch = np.empty(threads() * each + _PAGE, np.uint8)
         first = _up(self._scratch.ctypes.data, _PAGE)
         super().__init__(row + struct.pack("6q", first, each, across, beside, width, plane), 1, points)
@@ -241,10 +250,11 @@ def _launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int,
     """
     content = boxes.header(results) + data
     block = _block_type(len(content)).from_buffer_copy(content)
-    if count == 1 and flags == 0:
-        loaded.entry(ctypes.addressof(block), 0, 1)
-    else:
-        run(loaded.address, ctypes.addressof(block), count, flags)
+    with boxes.exclusive:
+        if count == 1 and flags == 0:
+            loaded.entry(ctypes.addressof(block), 0, 1)
+        else:
+            run(loaded.address, ctypes.addressof(block), count, flags)
     if block[0]:
         _raise(block, name, loaded.ndim)
 
