@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gondwana.apps import registry
-from gondwana.cli import launch
-from gondwana.cli.bench.options import File, check_common, counts, names
+from gondwana.cli.bench.options import File, check_common, names, rank_counts
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, write_text
@@ -59,7 +58,7 @@ def scaling(
         if path is not None:
             check_writable(path, f"{option} {path}")
     chosen = _applications(apps, kind, (size, steps, letter))
-    wanted = _ranks(ranks or bench.RANKS)
+    wanted = rank_counts(ranks or bench.RANKS)
     with tempfile.TemporaryDirectory() as folder:
         cases = [_cases(*pair, wanted, (size, steps, letter), Path(folder)) for pair in chosen]
         report = Panels("scaling", file)
@@ -118,17 +117,6 @@ def _applications(apps: list[str] | None, kind: str | None, given: _Given) -> li
     if apps and without:
         raise UsageError(f"--kind {kind}: {', '.join(without)} has strong scaling only; give --kind strong")
     return [(application, own) for application, own in found if own]
-
-
-def _ranks(text: str) -> list[int]:
-    """Return the numbers of ranks; refuse what this machine cannot start."""
-    found = sorted(set(counts(text)))
-    for number in found:
-        try:
-            launch.command(number, [], threads=1)
-        except UsageError as error:
-            raise UsageError(f"--ranks {number}: {error}") from None
-    return found
 
 
 def _cases(application: Application, kinds: list[str], ranks: list[int], given: _Given, folder: Path) -> list[Case]:
