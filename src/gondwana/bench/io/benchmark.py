@@ -24,7 +24,7 @@ WAYS = {
     "one dataset": "the ranks of a node hand their blocks to one writer",
     "a file a rank": "plain ADIOS2 without MPI: each rank writes and reads its own dataset",
 }
-PARTS = {"write": "written", "sync": "written and on the disk", "read": "read, not from memory"}
+PARTS = {"write": "written", "sync": "written and on the disk", "read": "read"}
 """What is timed, and what is done in that time."""
 
 COLUMNS = {
@@ -131,9 +131,9 @@ def draw(found: Sequence[Row], file: str) -> None:
             axes.set_xscale("log", base=2)
             axes.set_xticks(ranks, map(str, ranks))
             axes.set_ylim(bottom=0.0)
-            axes.set_xlabel("ranks")
+            axes.set_xlabel("ranks (hollow: more than cores)")
             axes.set_ylabel(label)
-        seconds.legend(fontsize="small")
+        seconds.legend(fontsize="small", loc="upper left")
     save(drawn, file, f"--plot {file}")
 
 

@@ -74,7 +74,7 @@ def grow(edge: int, ranks: int) -> tuple[int, int, int]:
 
     Example:
         >>> grow(10, 4)
-        (10, 20, 20)
+        (40, 10, 10)
     """
     x, y, z = (edge * count for count in gw.Layout.divide((edge * ranks,) * 3, ranks, ghost=1).grid)
     return x, y, z
