@@ -35,14 +35,14 @@ def draw(rows: Sequence[Row], file: str) -> None:
         for axes in (seconds, efficiency):
             axes.set_xscale("log", base=2)
             axes.set_xticks(ranks, map(str, ranks))
-            axes.set_xlabel("ranks")
-        seconds.set_title(f"{kind} scaling; hollow: more ranks than the {rows[0]['cores']} cores")
+            axes.set_xlabel(f"ranks (hollow: more than {rows[0]['cores']} cores)")
+        seconds.set_title(f"{kind} scaling")
         seconds.set_yscale("log")
-        seconds.set_ylabel("seconds a step: median rank, fastest to slowest")
-        seconds.legend(fontsize="small")
+        seconds.set_ylabel("s a step; bars: fastest, slowest rank")
         efficiency.axhline(1.0, color="black", linewidth=0.8)
         efficiency.set_ylim(bottom=0.0)
-        efficiency.set_ylabel("efficiency of the slowest rank, 95 %")
+        efficiency.legend(fontsize="small", loc="lower left")
+        efficiency.set_ylabel("efficiency (95 %)")
     save(drawn, file, f"--plot {file}")
 
 
