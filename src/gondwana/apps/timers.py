@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -44,3 +45,18 @@ def slowest(seconds: Mapping[str, float], team: gw.Team) -> dict[str, float]:
     """
     ranks = team.allgather(dict(seconds))
     return {part: max(rank[part] for rank in ranks) for part in seconds}
+
+
+def over_ranks(seconds: float, team: gw.Team) -> dict[str, float]:
+    """Return the minimum, the median and the maximum of what each rank has timed. Collective over team.
+
+    Args:
+        seconds: of this rank.
+        team: the ranks.
+
+    Example:
+        >>> over_ranks(0.5, gw.world)
+        {'min': 0.5, 'median': 0.5, 'max': 0.5}
+    """
+    every = team.allgather(seconds)
+    return {"min": min(every), "median": statistics.median(every), "max": max(every)}

@@ -16,6 +16,7 @@ from gondwana.apps.grayscott.simulation import Simulation, Summary
 from gondwana.apps.grayscott.verify import Verdict, verify
 from gondwana.apps.options import Parser, on_first_rank
 from gondwana.apps.run_files import reserved
+from gondwana.apps.timers import over_ranks
 from gondwana.errors import GondwanaError
 from gondwana.results import check_writable, environment, write_json
 
@@ -88,10 +89,11 @@ def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
     if not all(map(math.isfinite, summary)):
         raise GondwanaError(f"the fields are not finite after step {simulation.steps}: choose a smaller dt")
     verdict = verify(settings, simulation.steps, summary)
+    spread = over_ranks(pace.seconds_per_step(), team)
     if is_first:
         if os.environ.get("GONDWANA_TIMING"):
             _print_timing(simulation, pace)
-        result = _result(simulation, pace, summary, verdict)
+        result = _result(simulation, pace, summary, verdict) | {"step_seconds_over_ranks": spread}
         _print_result(result, verdict, stopped)
         if result_file is not None:
             write_json(result_file, result)

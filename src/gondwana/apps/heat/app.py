@@ -235,8 +235,8 @@ def _result(
     simulation: Simulation, outcome: Outcome, record: NDArray[np.float64], verdict: Verdict | None
 ) -> dict[str, Any]:
     s = simulation.settings
-    slowest = record.max(axis=1)
-    counted = slowest[DISCARDED:] if len(slowest) > DISCARDED else slowest
+    warm = record[DISCARDED:] if len(record) > DISCARDED else record
+    counted, per_rank = warm.max(axis=1), warm.mean(axis=0) if len(warm) else np.zeros(record.shape[1])
     places = {"p1": 1, "p25": 25, "median": 50, "p75": 75, "p99": 99} if len(counted) else {}
     return {
         "app": "heat",
@@ -247,11 +247,16 @@ def _result(
         "device": s.device,
         "variant": s.variant,
         "grid": list(simulation.T.grid),
-        "seconds": float(slowest.sum()),
+        "seconds": float(record.max(axis=1).sum()),
         "value": outcome.lines[-1].value if outcome.lines else None,
         "steps": len(record),
         "lines": [line._asdict() for line in outcome.lines],
         "step_seconds": {name: float(np.percentile(counted, place)) for name, place in places.items()},
+        "step_seconds_over_ranks": {
+            "min": float(per_rank.min()),
+            "median": float(np.median(per_rank)),
+            "max": float(per_rank.max()),
+        },
         "config": msgspec.to_builtins(s),
         "environment": environment(),
     }

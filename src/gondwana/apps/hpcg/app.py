@@ -11,6 +11,7 @@ from gondwana.apps.hpcg.parameters import Parameters, parse
 from gondwana.apps.hpcg.phases import Outcome, run
 from gondwana.apps.hpcg.rates import Rates, rates
 from gondwana.apps.options import on_first_rank
+from gondwana.apps.timers import over_ranks
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, write_json
 
@@ -62,12 +63,14 @@ def main(argv: list[str]) -> int:
     if is_first:
         _announce(parameters, team)
     outcome = run(parameters, team)
+    spread = over_ranks(outcome.times.total / (outcome.iterations * len(outcome.residuals)), team)
     if is_first:
         found = rates(outcome)
         _print(outcome, found)
         print(f"result: {report.write(outcome, found)}", flush=True)
         if parameters.json is not None:
-            write_json(parameters.json, verdict.result(parameters, outcome, found))
+            result = verdict.result(parameters, outcome, found)
+            write_json(parameters.json, result | {"step_seconds_over_ranks": spread})
     verified: bool = team.bcast(outcome.verified)
     return 0 if verified else 1
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import clustering, gpu, heat, hpcg, npb, pools
+from gondwana.cli.bench import clustering, gpu, heat, hpcg, io, npb, pools, scaling
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -155,3 +155,5 @@ bench.command()(npb.npb)
 bench.command()(hpcg.hpcg)
 bench.command()(clustering.clustering)
 bench.command()(heat.heat)
+bench.command()(scaling.scaling)
+bench.command()(io.io)

@@ -108,6 +108,21 @@ def counts(text: str) -> list[int]:
     return found
 
 
+def rank_counts(text: str) -> list[int]:
+    """Return the numbers of ranks that `--ranks` lists, sorted, each of which this machine can start. Local.
+
+    Raises:
+        UsageError: it cannot, or there is something else among them.
+    """
+    found = sorted(set(counts(text)))
+    for number in found:
+        try:
+            launch.command(number, [], threads=1)
+        except UsageError as error:
+            raise UsageError(f"--ranks {text}: {error}") from None
+    return found
+
+
 def names(text: str | None) -> list[str]:
     """Return the items that an option lists. Local."""
     return [] if text is None else text.split(",")

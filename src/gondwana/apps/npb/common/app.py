@@ -15,6 +15,7 @@ from gondwana.apps.npb.common.benchmark import Benchmark, Outcome
 from gondwana.apps.npb.common.command_line import check as check
 from gondwana.apps.npb.common.command_line import parse
 from gondwana.apps.npb.common.problem import Problem
+from gondwana.apps.timers import over_ranks
 from gondwana.results import count_lines, environment, write_json
 
 P = TypeVar("P", bound=Problem)
@@ -67,6 +68,7 @@ def _result(
 ) -> dict[str, Any]:
     """The contents of the JSON file, on rank 0; nothing on the others. Collective."""
     ranks = team.allgather((outcome.seconds, outcome.seconds_setup, outcome.seconds_compile, _peak_memory()))
+    spread = over_ranks(outcome.seconds / problem.iterations, team)
     if team.rank:
         return {}
     seconds, setup, compile_, memory = zip(*ranks, strict=True)
@@ -85,6 +87,7 @@ def _result(
         "reason": outcome.reason,
         "seconds": max(seconds),
         "seconds_min": min(seconds),
+        "step_seconds_over_ranks": spread,
         "seconds_setup": max(setup),
         "seconds_compile": max(compile_),
         "mops": benchmark.mops(problem) / max(seconds) if max(seconds) else 0.0,
