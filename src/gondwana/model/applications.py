@@ -7,6 +7,7 @@ NAS benchmarks, and points along a side of a rank, `64` or `64x64x64`, for `hpcg
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
@@ -35,12 +36,14 @@ MG_OPERATIONS = 58
 """A cell of a level and iteration (NAS-95-020): residual, smoother, restriction and interpolation."""
 
 FT_PASSES = 5
-"""Over the box in a transform: three axes, and the transpose between two of them."""
+"""Times that the box is read or written in an iteration, by the application's own bound."""
 
 CG_ENTRY = 10
 """Bytes of an element of the matrix: a value, and a column number of 16 bits within a panel."""
 
 HPCG_OPERATIONS_A_ROW = 2 * 27
+"""An entry is multiplied and added."""
+
 LARGEST_SIDE = 10**7
 
 
@@ -136,15 +139,14 @@ def _ft(size: str, ranks: int) -> Work:
     problem = _class("npb-ft", size, PROBLEMS)
     layout = choose(problem, ranks, None, None)
     points = problem.points / ranks
-    transform = 5 * points * math.log2(problem.points)
-    evolve = Sweep((2 + STORED) * COMPLEX * points, 3 * COMPLEX * points, 2 * points)
-    passes = Sweep(FT_PASSES * 2 * COMPLEX * points, 2 * COMPLEX * points, transform)
+    transform = 5 * points * math.log2(problem.points) + 2 * points
+    sweep = Sweep(FT_PASSES * COMPLEX * points, 3 * COMPLEX * points, transform)
     transposes = [
         Collective("alltoall", COMPLEX * points / parts, parts, stride)
         for parts, stride in ((layout.np1, layout.np2), (layout.np2, 1))
         if parts > 1
     ]
-    return Work((evolve, passes), (), (*transposes, Collective("allreduce", COMPLEX, ranks)), ranks)
+    return Work((sweep,), (), (*transposes, Collective("allreduce", COMPLEX, ranks)), ranks)
 
 
 def _cg(size: str, ranks: int) -> Work:
@@ -182,7 +184,7 @@ def _hpcg(size: str, ranks: int) -> Work:
     entries = rows[0] + sum(2 * 2 * n for n in rows[:-1]) + 2 * rows[-1] + sum(rows[:-1])
     sweep = Sweep(moved_bytes(rows, rows[1:]), rows[0] * 27 * 12, HPCG_OPERATIONS_A_ROW * entries)
     exchanges = [
-        _of_blocks(shape[::-1], grid[::-1], DOUBLE, times=3 if level == 0 else 2, open_=True)
+        _of_blocks(shape[::-1], grid[::-1], DOUBLE, times=3 if level == 0 else 2, corners=True)
         for level, shape in enumerate(shapes[:-1])
     ]
     sums = Collective("allreduce", DOUBLE, ranks, times=3)
@@ -214,22 +216,24 @@ def _largest(divided: Layout) -> int:
 
 
 def _of_blocks(
-    shape: tuple[int, ...], grid: tuple[int, ...], itemsize: int, times: int, *, open_: bool = False
+    shape: tuple[int, ...], grid: tuple[int, ...], itemsize: int, times: int, *, corners: bool = False
 ) -> Exchange:
-    """Two faces across each divided axis of a block in the middle of the grid, the slowest axis first.
+    """The messages of a block in the middle of the grid, the slowest axis first.
 
     Args:
         shape: of the block.
         grid: of the blocks.
         itemsize: bytes of a cell.
         times: how often.
-        open_: a grid of two has one neighbour along the axis, not two.
+        corners: HPCG's exchange: also with the neighbours at edges and corners, in a box that is not periodic.
     """
+    sides = [(0,) if parts == 1 else (0, 1) if parts == 2 and corners else (0, -1, 1) for parts in grid]
     sizes, distances = [], []
-    for axis, parts in enumerate(grid):
-        sides = 0 if parts == 1 else 1 if parts == 2 and open_ else 2
-        sizes += [itemsize * math.prod(shape) / shape[axis]] * sides
-        distances += [math.prod(grid[axis + 1 :])] * sides
+    for offset in itertools.product(*sides):
+        if not any(offset) or (sum(map(abs, offset)) > 1 and not corners):
+            continue
+        sizes.append(float(itemsize * math.prod(n for n, out in zip(shape, offset, strict=True) if not out)))
+        distances.append(abs(sum(out * math.prod(grid[axis + 1 :]) for axis, out in enumerate(offset))))
     return Exchange(tuple(sizes), tuple(distances), times)
 
 

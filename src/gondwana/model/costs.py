@@ -52,7 +52,7 @@ def slower(*seconds: float) -> float:
 
 
 def message_seconds(link: Link, sizes: tuple[float, ...], sharing: float = 1.0) -> float:
-    """Return the seconds until messages that start together have all arrived: L + 2o + (n-1) max(g, o) + bytes G. Local.
+    """Return the seconds until messages that start together are there: L + 2o + (n-1) max(g, o) + bytes G. Local.
 
     Args:
         link: between the ranks.
@@ -67,14 +67,14 @@ def message_seconds(link: Link, sizes: tuple[float, ...], sharing: float = 1.0) 
     if not sizes:
         return 0.0
     between = (len(sizes) - 1) * max(link.gap, link.overhead)
-    return link.hops * link.latency + 2 * link.overhead + between + sum(sizes) * sharing / link.bandwidth
+    return _start(link, max(sizes)) + between + sum(sizes) * sharing / link.bandwidth
 
 
 def exchange_seconds(machine: Machine, exchange: Exchange, ranks: int) -> float:
     """Return the seconds of an exchange with neighbours, of the slowest rank of a node. Local.
 
     Consecutive ranks fill a node. Of its ranks, min(1, distance / ranks of a node) have a partner at that distance on
-    another node, and all of these share the node's bandwidth; a rank at the node's border waits for all that it has there.
+    another node, and all of these share the node's bandwidth; a rank at the border waits for all of its own.
 
     Args:
         machine: where.
@@ -82,7 +82,7 @@ def exchange_seconds(machine: Machine, exchange: Exchange, ranks: int) -> float:
         ranks: of the run.
     """
     here = min(ranks, machine.ranks_per_node)
-    if ranks <= here:
+    if not exchange.sizes or ranks <= here:
         return message_seconds(machine.node, exchange.sizes)
     network = network_of(machine)
     # The ranks at a node's border do the most; the bandwidth is shared by as many as really send.
@@ -90,8 +90,8 @@ def exchange_seconds(machine: Machine, exchange: Exchange, ranks: int) -> float:
         size * min(1.0, distance / here) for size, distance in zip(exchange.sizes, exchange.distances, strict=True)
     ]
     inside = tuple(size for size, distance in zip(exchange.sizes, exchange.distances, strict=True) if distance < here)
-    latencies = message_seconds(network, (0.0,) * len(exchange.sizes))
-    far = latencies + sum(crossing) * here / network.bandwidth
+    between = (len(exchange.sizes) - 1) * max(network.gap, network.overhead)
+    far = _start(network, max(exchange.sizes)) + between + sum(crossing) * here / network.bandwidth
     return max(far, message_seconds(machine.node, inside))
 
 
@@ -110,7 +110,7 @@ def collective_seconds(machine: Machine, collective: Collective) -> float:
     if not far:
         return near * (2.0 if collective.kind == "fan" else 1.0)
     network = network_of(machine)
-    start = message_seconds(network, (0.0,)) + (far - 1) * max(network.gap, network.overhead)
+    start = _start(network, collective.bytes) + (far - 1) * max(network.gap, network.overhead)
     if collective.kind == "fan":
         # All goes through the network of the node of rank 0, there and back.
         return 2 * (near + start + far * collective.bytes / network.bandwidth)
@@ -126,16 +126,22 @@ def network_of(machine: Machine) -> Link:
     """
     if machine.network is None:
         raise UsageError(
-            f"machine {machine.name} has no network: more than {machine.ranks_per_node} ranks do not fit on its one node; "
+            f"machine {machine.name} has no network: at most {machine.ranks_per_node} ranks fit on its one node; "
             "ask for fewer ranks, or give the machine file a network"
         )
     return machine.network
 
 
+def _start(link: Link, nbytes: float) -> float:
+    """L + 2o of a message, and the question before a long one."""
+    questions = 2 if nbytes > link.eager else 0
+    return (link.hops + questions) * link.latency + 2 * (1 + questions) * link.overhead
+
+
 def _sum(link: Link, ranks: int, nbytes: float) -> float:
     """Of an allreduce among `ranks` that are alike."""
     rounds = math.ceil(math.log2(ranks))
-    step = link.hops * link.latency + 2 * link.overhead
+    step = _start(link, nbytes)
     doubling = rounds * (step + nbytes / link.bandwidth)
     halving = 2 * rounds * step + 2 * nbytes * (ranks - 1) / ranks / link.bandwidth
     return min(doubling, halving)

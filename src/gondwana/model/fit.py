@@ -34,10 +34,10 @@ START = Machine(
     ranks_per_node=1,
     memory=Memory(rank=2e10, node=4e10, cache=5e10, cache_bytes=2e7),
     node=Link(latency=2e-7, overhead=5e-8, gap=5e-8, bandwidth=1e10),
-    network=Link(latency=5e-5, overhead=2e-5, gap=1e-5, bandwidth=1e9),
+    network=Link(latency=5e-5, overhead=2e-5, gap=1e-5, bandwidth=1e9, eager=65536.0),
     rate=2e9,
 )
-"""Orders of magnitude of today's hosts."""
+"""Orders of magnitude of today's hosts; Open MPI's eager limit of TCP."""
 
 _CODE = Application(overhead=2e-6, start=1e-6, rate=2e9, streaming=1.0)
 

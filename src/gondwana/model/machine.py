@@ -32,6 +32,8 @@ class Link(Strict, frozen=True, kw_only=True):
         bandwidth: 1/G in bytes a second: of a rank on a node, of all ranks of a node together between nodes.
         hops: latencies one after the other until an exchange is complete: 1 for a message; a put that is acknowledged
             before its signal is sent has 3.
+        eager: bytes of the longest message that is sent at once; for a longer one the sender first asks and waits for
+            the answer, two more messages (LogGPS: Ino, Fujimoto, Hagihara 2001).
     """
 
     latency: Amount
@@ -39,6 +41,7 @@ class Link(Strict, frozen=True, kw_only=True):
     gap: Amount
     bandwidth: Positive
     hops: Annotated[float, Meta(ge=1.0, le=100.0)] = 1.0
+    eager: Amount = 1e30
 
 
 class Memory(Strict, frozen=True, kw_only=True):
@@ -58,7 +61,7 @@ class Memory(Strict, frozen=True, kw_only=True):
 
 
 class Tail(Strict, frozen=True, kw_only=True):
-    """A generalised Pareto law of the excess above a threshold: P(X > threshold + y) = share (1 + shape y/scale)^(-1/shape).
+    """A generalised Pareto law above a threshold: P(X > threshold + y) = share (1 + shape y/scale)^(-1/shape).
 
     Attributes:
         share: of the draws that are above the threshold.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -160,7 +160,7 @@ def _npb_rows(panels: dict[str, Any], source: str) -> Iterator[Observation]:
 
     for row in panels["time"]:
         app = f"npb-{row['benchmark'].lower()}"
-        problems = {"npb-mg": mg.PROBLEMS, "npb-ft": ft.PROBLEMS, "npb-cg": cg.PROBLEMS}[app]
+        problems: Mapping[str, Any] = {"npb-mg": mg.PROBLEMS, "npb-ft": ft.PROBLEMS, "npb-cg": cg.PROBLEMS}[app]
         if row["variant"] in ("6msg", "pencils", "flags"):
             steps = problems[row["class"]].iterations + CLASS_STEPS[app]
             yield Observation(app, row["class"], row["ranks"], 1, row["median"] / steps, source)
