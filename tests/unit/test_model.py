@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import gondwana as gw
 from gondwana.apps.hpcg.grid import choose_grid, geometry
 from gondwana.apps.hpcg.halo import connect
-from gondwana.apps.hpcg.problem import assemble
+from gondwana.apps.hpcg.problem import generate
 from gondwana.cli.model import with_latency
 from gondwana.errors import UsageError
 from gondwana.model import applications, fit, noise, observations, predict
@@ -117,7 +118,8 @@ def test_hpcg_sends_what_its_matrix_needs(ranks: int) -> None:
     found = []
     for rank in range(ranks):
         place = geometry(rank, grid, (16, 16, 16))
-        _, halo = connect(place, *_stencil(place))
+        _, points, counts = generate(place)
+        _, halo = connect(place, points, counts)
         found.append(halo.received)
     exchange = applications.work("hpcg", "16", ranks).exchanges[0]
     assert len(exchange.sizes) == max(map(len, found))
@@ -234,7 +236,7 @@ def test_the_command_fits_checks_and_predicts(tmp_path: Path) -> None:
         "    except SystemExit as end: print('status', end.code)\n"
     )
     out = tmp_path / "machine.json"
-    outcome = jobs.run_command([jobs.sys.executable, "-c", source, str(RESULTS / "model-fit.json"), str(out)])
+    outcome = jobs.run_command([sys.executable, "-c", source, str(RESULTS / "model-fit.json"), str(out)])
     assert [line for line in outcome.stdout.splitlines() if line.startswith("status")] == [
         "status 0", "status 0", "status 0", "status 2", "status 2",
     ]  # fmt: skip
@@ -244,7 +246,3 @@ def test_the_command_fits_checks_and_predicts(tmp_path: Path) -> None:
     assert [row["ranks"] for row in rows] == [1, 8, 100000]
     assert Path(f"{out}.png").read_bytes().startswith(b"\x89PNG")
 
-
-def _stencil(place: Any) -> tuple[Any, Any]:
-    matrix = assemble(place)
-    return matrix

@@ -8,6 +8,7 @@ estimation for the generalized Pareto distribution, 1987).
 from __future__ import annotations
 
 import csv
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,7 @@ def fit(excess: NDArray[np.float64]) -> Noise:
     return Noise(body=tuple(map(float, body)), tail=tail)
 
 
+@functools.lru_cache(maxsize=1024)
 def slowest(noise: Noise | None, ranks: int) -> float:
     """Return the expected maximum of so many independent draws, at least 0. Local.
 

@@ -23,12 +23,13 @@ def draw(rows: Sequence[dict[str, Any]], title: str, file: str) -> None:
         ResultError: the file cannot be written.
     """
     drawn = figure(9.0, 4.0)
+    drawn.suptitle(title)
     left, right = drawn.subplots(1, 2)
     ranks = [row["ranks"] for row in rows]
     left.loglog(ranks, [row["milliseconds"] for row in rows], "ko-", markersize=4, label="a step")
     for part in PARTS:
         left.loglog(ranks, [row[part] or float("nan") for row in rows], ".--", linewidth=1, label=part)
-    left.set(xlabel="ranks", ylabel="milliseconds", title=title)
+    left.set(xlabel="ranks", ylabel="milliseconds")
     left.legend()
     right.semilogx(ranks, [row["efficiency"] for row in rows], "ko-", markersize=4)
     right.set(xlabel="ranks", ylabel="efficiency", ylim=(0, max(1.05, *(1.05 * row["efficiency"] for row in rows))))
