@@ -245,4 +245,3 @@ def test_the_command_fits_checks_and_predicts(tmp_path: Path) -> None:
     rows = json.loads(Path(f"{out}.rows").read_text())["rows"]
     assert [row["ranks"] for row in rows] == [1, 8, 100000]
     assert Path(f"{out}.png").read_bytes().startswith(b"\x89PNG")
-
