@@ -62,7 +62,7 @@ def work(app: str, size: str, ranks: int) -> Work:
         >>> work("heat", "64", 1).exchanges[0].sizes
         ()
         >>> work("heat", "64", 8).exchanges[0].sizes
-        (8192, 8192, 8192)
+        (16384.0, 8192.0, 16384.0)
     """
     if app not in NAMES:
         raise UsageError(f"--app {app}: legal are {', '.join(NAMES)}")
@@ -102,10 +102,10 @@ def _heat(size: str, ranks: int) -> Work:
 
 
 def _gray_scott(size: str, ranks: int) -> Work:
-    import gondwana as gw
+    from gondwana.arrays.layout import Layout
 
     (side,) = _shape("gray-scott", size)
-    divided = gw.Layout.divide((side,) * 3, ranks, ghost=1, periodic=True, order="F")
+    divided = Layout.divide((side,) * 3, ranks, ghost=1, periodic=True, order="F")
     cells = _largest(divided)
     if divided.owned(ranks - 1).is_empty:
         raise UsageError(f"gray-scott: a cube of {side} cells a side has none for some of {ranks} ranks: enlarge it")
@@ -203,11 +203,11 @@ NAMES = tuple(_COUNTS)
 
 
 def _faces(divided: Layout, itemsize: int) -> tuple[Exchange, ...]:
-    """The messages of a rank in the middle of the grid, which has the most neighbours."""
-    rank = divided.rank(tuple(parts // 2 for parts in divided.grid))
+    """The messages of a rank in the second place along each axis: the most neighbours, and a large block."""
+    rank = divided.rank(tuple(min(1, parts - 1) for parts in divided.grid))
     pieces = [piece for piece in divided.pieces(rank, corners=False) if piece.owner != rank]
-    sizes = tuple(itemsize * math.prod(piece.target.shape) for piece in pieces)
-    return (Exchange(sizes, tuple(abs(piece.owner - rank) for piece in pieces)),) if pieces else (Exchange((), ()),)
+    sizes = tuple(float(itemsize * math.prod(piece.target.shape)) for piece in pieces)
+    return (Exchange(sizes, tuple(abs(piece.owner - rank) for piece in pieces)),)
 
 
 def _largest(divided: Layout) -> int:

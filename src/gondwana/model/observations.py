@@ -144,11 +144,11 @@ _STEPS = {"heat": _heat, "gray-scott": _gray_scott, "hpcg": _hpcg, **dict.fromke
 
 
 def _heat_rows(panels: dict[str, Any], source: str) -> Iterator[Observation]:
-    import gondwana as gw
+    from gondwana.arrays.layout import Layout
 
     for row in (row for rows in panels.values() for row in rows if row["variant"] == "application"):
         edge, ranks = row["size"], row["ranks"]
-        grid = gw.Layout.divide((edge * ranks,) * 3, ranks, ghost=1).grid
+        grid = Layout.divide((edge * ranks,) * 3, ranks, ghost=1).grid
         size = "x".join(str(edge * parts) for parts in grid)
         yield Observation("heat", size, ranks, 1, row["median"] * 1e-6, source)
 
@@ -158,9 +158,10 @@ def _npb_rows(panels: dict[str, Any], source: str) -> Iterator[Observation]:
     from gondwana.apps.npb.ft import problem as ft
     from gondwana.apps.npb.mg import problem as mg
 
+    classes: dict[str, Mapping[str, Any]] = {"npb-mg": mg.PROBLEMS, "npb-ft": ft.PROBLEMS, "npb-cg": cg.PROBLEMS}
     for row in panels["time"]:
         app = f"npb-{row['benchmark'].lower()}"
-        problems: Mapping[str, Any] = {"npb-mg": mg.PROBLEMS, "npb-ft": ft.PROBLEMS, "npb-cg": cg.PROBLEMS}[app]
+        problems = classes[app]
         if row["variant"] in ("6msg", "pencils", "flags"):
             steps = problems[row["class"]].iterations + CLASS_STEPS[app]
             yield Observation(app, row["class"], row["ranks"], 1, row["median"] / steps, source)
