@@ -68,24 +68,52 @@ def missing() -> str | None:
 
 
 @contextlib.contextmanager
-def two_hosts() -> Iterator[tuple[Host, Host]]:
-    """Make two hosts; remove them and kill all that runs on them at the end."""
+def two_hosts(delay: int | None = None) -> Iterator[tuple[Host, Host]]:
+    """Make two hosts; remove them and kill all that runs on them at the end.
+
+    Args:
+        delay: microseconds that each frame takes on the cable; None: a cable of the kernel, without delay.
+    """
     number = os.getpid() % 250
     hosts = [Host(f"gw{name}-{os.getpid()}", f"10.77.{number}.{place}") for place, name in ((1, "a"), (2, "b"))]
     cables = [f"{host.space}"[:15] for host in hosts]
+    stack = contextlib.ExitStack()
     try:
         for host in hosts:
             _ip("netns", "add", host.space)
             _ip("-n", host.space, "link", "set", "lo", "up")
-        _ip("-n", hosts[0].space, "link", "add", cables[0], "type", "veth", "peer", "name", cables[1])
-        _ip("-n", hosts[0].space, "link", "set", cables[1], "netns", hosts[1].space)
+        if delay is None:
+            _ip("-n", hosts[0].space, "link", "add", cables[0], "type", "veth", "peer", "name", cables[1])
+            _ip("-n", hosts[0].space, "link", "set", cables[1], "netns", hosts[1].space)
+        else:
+            stack.enter_context(_delayed_cable(cables, delay))
+            for host, name in zip(hosts, cables, strict=True):
+                _ip("link", "set", name, "netns", host.space)
+                _ip("-n", host.space, "link", "set", name, "mtu", "60000")
         for host, cable in zip(hosts, cables, strict=True):
             _ip("-n", host.space, "address", "add", f"{host.address}/24", "dev", cable)
             _ip("-n", host.space, "link", "set", cable, "up")
         yield hosts[0], hosts[1]
     finally:
+        stack.close()
         for host in hosts:
             _remove(host)
+
+
+@contextlib.contextmanager
+def _delayed_cable(names: list[str], delay: int) -> Iterator[None]:
+    """Run the program that carries frames between two devices, which it makes."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "delayed_cable"
+        source = Path(__file__).with_name("delayed_cable.c")
+        subprocess.run(["cc", "-O2", "-o", program, source], check=True, capture_output=True, text=True, timeout=60)
+        with subprocess.Popen([program, *names, str(delay)], stdout=subprocess.PIPE, text=True) as running:
+            try:
+                assert running.stdout is not None
+                assert running.stdout.readline() == "ready\n"
+                yield
+            finally:
+                running.kill()
 
 
 def run_two_hosts(
@@ -95,6 +123,7 @@ def run_two_hosts(
     variables: Mapping[str, str] | None = None,
     ranks_per_node: int | None = None,
     bind: Bind | None = None,
+    delay: int | None = None,
 ) -> jobs.Outcome:
     """Run a program on two ranks, each on a host of its own; skip the test where that is impossible.
 
@@ -105,11 +134,12 @@ def run_two_hosts(
         variables: environment variables of the job.
         ranks_per_node: so many ranks on each host, as `gondwana run --ranks-per-node` asks for; None: one, unasked.
         bind: as `gondwana run --bind`; the program is then started as that does.
+        delay: microseconds that each frame takes between the hosts.
     """
     if (reason := missing()) is not None:
         pytest.skip(reason)
     started = [] if bind is None else ["-P", "-m", "gondwana.cli.rank"]
-    with two_hosts() as hosts, tempfile.TemporaryDirectory() as folder:
+    with two_hosts(delay) as hosts, tempfile.TemporaryDirectory() as folder:
         listed = Path(folder) / "hosts"
         listed.write_text("".join(f"{host.address} slots={ranks_per_node or 1}\n" for host in hosts))
         listing = {"PRTE_MCA_prte_default_hostfile": str(listed)}

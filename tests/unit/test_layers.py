@@ -36,6 +36,7 @@ ROOMS = (
     "io",
     "results",
     "apps",
+    "model",
     "bench",
     "cli",
     "testing",

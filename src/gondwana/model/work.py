@@ -1,0 +1,92 @@
+"""What the busiest rank does in a step: passes over memory, operations, messages and collectives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["allreduce", "alltoall", "fan"]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Passes over data.
+
+    Attributes:
+        bytes: read and written, with the reads that stores make necessary.
+        held: bytes of the data that are swept over: those that fit into the caches need not come from memory.
+        operations: on numbers.
+    """
+
+    bytes: float
+    held: float
+    operations: float
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Messages that a rank has under way at the same time, as many sent as received.
+
+    Attributes:
+        sizes: bytes of each message.
+        distances: how far away in the order of ranks each partner is.
+        times: how often in a step.
+    """
+
+    sizes: tuple[float, ...]
+    distances: tuple[int, ...]
+    times: float = 1.0
+
+
+@dataclass(frozen=True)
+class Collective:
+    """Communication of many ranks.
+
+    Attributes:
+        kind: "allreduce"; "alltoall": each rank sends to each other; "fan": each rank sends to rank 0, which answers.
+        bytes: of the vector, or of each message.
+        ranks: that take part.
+        stride: between these ranks.
+        times: how often in a step.
+    """
+
+    kind: Kind
+    bytes: float
+    ranks: int
+    stride: int = 1
+    times: float = 1.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """A step of the busiest rank.
+
+    Attributes:
+        sweeps: one after the other.
+        exchanges: one after the other.
+        collectives: one after the other.
+        ranks: of the run.
+    """
+
+    sweeps: tuple[Sweep, ...]
+    exchanges: tuple[Exchange, ...]
+    collectives: tuple[Collective, ...]
+    ranks: int
+
+    @property
+    def waits_for(self) -> int:
+        """How many ranks a rank waits for in a step, itself included."""
+        if any(collective.ranks == self.ranks for collective in self.collectives):
+            return self.ranks
+        around = max((len(exchange.sizes) for exchange in self.exchanges), default=0)
+        return min(self.ranks, 1 + around)
+
+    @property
+    def messages(self) -> float:
+        """Messages that a rank sends to neighbours in a step."""
+        return sum(len(exchange.sizes) * exchange.times for exchange in self.exchanges)
+
+    @property
+    def sent(self) -> float:
+        """Bytes that a rank sends to neighbours in a step."""
+        return sum(sum(exchange.sizes) * exchange.times for exchange in self.exchanges)
