@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from gondwana.bench.processes import last_line, run
+from gondwana.bench.processes import last_words, run
 from gondwana.errors import UsageError
 from gondwana.runtime.supervisor import descendants
 
@@ -60,11 +60,24 @@ def test_who_is_not_there_has_no_children() -> None:
     assert descendants(gone.pid) == []
 
 
-def test_the_last_line_of_a_command_shows_why_it_failed() -> None:
-    failed = run([sys.executable, "-c", "import sys; print('fine'); sys.exit('too bad')"])
-    assert (failed.returncode, last_line(failed)) == (1, "too bad")
-    assert last_line(run([sys.executable, "-c", "print('one'); print('two')"])) == "two"
-    assert last_line(run([sys.executable, "-c", ""])) == "it printed nothing"
+REPORT = "-----\nmpirun detected that a process exited with status 127\n  Process name: [1,0]\n-----\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "errors", "expected"),
+    [
+        ("fine\n", "too bad\n", "too bad"),
+        ("one\n\ntwo\n", "", "one | two"),
+        ("1\n2\n3\n4\n", " \n", "2 | 3 | 4"),
+        ("", "", "it printed nothing"),
+        ("", f"mg.S.x: cannot open libmpi.so.40\n{REPORT}", "mg.S.x: cannot open libmpi.so.40"),
+        ("needs 4 processes\n", REPORT, "needs 4 processes"),
+        ("", REPORT, "mpirun detected that a process exited with status 127 | Process name: [1,0]"),
+        ("", "-----\nno end of it\n", "no end of it"),
+    ],
+)
+def test_last_words_are_those_of_the_program(output: str, errors: str, expected: str) -> None:
+    assert last_words(output, errors) == expected
 
 
 def test_a_command_that_does_not_exist_is_named() -> None:

@@ -118,7 +118,9 @@ def run(command: Command, who: str) -> Result:
         files = list(Path(folder).glob("HPCG-Benchmark*3.1*.txt"))
         if len(files) != 1:
             found = f"{who}: {len(files)} result files of HPCG 3.1 instead of one"
-            raise UsageError(f"{found}, status {done.returncode}: {processes.last_line(done)}")
+            said = processes.last_words(done.stdout, done.stderr)
+            hint = f"; {processes.OTHER_MPI}" if who == "official" else ""
+            raise UsageError(f"{found}, status {done.returncode}: {said}{hint}")
         values = parse(files[0].read_text(encoding="utf-8", errors="replace"))
         extra = Path(folder) / "result.json"
         return Result(values, json.loads(extra.read_text()) if extra.exists() else {})

@@ -12,6 +12,10 @@ from typing import NamedTuple
 
 from gondwana.errors import UsageError
 
+OTHER_MPI = "if it was built with another MPI than that of the launcher, give its own, such as --mpirun /usr/bin/mpirun"
+"""The advice where a user's program does not start."""
+_LAST_LINES = 3
+
 
 class Command(NamedTuple):
     """A command and its whole environment."""
@@ -63,7 +67,32 @@ def starting(program: str) -> Iterator[None]:
         raise UsageError(f"{program} cannot be started ({error.strerror}): name a command that can") from None
 
 
-def last_line(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the last line that a command printed, of stderr if there is one. Local."""
-    lines = (done.stderr or done.stdout).strip().splitlines()
-    return lines[-1] if lines else "it printed nothing"
+def last_words(output: str, errors: str) -> str:
+    r"""Return the last lines that a program printed, as one line, without those of its launcher. Local.
+
+    Open MPI's launcher reports between two lines of dashes that a program has failed; where the program itself printed
+    nothing, that is returned.
+
+    Args:
+        output: of the command, on stdout.
+        errors: on stderr, which is preferred.
+
+    Example:
+        >>> last_words("", "no such file\n----\nmpirun has exited\n----\n")
+        'no such file'
+    """
+    said, reports = _without_reports(errors)
+    said = said or _without_reports(output)[0] or reports
+    return " | ".join(said[-_LAST_LINES:]) or "it printed nothing"
+
+
+def _without_reports(text: str) -> tuple[list[str], list[str]]:
+    """Return the lines outside and inside of pairs of lines of dashes, without empty ones."""
+    parts: tuple[list[str], list[str]] = ([], [])
+    inside = False
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if line.strip("-="):
+            parts[inside].append(line)
+        else:
+            inside = not inside
+    return parts

@@ -49,7 +49,7 @@ def run(ranks: int) -> float:
     """
     done = processes.run(processes.our_command(ranks, __file__))
     if done.returncode != 0:
-        last = processes.last_line(done)
+        last = processes.last_words(done.stdout, done.stderr)
         raise UsageError(f"the bandwidth of {ranks} ranks cannot be measured (status {done.returncode}): {last}")
     return float(done.stdout)
 

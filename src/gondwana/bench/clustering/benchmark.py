@@ -232,7 +232,7 @@ def _run_ours(case: Case, pattern: Pattern, data: Path) -> Run:
         file = Path(folder) / "result.json"
         if not file.exists():
             failed = f"{case.app} with {pattern} ended with status {done.returncode}"
-            raise UsageError(f"{failed}: {processes.last_line(done)}")
+            raise UsageError(f"{failed}: {processes.last_words(done.stdout, done.stderr)}")
         result: Row = json.loads(file.read_text())
         return Run(result["seconds"], case.read_labels(Path(folder), result["clusters"]), result)
 

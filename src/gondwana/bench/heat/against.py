@@ -91,6 +91,6 @@ def _run(command: processes.Command, steps: int) -> Run:
         words = " ".join(command.argv[-1 - len(options_of(1)) :])
         raise UsageError(
             f"{words} ended with status {done.returncode} and without the lines of steps 0 and {steps}: "
-            f"{processes.last_line(done)}; give --mpirun if another launcher is to start it"
+            f"{processes.last_words(done.stdout, done.stderr)}; {processes.OTHER_MPI}"
         )
     return found

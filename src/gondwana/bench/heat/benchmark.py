@@ -69,7 +69,9 @@ def run(size: int, command: processes.Command, steps: int, number: int) -> Job:
         options = {"size": size, "steps": steps + DISCARDED, "variants": order, "file": str(file)}
         done = processes.run([*command.argv, json.dumps(options)], command.variables)
         if done.returncode or not file.exists():
-            raise UsageError(f"the job ended with status {done.returncode}: {processes.last_line(done)}")
+            raise UsageError(
+                f"the job ended with status {done.returncode}: {processes.last_words(done.stdout, done.stderr)}"
+            )
         found = json.loads(file.read_text())
     microseconds = {name: np.array(found[name]["nanoseconds"]) * 1e-3 for name in names}
     return Job(microseconds, {name: found[name]["sum"] for name in names})

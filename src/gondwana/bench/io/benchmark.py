@@ -63,7 +63,7 @@ def measure(commands: Mapping[int, processes.Command], size: int, steps: int, fo
                 done = processes.run([*command.argv, json.dumps(options)], command.variables)
                 if done.returncode or not file.exists():
                     failed = f"the job with {ranks} rank{'s' * (ranks > 1)} ended with status {done.returncode}"
-                    raise UsageError(f"{failed}: {processes.last_line(done)}")
+                    raise UsageError(f"{failed}: {processes.last_words(done.stdout, done.stderr)}")
                 yield {"ranks": ranks, **json.loads(file.read_text())}
 
 

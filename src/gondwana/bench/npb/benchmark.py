@@ -13,7 +13,7 @@ from typing import Any
 
 from gondwana.bench.npb import binaries
 from gondwana.bench.npb.jobs import Job, run
-from gondwana.bench.processes import our_command
+from gondwana.bench.processes import last_words, our_command
 from gondwana.bench.report import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
@@ -149,7 +149,7 @@ def _run_ours(case: Case, variant: str, variables: Mapping[str, str], *, with_pe
         if not file.exists():
             raise UsageError(
                 f"npb-{case.benchmark} --class {case.letter} --variant {variant} on {case.ranks} ranks ended with "
-                f"status {finished.status}: {binaries.last_lines(finished)}"
+                f"status {finished.status}: {last_words(finished.output, finished.errors)}"
             )
         result: Row = json.loads(file.read_text())
     spent = result["sections"]["totcomm"]["average"] if result["sections"] else None

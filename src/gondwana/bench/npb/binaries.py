@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gondwana.bench.npb.jobs import Finished
+from gondwana.bench.processes import OTHER_MPI, last_words
 from gondwana.errors import UsageError
 
 BENCHMARKS = ("mg", "ft", "cg")
 _NAME = re.compile(r"(mg|ft|cg)\.([SWA-F])(?:\.x)?")
 _TOTCOMM = re.compile(r"timer\s+\d+\(\s*totcomm\s*\)\s*:\s+\S+\s+\S+\s+(\S+)")
-_LAST_LINES = 3
-_OTHER_MPI = (
-    "if it was built with another MPI than that of the launcher, give its own, such as --mpirun /usr/bin/mpirun"
-)
 
 
 @dataclass(frozen=True)
@@ -72,27 +69,25 @@ def read(finished: Finished, program: str, ranks: int) -> Official:
         UsageError: it failed, ran on another number of processes or did not print what it should.
     """
     if finished.status:
-        hint = f"; {_OTHER_MPI}" if ranks > 1 else ""
-        raise UsageError(f"{program} ended with status {finished.status}: {last_lines(finished)}{hint}")
+        hint = f"; {OTHER_MPI}" if ranks > 1 else ""
+        raise UsageError(
+            f"{program} ended with status {finished.status}: {last_words(finished.output, finished.errors)}{hint}"
+        )
     pairs = dict(line.split("=", 1) for line in finished.output.splitlines() if line.count("=") == 1)
     values = {key.strip(): value.strip() for key, value in pairs.items()}
     try:
         processes, mops = int(values["Total processes"]), float(values["Mop/s total"])
         verified = values["Verification"] == "SUCCESSFUL"
     except (KeyError, ValueError):
-        raise UsageError(f"{program} is no program of NPB, or failed: {last_lines(finished)}") from None
+        raise UsageError(
+            f"{program} is no program of NPB, or failed: {last_words(finished.output, finished.errors)}"
+        ) from None
     if processes != ranks:
-        raise UsageError(f"{program} ran on {processes} processes instead of {ranks}: {_OTHER_MPI}")
+        raise UsageError(f"{program} ran on {processes} processes instead of {ranks}: {OTHER_MPI}")
     if not mops > 0:
         raise UsageError(f"{program} took no time that its clock could measure; take a larger class")
     match = _TOTCOMM.search(finished.output)
     return Official(mops, verified, float(match[1]) if match else None, finished.peak_rss, finished.peak_memory)
-
-
-def last_lines(finished: Finished) -> str:
-    """Return the last line that a job printed. Local."""
-    lines = [line.strip() for line in (finished.errors or finished.output).splitlines()]
-    return " | ".join([line for line in lines if line.strip("-= ")][-_LAST_LINES:]) or "it printed nothing"
 
 
 def _programs(folder: Path) -> dict[tuple[str, str], Path]:

@@ -128,7 +128,7 @@ def _run(case: Case) -> Run:
         file = Path(folder) / "result.json"
         if not file.exists():
             failed = f"{case.application.name} on {case.ranks} ranks ended with status {done.returncode}"
-            raise UsageError(f"{failed}: {processes.last_line(done)}")
+            raise UsageError(f"{failed}: {processes.last_words(done.stdout, done.stderr)}")
         result: Row = json.loads(file.read_text())
     key = case.application.value
     return Run(result["step_seconds_over_ranks"], result["verified"], None if key is None else result[key])
