@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from gondwana.report import charts, layouts
 from gondwana.report.charts import Axis, Bar, Curve, Dot, Spread, Stack
@@ -19,6 +19,8 @@ MOST_BARS = 16
 
 HISTOGRAM = 100
 """Values from which on a sample is a histogram too."""
+
+T = TypeVar("T")
 
 _RATIO_AXIS = "times as fast as the rival, 95 % intervals"
 
@@ -68,9 +70,7 @@ def _curves(panel: Panel, how: Layout) -> Iterator[Figure]:
             )
 
 
-def _beside(
-    panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x: Axis, label: str
-) -> Iterator[Figure]:
+def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x: Axis, label: str) -> Iterator[Figure]:
     """A figure of ours, the rivals and the bound over the size."""
     unit = panel.unit(measure.ours, rows[0])
     drawn = [Curve("ours", _dots(rows, x.label, measure.ours, once=True))]
@@ -100,7 +100,9 @@ def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
         several = len({one.rival for one in found}) > 1
         for title, part in _divided(found):
             bars = [
-                Bar(f"{one.label} beside {one.rival}" if several else one.label, one.ratio, one.low, one.high, one.words)
+                Bar(
+                    f"{one.label} beside {one.rival}" if several else one.label, one.ratio, one.low, one.high, one.words
+                )
                 for one in part
             ]
             heading = f"{what}{title or panel.name} beside {part[0].rival if not several else 'rivals'}"
@@ -167,7 +169,10 @@ def _parts(panel: Panel, how: Layout) -> Iterator[Figure]:
     names = panel.names()
     for key in panel.parts():
         stacks = [
-            Stack(label_of(panel, row, names), tuple((str(name), part) for name, part in row[key].items() if name != "total"))
+            Stack(
+                label_of(panel, row, names),
+                tuple((str(name), part) for name, part in row[key].items() if name != "total"),
+            )
             for row in panel.rows
             if is_whole(row[key])
         ]
@@ -217,7 +222,11 @@ def _ratio_curves(found: Sequence[Comparison], axis: str) -> list[Curve]:
     return [
         Curve(
             f"beside {rival}",
-            tuple(Dot(float(one.row[axis]), one.ratio, one.low, one.high) for one in found if one.rival == rival),
+            tuple(
+                Dot(place, one.ratio, one.low, one.high)
+                for one in found
+                if one.rival == rival and (place := figure(one.row[axis])) is not None
+            ),
             number,
         )
         for number, rival in enumerate(rivals, 1)
@@ -271,7 +280,7 @@ def _divided(found: Sequence[Comparison]) -> Iterator[tuple[str, Sequence[Compar
             yield subject + (", continued" if number else ""), chunk
 
 
-def _chunks[T](rows: Sequence[T]) -> Iterator[Sequence[T]]:
+def _chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
     for first in range(0, len(rows), MOST_BARS):
         yield rows[first : first + MOST_BARS]
 

@@ -7,6 +7,9 @@ import math
 SECONDS = "s"
 BYTES = "B"
 
+MOST = 1e200
+"""What figures are below; larger ones overflow where they are scaled."""
+
 _FACTORS = {
     "ms": (1e-3, SECONDS), "us": (1e-6, SECONDS), "ns": (1e-9, SECONDS),
     "KiB": (2.0**10, BYTES), "MiB": (2.0**20, BYTES), "GiB": (2.0**30, BYTES),
@@ -38,8 +41,8 @@ def quantity(value: float, unit: str) -> str:
         >>> quantity(2.5e-6, "s"), quantity(4096, "B"), quantity(12.3456, "GB/s"), quantity(128, "cells")
         ('2.5 µs', '4 KiB', '12.3 GB/s', '128 cells')
     """
-    if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else "infinite"
+    if not -MOST < value < MOST:
+        return "not a number" if value != value else f"beyond {MOST:g}"
     scaled, of = base(float(value), unit)
     if of in ("1", "unit of the row"):
         return digits(scaled)

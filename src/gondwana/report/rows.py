@@ -80,10 +80,11 @@ class Panel:
     def axis(self) -> str | None:
         """Return the column of sizes, if a group of rows that differ only in it has three of them or more. Local."""
         names = self.names()
-        for key in (key for key in SIZES if key in names):
+        for key in (key for key in SIZES if key in names and not isinstance(self.rows[0][key], str)):
             others = [name for name in names if name != key]
             if any(
-                len({row[key] for row in rows}) >= _LEAST_SIZES for rows in groups(self.rows, [*others, "rival"]).values()
+                len({row[key] for row in rows}) >= _LEAST_SIZES
+                for rows in groups(self.rows, [*others, "rival"]).values()
             ):
                 return key
         return None

@@ -1,0 +1,167 @@
+"""What a report is made of: results of benchmarks and applications, and the head of traces."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gondwana import results
+from gondwana.errors import UsageError
+from gondwana.inputs import printable
+from gondwana.report.quantities import digits
+from gondwana.report.rows import figure
+
+Kind = Literal["benchmark", "app", "trace"]
+Amount = Annotated[float, Meta(ge=0)]
+
+QUIET = 0.1
+"""Processors that other programs may keep busy without being mentioned."""
+
+
+class Matrix(msgspec.Struct, frozen=True):
+    """What every rank (the row) sent to every rank (the column)."""
+
+    bytes: list[list[Amount]]
+    messages: list[list[Amount]]
+
+
+class Trace(msgspec.Struct, frozen=True):
+    """What a trace file says about a run under the key `gondwana`, beside its events.
+
+    Attributes:
+        schema: version.
+        trace: the program.
+        command: that repeats it.
+        environment: the machine.
+        verified: whether the program's results were right; None: not known.
+        ranks: of the run.
+        seconds: of each rank.
+        matrix: bytes and messages from rank to rank.
+        spans: seconds of each rank by category.
+    """
+
+    schema: Literal[1]
+    trace: str
+    command: list[str]
+    environment: dict[str, Any]
+    verified: bool | None
+    ranks: Annotated[int, Meta(ge=1)]
+    seconds: list[Amount]
+    matrix: Matrix
+    spans: dict[str, list[Amount]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A result and the file that has it.
+
+    Attributes:
+        file: its name, without the folder.
+        kind: which key has the name.
+        name: of the benchmark, the application or the traced program.
+        content: of the result.
+    """
+
+    file: str
+    kind: Kind
+    name: str
+    content: Mapping[str, Any]
+
+    @property
+    def environment(self) -> Mapping[str, Any]:
+        """The machine and the software."""
+        found: Mapping[str, Any] = self.content["environment"]
+        return found
+
+    @property
+    def machine(self) -> str:
+        """The processor and its cores."""
+        cores = self.environment.get("cores")
+        return f"{self.environment.get('cpu', 'unknown processor')}, {cores} core{'' if cores == 1 else 's'}"
+
+    @property
+    def load(self) -> str:
+        """Which load of other programs the measurement was under, in words."""
+        rows = [row for panel in self.content.get("panels", {}).values() for row in panel]
+        return load_in_words(rows, self.environment)
+
+
+def read(paths: Iterable[str | Path]) -> list[Source]:
+    """Read results and traces. Local.
+
+    Returns:
+        The results of all files, in their order; a collection has several.
+
+    Raises:
+        UsageError: a file cannot be read, or is neither a result nor a trace.
+    """
+    return [source for path in paths for source in _read(Path(path))]
+
+
+def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, Any]) -> str:
+    """Return under which load of other programs rows were measured. Local.
+
+    Args:
+        rows: with `foreign_load`, or without.
+        environment: of the result, whose load average is used where no row says more.
+
+    Example:
+        >>> load_in_words([{"foreign_load": 0.02}], {}), load_in_words([], {"load_average": [1.5], "cores": 2})
+        ('quiet', 'load average 1.5 on 2 cores at the start')
+    """
+    loads = [load for row in rows if (load := figure(row.get("foreign_load"))) is not None]
+    if loads:
+        if max(loads) < QUIET:
+            return "quiet"
+        middle = statistics.median(loads)
+        return f"other programs kept {digits(middle)} processors busy, up to {digits(max(loads))}"
+    averages = environment.get("load_average") or [None]
+    average = figure(averages[0])
+    if average is None:
+        return "not known"
+    return f"load average {digits(average)} on {environment.get('cores', '?')} cores at the start"
+
+
+def _read(path: Path) -> list[Source]:
+    trace = _trace(path)
+    if trace is not None:
+        return [Source(path.name, "trace", trace.trace, msgspec.to_builtins(trace))]
+    return [
+        Source(path.name, kind, result[kind], result)
+        for result in results.read(path)
+        for kind in ("app" if "app" in result else "benchmark",)
+    ]
+
+
+def _trace(path: Path) -> Trace | None:
+    """The head of a trace; None for other files, also for those that cannot be read, which `results.read` reports."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict) or "gondwana" not in content:
+        return None
+    try:
+        trace = msgspec.convert(content["gondwana"], Trace)
+    except msgspec.ValidationError as error:
+        raise UsageError(_refused(path, str(error))) from None
+    square = all(
+        len(matrix) == trace.ranks and all(len(row) == trace.ranks for row in matrix)
+        for matrix in (trace.matrix.bytes, trace.matrix.messages)
+    )
+    if not square or any(len(values) != trace.ranks for values in (trace.seconds, *trace.spans.values())):
+        raise UsageError(_refused(path, f"its figures are not those of {trace.ranks} ranks"))
+    return trace
+
+
+def _refused(path: Path, reason: str) -> str:
+    return printable(
+        f"{path}: not a trace of `gondwana run --trace`: {reason}; give files that --json or --trace wrote"
+    )
