@@ -93,7 +93,8 @@ def in_words(comparisons: Sequence[Comparison]) -> str:
     owner = comparisons[0].rival
     of = f"{owner}'" if owner.endswith("s") else f"{owner}'s"
     middle = quantities.two_digits(statistics.median(times))
-    return f"ours takes {quantities.span(times[0], times[-1])} of {of} time, median {middle}, in {len(times)} cases"
+    span, how = quantities.span(times[0], times[-1]), "times" if times[0] >= 1.0 else "of"
+    return f"ours takes {span} {how} {of} time, median {middle}, in {len(times)} cases"
 
 
 def goal_met(panel: Panel, row: Row) -> bool | None:

@@ -13,6 +13,7 @@ from gondwana.report.comparisons import Comparison, compare, in_words, label_of,
 from gondwana.report.layouts import Layout
 from gondwana.report.markup import Markup
 from gondwana.report.rows import Measure, Panel, Row, figure, groups, interval, is_whole, spread_of
+from gondwana.report.scales import drawable
 
 MOST_BARS = 16
 """Rows of a figure; more are divided."""
@@ -58,16 +59,16 @@ def _curves(panel: Panel, how: Layout) -> Iterator[Figure]:
     names = [name for name in panel.names() if name != axis]
     x = Axis(axis, panel.unit(axis))
     for rows in groups(panel.rows, names).values():
+        if not _is_curve(rows, axis):
+            continue
         label = label_of(panel, rows[0], names)
         for measure in _drawn_measures(panel, rows[0]):
             yield from _beside(panel, how, rows, measure, x, label)
         for key in panel.ratios():
             found = compare(Panel(panel.benchmark, panel.name, rows, panel.units), key, how)
-            yield from _figure(
-                f"{label}: times as fast",
-                charts.curves(f"{label}: times as fast", _ratio_curves(found, axis), x, _ratio_axis()),
-                _sentences(found),
-            )
+            title = f"{label}: {_prefix(key)}times as fast"
+            y = Axis("times as fast, 95 % intervals", "1", line=1.0)
+            yield from _figure(title, charts.curves(title, _ratio_curves(found, axis), x, y), _sentences(found))
 
 
 def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x: Axis, label: str) -> Iterator[Figure]:
@@ -92,11 +93,16 @@ def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x:
 
 def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
     """Bars of ratios, where no curve has them."""
-    if panel.axis() is not None and layouts.CURVES in how.kinds:
-        return
+    axis = panel.axis() if layouts.CURVES in how.kinds else None
     for key in panel.ratios():
         found = compare(panel, key, how)
-        what = "" if key in ("ratio", "speed") else f"{_called(key)}: "
+        if axis is not None:
+            others = [name for name in panel.names() if name != axis]
+            alone = [
+                id(row) for rows in groups(panel.rows, others).values() if not _is_curve(rows, axis) for row in rows
+            ]
+            found = [one for one in found if id(one.row) in alone]
+        what = _prefix(key)
         several = len({one.rival for one in found}) > 1
         for title, part in _divided(found):
             bars = [
@@ -115,7 +121,7 @@ def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
     if "ranks" not in panel.names():
         return
     names = [name for name in panel.names() if name not in ("ranks", "problem", "size")]
-    x = Axis("ranks", "1")
+    x = Axis("ranks", "1", log=False)
     parts = groups(panel.rows, names)
     for key, title in (("efficiency", "efficiency"), ("speedup", "speed-up")):
         drawn = [
@@ -131,7 +137,7 @@ def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
         heading = f"{panel.name}: {title}"
         if key == "speedup":
             ideal = tuple(Dot(dot.x, dot.x) for dot in {dot.x: dot for curve in drawn for dot in curve.dots}.values())
-            chart = charts.curves(heading, [*drawn, Curve("ideal", ideal, None)], x, Axis(title, "1"))
+            chart = charts.curves(heading, [*drawn, Curve("ideal", ideal, None)], x, Axis(title, "1", log=False))
         else:
             chart = charts.curves(heading, drawn, x, Axis(title, "1", log=False, line=1.0))
         hollow = any(dot.hollow for curve in drawn for dot in curve.dots)
@@ -233,8 +239,13 @@ def _ratio_curves(found: Sequence[Comparison], axis: str) -> list[Curve]:
     ]
 
 
-def _ratio_axis() -> Axis:
-    return Axis("times as fast, 95 % intervals", "1", line=1.0)
+def _is_curve(rows: Sequence[Row], axis: str) -> bool:
+    return len({row[axis] for row in rows if drawable(row[axis], log=True)}) > 1
+
+
+def _prefix(key: str) -> str:
+    """What a ratio is of, if it is not the only one."""
+    return "" if key in ("ratio", "speed") else f"{_called(key.removesuffix('_ratio'))}: "
 
 
 def _speedups(rows: Sequence[Row]) -> tuple[Dot, ...]:
@@ -296,7 +307,12 @@ def _how_to_read(spreads: Sequence[Spread]) -> str:
         return "The width is the density of the values, the thick line the middle half."
     if any(spread.values for spread in spreads):
         return "Each value is a circle."
-    return "Thick: 90 % of the values or the middle half; thin: from the smallest or 1 % to 99 %."
+    thin = "thin: from the smallest, or from 1 %, to 99 % of the values"
+    return (
+        f"Thick: the middle half or 90 %; {thin}."
+        if any(one.inner[0] < one.inner[1] for one in spreads)
+        else f"{thin.capitalize()}."
+    )
 
 
 def _called(key: str) -> str:

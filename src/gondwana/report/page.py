@@ -14,11 +14,10 @@ from gondwana.report.draw import Figure, figures
 from gondwana.report.markup import Markup, join, tag
 from gondwana.report.quantities import quantity
 from gondwana.report.rows import Panel
-from gondwana.report.sources import Source
-from gondwana.report.summary import lines
+from gondwana.report.sources import Source, together
+from gondwana.report.summary import summary
 
 _KINDS = {"benchmark": "Benchmark", "app": "Application", "trace": "Trace"}
-_HIDDEN = frozenset({"schema", "app", "command", "environment", "units", "config"})
 _LARGEST_MATRIX = 32
 """Ranks up to which the communication matrix is a table, too."""
 
@@ -48,29 +47,10 @@ def page(sources: Sequence[Source]) -> str:
         tag("header", tag("h1", "Results"), Markup('<button id="theme" type="button" hidden></button>')),
         _machines(sources),
         tag("nav", *(tag("a", _heading(key), href=f"#{anchors[key]}") for key in groups), aria_label="sections"),
-        tag("main", _summary(groups, anchors), *(_section(groups[key], anchors[key]) for key in groups)),
+        tag("main", summary(groups, anchors), *(_section(groups[key], anchors[key]) for key in groups)),
     ]
     title = ", ".join(dict.fromkeys(name for _, name in groups))
     return f'<!doctype html>\n<html lang="en">\n{_head(title)}\n{tag("body", *body, _script())}\n</html>\n'
-
-
-def panels_of(source: Source) -> list[Panel]:
-    """Return the tables of a result; that of an application has one row, that of a trace a row for each rank. Local."""
-    content = source.content
-    if source.kind == "benchmark":
-        return [Panel(source.name, name, rows, content["units"]) for name, rows in content["panels"].items()]
-    if source.kind == "app":
-        row = {key: value for key, value in content.items() if key not in _HIDDEN}
-        return [Panel(source.name, source.name, [row], content["units"])]
-    rows = [
-        {
-            "rank": str(rank),
-            "seconds": content["seconds"][rank],
-            **{name: of[rank] for name, of in content["spans"].items()},
-        }
-        for rank in range(content["ranks"])
-    ]
-    return [Panel(source.name, source.name, rows, dict.fromkeys(rows[0], "s"))]
 
 
 def _head(title: str) -> Markup:
@@ -127,35 +107,19 @@ def _machines(sources: Sequence[Source]) -> Markup:
     return tag("div", tag("p", "Measured on different machines:"), tables.join_lines(named), class_="about")
 
 
-def _summary(groups: Mapping[tuple[str, str], list[Source]], anchors: Mapping[tuple[str, str], str]) -> Markup:
-    several = len({source.machine for of in groups.values() for source in of}) > 1
-    rows = []
-    for key, of in groups.items():
-        for source in of:
-            for line in lines(source, panels_of(source), anchors[key]):
-                what = f"{line.what} ({source.file})" if len(of) > 1 else line.what
-                machine = [source.machine] if several else []
-                verified = tag("span", line.verified, class_="warn") if line.verified == "NO" else line.verified
-                name = tag("a", line.name, href=f"#{line.anchor}")
-                rows.append([name, what, line.words, line.goal, *machine, line.load, verified])
-    heads = ["", "what", "in words", "goal, bound", *(["machine"] if several else []), "load", "verified"]
-    return join([tag("h2", "Summary"), tables.table(heads, rows)])
-
-
 def _section(sources: Sequence[Source], anchor: str) -> Markup:
     first = sources[0]
     parts = [tag("h2", _heading((first.kind, first.name)), id=anchor)]
     if first.kind == "app":
-        parts += [*map(_about, sources[:1]), *_beside([_together(sources)], [None])] if len(sources) > 1 else [
-            _about(first), *_beside(panels_of(first), [None]),
-        ]  # fmt: skip
-        return tag("section", *parts)
+        panel = together(sources) if len(sources) > 1 else first.panels[0]
+        files = {source.file: source for source in sources}
+        return tag("section", *parts, *map(_about, files.values()), *_beside([panel], [None]))
     parts += [_about(source) for source in sources]
     if first.kind == "trace":
         return tag("section", *parts, *(_trace(source) for source in sources))
     by_panel: dict[str, list[tuple[Source, Panel]]] = {}
     for source in sources:
-        for panel in panels_of(source):
+        for panel in source.panels:
             by_panel.setdefault(panel.name, []).append((source, panel))
     for name, of in by_panel.items():
         if name != first.name:
@@ -163,16 +127,6 @@ def _section(sources: Sequence[Source], anchor: str) -> Markup:
         captions = [_from(source) if len(sources) > 1 else None for source, _ in of]
         parts += _beside([panel for _, panel in of], captions)
     return tag("section", *parts)
-
-
-def _together(sources: Sequence[Source]) -> Panel:
-    """The runs of an application as the rows of one table; what a run does not have is None."""
-    rows = [
-        {"run": f"{number}: {source.file}", **panels_of(source)[0].rows[0]} for number, source in enumerate(sources, 1)
-    ]
-    keys = dict.fromkeys(key for row in rows for key in row)
-    units = {key: unit for source in sources for key, unit in source.content["units"].items()}
-    return Panel(sources[0].name, sources[0].name, [{key: row.get(key) for key in keys} for row in rows], units)
 
 
 def _beside(panels: Sequence[Panel], captions: Sequence[str | None]) -> Iterator[Markup]:
@@ -250,7 +204,7 @@ def _trace(source: Source) -> Markup:
     ):
         if chart is not None:
             drawn.append(Figure(f"{source.name}: {title}", chart, source.file))
-    (panel,) = panels_of(source)
+    (panel,) = source.panels
     details = [tag("summary", "The seconds as a table"), tables.of_panel(panel)]
     parts = [_grid(drawn), tag("details", *details)]
     if ranks <= _LARGEST_MATRIX:

@@ -49,7 +49,7 @@ class Panel:
     """A table of a result.
 
     Attributes:
-        benchmark: name of the benchmark or application.
+        benchmark: name of the benchmark, "" for tables of applications and traces.
         name: of the panel.
         rows: all with the same keys.
         units: by key.
@@ -124,7 +124,11 @@ class Panel:
 
     def parts(self) -> list[str]:
         """Return the columns that have mappings of at least two numbers that are parts of a whole. Local."""
-        return [key for key in self.keys if any(is_whole(row[key]) for row in self.rows)]
+        return [
+            key
+            for key in self.keys
+            if not self.unit(key).endswith("/s") and any(is_whole(row[key]) for row in self.rows)
+        ]
 
     def _names_rows(self, key: str) -> bool:
         values = [row[key] for row in self.rows if row[key] is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,10 +16,13 @@ from gondwana import results
 from gondwana.errors import UsageError
 from gondwana.inputs import printable
 from gondwana.report.quantities import digits
-from gondwana.report.rows import figure
+from gondwana.report.rows import Panel, Row, figure
 
 Kind = Literal["benchmark", "app", "trace"]
 Amount = Annotated[float, Meta(ge=0)]
+
+_HIDDEN = frozenset({"schema", "app", "command", "environment", "units", "config"})
+"""Keys of the result of an application that are not in its table."""
 
 QUIET = 0.1
 """Processors that other programs may keep busy without being mentioned."""
@@ -87,6 +90,21 @@ class Source:
         return f"{self.environment.get('cpu', 'unknown processor')}, {cores} core{'' if cores == 1 else 's'}"
 
     @property
+    def panels(self) -> list[Panel]:
+        """The tables: of an application one with one row, of a trace one with a row for each rank."""
+        if self.kind == "benchmark":
+            panels: Mapping[str, list[Row]] = self.content["panels"]
+            return [Panel(self.name, name, rows, self.content["units"]) for name, rows in panels.items()]
+        if self.kind == "app":
+            row = {key: value for key, value in self.content.items() if key not in _HIDDEN}
+            return [Panel("", self.name, [row], self.content["units"])]
+        rows = [
+            {"rank": str(rank), "seconds": seconds, **{name: of[rank] for name, of in self.content["spans"].items()}}
+            for rank, seconds in enumerate(self.content["seconds"])
+        ]
+        return [Panel("", self.name, rows, dict.fromkeys(rows[0], "s"))]
+
+    @property
     def load(self) -> str:
         """Which load of other programs the measurement was under, in words."""
         rows = [row for panel in self.content.get("panels", {}).values() for row in panel]
@@ -105,6 +123,18 @@ def read(paths: Iterable[str | Path]) -> list[Source]:
     return [source for path in paths for source in _read(Path(path))]
 
 
+def together(sources: Sequence[Source]) -> Panel:
+    """Return the runs of an application as the rows of one table; what a run does not have is None. Local.
+
+    Args:
+        sources: results of one application.
+    """
+    rows = [{"run": f"{number}: {source.file}", **source.panels[0].rows[0]} for number, source in enumerate(sources, 1)]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    units = {key: unit for source in sources for key, unit in source.content["units"].items()}
+    return Panel("", sources[0].name, [{key: row.get(key) for key in keys} for row in rows], units)
+
+
 def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, Any]) -> str:
     """Return under which load of other programs rows were measured. Local.
 
@@ -114,7 +144,7 @@ def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, A
 
     Example:
         >>> load_in_words([{"foreign_load": 0.02}], {}), load_in_words([], {"load_average": [1.5], "cores": 2})
-        ('quiet', 'load average 1.5 on 2 cores at the start')
+        ('quiet', 'load 1.5 of 2 cores at the start')
     """
     loads = [load for row in rows if (load := figure(row.get("foreign_load"))) is not None]
     if loads:
@@ -126,7 +156,7 @@ def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, A
     average = figure(averages[0])
     if average is None:
         return "not known"
-    return f"load average {digits(average)} on {environment.get('cores', '?')} cores at the start"
+    return f"load {digits(average)} of {environment.get('cores', '?')} cores at the start"
 
 
 def _read(path: Path) -> list[Source]:

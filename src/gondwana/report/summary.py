@@ -2,53 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
 from gondwana.report import layouts
 from gondwana.report.comparisons import Comparison, compare, goal_met, in_words
+from gondwana.report.markup import Content, Markup, join, tag
 from gondwana.report.quantities import quantity, span
 from gondwana.report.rows import Panel, figure
-from gondwana.report.sources import Source, load_in_words
+from gondwana.report.sources import Source, load_in_words, together
+from gondwana.report.tables import table
+
+_HEADS = ("", "what", "in words", "goal, bound", "machine", "load", "verified")
+_VERIFIED = {True: "yes", False: "NO", None: "nothing to compare with"}
 
 
-@dataclass(frozen=True)
-class Line:
-    """A line of the summary: all its columns but the first are text."""
-
-    name: str
-    what: str
-    words: str
-    goal: str
-    load: str
-    verified: str
-    anchor: str
-
-
-def lines(source: Source, panels: Sequence[Panel], anchor: str) -> Iterator[Line]:
-    """Yield the lines of a result: one for each subject and rival, or for a panel that has no rival. Local.
+def summary(groups: Mapping[tuple[str, str], Sequence[Source]], anchors: Mapping[tuple[str, str], str]) -> Markup:
+    """Return the table: a line for each subject and rival of a result, and one for the runs of an application. Local.
 
     Args:
-        source: the result.
-        panels: of it.
-        anchor: of its section.
+        groups: results by kind and name.
+        anchors: of the sections of the page.
     """
-    verified = {True: "yes", False: "NO", None: "nothing to compare with"}[source.content["verified"]]
-    for panel in panels:
-        load = load_in_words(panel.rows, source.environment)
-        for what, words, goal in _panel(panel):
-            yield Line(source.name, what, words, goal, load, verified, anchor)
+    rows: list[Sequence[Content]] = []
+    for key, of in groups.items():
+        name = tag("a", key[1], href=f"#{anchors[key]}")
+        rows += [[name, *line] for line in ([_runs(of)] if key[0] == "app" else _lines(of))]
+    return join([tag("h2", "Summary"), table(_HEADS, rows, class_="summary")])
+
+
+def _lines(sources: Sequence[Source]) -> Iterator[list[Content]]:
+    for source in sources:
+        for panel in source.panels:
+            load = load_in_words(panel.rows, source.environment)
+            for what, words, goal in _panel(panel):
+                named = f"{what} ({source.file})" if len(sources) > 1 else what
+                yield [named, words, goal, source.machine, load, _verified([source])]
+
+
+def _runs(sources: Sequence[Source]) -> list[Content]:
+    """The line of an application: how many runs there are, and how long they took."""
+    panel = together(sources)
+    seconds = [value for row in panel.rows if (value := figure(row.get("seconds"))) is not None]
+    words = " to ".join(dict.fromkeys(quantity(end, "s") for end in (min(seconds), max(seconds)))) if seconds else ""
+    rates = [key for key in panel.keys if panel.unit(key).endswith("/s")]
+    for key in rates[:1]:
+        merits = [value for row in panel.rows if (value := figure(row[key])) is not None]
+        ends = (min(merits), max(merits)) if merits else ()
+        words += ", " + " to ".join(dict.fromkeys(quantity(end, panel.unit(key)) for end in ends))
+    machines = ", ".join(dict.fromkeys(source.machine for source in sources))
+    loads = ", ".join(dict.fromkeys(source.load for source in sources)) if len(sources) == 1 else "see there"
+    count = len(sources)
+    return [f"{count} run{'' if count == 1 else 's'}", words, "", machines, loads, _verified(sources)]
+
+
+def _verified(sources: Sequence[Source]) -> Content:
+    """What the worst of some results says."""
+    said = [source.content["verified"] for source in sources]
+    worst = _VERIFIED[False if False in said else None if None in said else True]
+    return tag("span", worst, class_="warn") if False in said else worst
 
 
 def _panel(panel: Panel) -> Iterator[tuple[str, str, str]]:
     how = layouts.layout(panel.benchmark, panel.name)
+    if layouts.RATIOS not in how.kinds:
+        return  # another panel has these ratios
     found: dict[tuple[str, str], list[Comparison]] = {}
     for key in panel.ratios():
         part = "" if key in ("ratio", "speed") else f", {key.removesuffix('_ratio').replace('_', ' ')}"
         for one in compare(panel, key, how):
             found.setdefault((f"{one.subject}{part}", one.rival), []).append(one)
     for (subject, _), compared in found.items():
-        prefix = "" if panel.name in (panel.benchmark, subject) else f"{panel.name}: "
+        prefix = "" if panel.name == panel.benchmark or subject.startswith(panel.name) else f"{panel.name}: "
         yield f"{prefix}{subject}", in_words(compared), _goals(panel, compared)
     if not found:
         yield panel.name, _without_rival(panel), ""
@@ -87,11 +111,6 @@ def _without_rival(panel: Panel) -> str:
     efficiencies = [value for row in panel.rows if (value := figure(row.get("efficiency"))) is not None]
     if efficiencies and all("ranks" in row for row in panel.rows):
         return f"efficiency {span(min(efficiencies), max(efficiencies))}"
-    seconds = [value for row in panel.rows if (value := figure(row.get("seconds"))) is not None]
-    if len(seconds) == 1 and panel.unit("seconds") == "s":
-        rates = [key for key in panel.keys if panel.unit(key).endswith("/s") and figure(panel.rows[0][key]) is not None]
-        merit = "".join(f", {quantity(figure(panel.rows[0][key]) or 0.0, panel.unit(key))}" for key in rates[:1])
-        return f"{quantity(seconds[0], 's')}{merit}"
     count = len(panel.rows)
     return (
         f"{count} row{'' if count == 1 else 's'}, nothing beside {'it' if count == 1 else 'them'}" if count else "empty"

@@ -15,9 +15,21 @@ LONGEST = 400
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Content]], class_: str | None = None) -> Markup:
-    """Return a table with a line of headings; it scrolls sideways where it is too wide. Local."""
+    """Return a table with a line of headings; it scrolls sideways where it is too wide. Local.
+
+    With a class, the style sheet knows the headings of its cells.
+    """
     head = tag("tr", *(tag("th", heading, scope="col") for heading in heads))
-    body = [tag("tr", *(tag("td", cell) for cell in row)) for row in rows]
+    body = [
+        tag(
+            "tr",
+            *(
+                tag("td", cell, data_head=(class_ and heading) or None)
+                for cell, heading in zip(row, heads, strict=True)
+            ),
+        )
+        for row in rows
+    ]
     inner = tag("table", tag("thead", head), tag("tbody", *body), class_=class_)
     return tag("div", inner, class_="wide", tabindex="0", role="group", aria_label="table")
 

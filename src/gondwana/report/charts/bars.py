@@ -54,13 +54,13 @@ def ratio_bars(title: str, bars: Sequence[Bar], axis: str) -> Markup | None:
     ends = [end for bar in kept for end in (bar.ratio, bar.low, bar.high)]
     scale = scales.over([1.0, *ends], LEFT, RIGHT, log=True)
     bottom = len(kept) * ROW + 2
-    parts = [*frame.ticks_below(scale, scale.ticks(), two_digits, 0, bottom)]
+    parts = [
+        *frame.ticks_below(scale, scale.ticks(), two_digits, 0, bottom),
+        frame.line(scale(1.0), 0, scale(1.0), bottom, "even"),
+    ]
     for number, bar in enumerate(kept):
         parts.append(_ratio(bar, scale, number * ROW))
-    parts += [
-        frame.line(scale(1.0), 0, scale(1.0), bottom, "even"),
-        frame.text((LEFT + RIGHT) / 2, bottom + 28, axis, "middle", "label"),
-    ]
+    parts.append(frame.text((LEFT + RIGHT) / 2, bottom + 28, axis, "middle", "label"))
     return frame.drawing(title, bottom + 34, parts)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gondwana.report import scales
 from gondwana.report.charts import frame
 from gondwana.report.markup import Markup, tag
-from gondwana.report.quantities import quantity
+from gondwana.report.quantities import BYTES, digits, quantity
 from gondwana.report.scales import Scale, drawable
 
 LEFT, RIGHT, TOP, HEIGHT = 62.0, 352.0, 20.0, 200.0
@@ -74,11 +74,9 @@ def curves(title: str, drawn: Sequence[Curve], x: Axis, y: Axis) -> Markup | Non
     values = [value for dot in dots for value in (dot.y, dot.low, dot.high) if value is not None]
     up = scales.over([*values, *([] if y.line is None else [y.line])], bottom, TOP, log=y.log)
     parts = [
-        *frame.ticks_below(
-            across, _labelled(sorted({dot.x for dot in dots})), lambda v: quantity(v, x.unit), TOP, bottom
-        ),
+        *frame.ticks_below(across, _labelled(sorted({dot.x for dot in dots})), lambda v: _tick(v, x.unit), TOP, bottom),
         *frame.ticks_left(up, up.ticks(), lambda v: quantity(v, y.unit), LEFT, RIGHT),
-        frame.text((LEFT + RIGHT) / 2, bottom + 28, x.label, "middle", "label"),
+        frame.text((LEFT + RIGHT) / 2, bottom + 28, _labelled_axis(x), "middle", "label"),
         frame.text(2, 11, y.label, class_="label"),
     ]
     if y.line is not None:
@@ -102,6 +100,15 @@ def _placed(curve: Curve, x: Axis, y: Axis) -> tuple[Dot, ...]:
         for dot in sorted(curve.dots, key=lambda dot: dot.x)
         if drawable(dot.x, log=x.log) and drawable(dot.y, log=y.log)
     )
+
+
+def _labelled_axis(axis: Axis) -> str:
+    """The label, with the unit that the ticks do not have."""
+    return axis.label if axis.unit in ("1", BYTES) else f"{axis.label}, {axis.unit}"
+
+
+def _tick(value: float, unit: str) -> str:
+    return quantity(value, unit) if unit == BYTES else digits(value)
 
 
 def _labelled(values: list[float]) -> list[float]:

@@ -141,8 +141,9 @@ def _spread(spread: Spread, scale: Scale, unit: str, top: float) -> Markup:
         parts.append(tag("path", d=_outline(values, scale, middle), class_=f"violin {style}"))
     else:
         parts += [tag("circle", cx=scale(value), cy=middle, r=2.5, class_=f"mark hollow {style}") for value in values]
-    if spread.inner[0] < spread.inner[1]:
+    if spread.outer[0] < spread.outer[1]:
         parts.append(frame.line(scale(spread.outer[0]), middle, scale(spread.outer[1]), middle, f"thin {style}"))
+    if spread.inner[0] < spread.inner[1]:
         parts.append(frame.line(scale(spread.inner[0]), middle, scale(spread.inner[1]), middle, f"thick {style}"))
     parts.append(frame.line(scale(spread.median), middle - HALF, scale(spread.median), middle + HALF, "median"))
     return tag("g", *parts)
