@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -153,7 +153,7 @@ def _scatter(panel: Panel, how: Layout) -> Iterator[Figure]:
         found: list[Spread] = []
         for row in panel.rows:
             label = label_of(panel, row, names)
-            of_pair = [spread_of(label, _sample(row, ours), 0)]
+            of_pair = [spread_of(label, _sample(row, ours), 0) or _point(label, _sample(row, ours))]
             if theirs is not None:
                 rival = rival_of(panel, "ratio", how, row)
                 of_pair.append(spread_of(f"{label}: {rival}", _sample(row, theirs), 1))
@@ -264,12 +264,20 @@ def _samples(panel: Panel) -> list[tuple[str | None, str | None]]:
         for measure in panel.measures()
         if any(spread_of("", row[measure.ours], 0) is not None for row in panel.rows)
     ]
+    if not keys and not any(f"{measure.ours}_low" in panel.keys for measure in panel.measures()):
+        return [(measure.ours, None) for measure in _drawn_measures(panel, panel.rows[0])]
     lists = [pair for pair in keys if any(isinstance(row[pair[0]], list) for row in panel.rows)]
     return list(lists or keys)
 
 
 def _sample(row: Row, key: str | None) -> Any:
     return row if key is None else row[key]
+
+
+def _point(label: str, value: Any) -> Spread | None:
+    """A single figure among the samples."""
+    found = None if isinstance(value, Mapping) else figure(value)
+    return None if found is None else Spread(label, found, (found, found), (found, found), (found,))
 
 
 def _with_rest(row: Row, shares: Sequence[str]) -> tuple[tuple[str, float], ...]:
@@ -306,7 +314,7 @@ def _how_to_read(spreads: Sequence[Spread]) -> str:
     if any(len(spread.values) >= charts.FEW for spread in spreads):
         return "The width is the density of the values, the thick line the middle half."
     if any(spread.values for spread in spreads):
-        return "Each value is a circle."
+        return "Each value is a circle." if any(len(spread.values) > 1 for spread in spreads) else ""
     thin = "thin: from the smallest, or from 1 %, to 99 % of the values"
     return (
         f"Thick: the middle half or 90 %; {thin}."

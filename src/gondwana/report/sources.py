@@ -129,10 +129,27 @@ def together(sources: Sequence[Source]) -> Panel:
     Args:
         sources: results of one application.
     """
-    rows = [{"run": f"{number}: {source.file}", **source.panels[0].rows[0]} for number, source in enumerate(sources, 1)]
+    several = len({source.file for source in sources}) > 1
+    configs = [source.content.get("config") for source in sources]
+    settings = [config if isinstance(config, dict) else {} for config in configs]
+    rows = [
+        {
+            "run": f"run {number}",
+            **source.panels[0].rows[0],
+            **{key: f"{key} {own[key]}" for key in _varied(settings) if key in own and key not in source.content},
+            **({"file": source.file} if several else {}),
+        }
+        for number, (source, own) in enumerate(zip(sources, settings, strict=True), 1)
+    ]
     keys = dict.fromkeys(key for row in rows for key in row)
     units = {key: unit for source in sources for key, unit in source.content["units"].items()}
     return Panel("", sources[0].name, [{key: row.get(key) for key in keys} for row in rows], units)
+
+
+def _varied(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The settings that differ between runs."""
+    keys = dict.fromkeys(key for own in settings for key in own)
+    return [key for key in keys if len({str(own.get(key)) for own in settings}) > 1]
 
 
 def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, Any]) -> str:
@@ -143,20 +160,20 @@ def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, A
         environment: of the result, whose load average is used where no row says more.
 
     Example:
-        >>> load_in_words([{"foreign_load": 0.02}], {}), load_in_words([], {"load_average": [1.5], "cores": 2})
-        ('quiet', 'load 1.5 of 2 cores at the start')
+        >>> load_in_words([{"foreign_load": 0.02}], {}), load_in_words([], {"load_average": [1.5]})
+        ('quiet', 'load average 1.5 at the start')
     """
     loads = [load for row in rows if (load := figure(row.get("foreign_load"))) is not None]
     if loads:
         if max(loads) < QUIET:
             return "quiet"
         middle = statistics.median(loads)
-        return f"other programs kept {digits(middle)} processors busy, up to {digits(max(loads))}"
+        return f"other programs kept up to {digits(max(loads))} processors busy, {digits(middle)} at the median"
     averages = environment.get("load_average") or [None]
     average = figure(averages[0])
     if average is None:
         return "not known"
-    return f"load {digits(average)} of {environment.get('cores', '?')} cores at the start"
+    return f"load average {digits(average)} at the start"
 
 
 def _read(path: Path) -> list[Source]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from gondwana.report import layouts
 from gondwana.report.comparisons import Comparison, compare, goal_met, in_words
@@ -11,6 +12,8 @@ from gondwana.report.quantities import quantity, span
 from gondwana.report.rows import Panel, figure
 from gondwana.report.sources import Source, load_in_words, together
 from gondwana.report.tables import table
+
+T = TypeVar("T")
 
 _HEADS = ("", "what", "in words", "goal, bound", "machine", "load", "verified")
 _VERIFIED = {True: "yes", False: "NO", None: "nothing to compare with"}
@@ -27,7 +30,14 @@ def summary(groups: Mapping[tuple[str, str], Sequence[Source]], anchors: Mapping
     for key, of in groups.items():
         name = tag("a", key[1], href=f"#{anchors[key]}")
         rows += [[name, *line] for line in ([_runs(of)] if key[0] == "app" else _lines(of))]
-    return join([tag("h2", "Summary"), table(_HEADS, rows, class_="summary")])
+    if len({source.machine for of in groups.values() for source in of}) == 1:
+        return join([tag("h2", "Summary"), table(_without_machine(_HEADS), [*map(_without_machine, rows)], "summary")])
+    return join([tag("h2", "Summary"), table(_HEADS, rows, "summary")])
+
+
+def _without_machine(line: Sequence[T]) -> list[T]:
+    at = _HEADS.index("machine")
+    return [*line[:at], *line[at + 1 :]]
 
 
 def _lines(sources: Sequence[Source]) -> Iterator[list[Content]]:
@@ -111,6 +121,9 @@ def _without_rival(panel: Panel) -> str:
     efficiencies = [value for row in panel.rows if (value := figure(row.get("efficiency"))) is not None]
     if efficiencies and all("ranks" in row for row in panel.rows):
         return f"efficiency {span(min(efficiencies), max(efficiencies))}"
+    if panel.rows and all("rank" in row and "seconds" in row for row in panel.rows):
+        seconds = [figure(row["seconds"]) or 0.0 for row in panel.rows]
+        return f"{len(seconds)} ranks, {quantity(max(seconds), 's')}"
     count = len(panel.rows)
     return (
         f"{count} row{'' if count == 1 else 's'}, nothing beside {'it' if count == 1 else 'them'}" if count else "empty"

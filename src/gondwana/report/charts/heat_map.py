@@ -47,7 +47,7 @@ def heat_map(title: str, matrix: Sequence[Sequence[float]], unit: str) -> Markup
             parts.append(frame.text(LEFT - 4, TOP + (row + 0.5) * side + 4, names[row], "end", "tick"))
         for column in range(number):
             parts.append(_square(sums[row][column], largest, (row, column), side, names, unit))
-    note = f"black: {quantity(largest, unit)}" if largest else "nothing was sent"
+    note = f"strongest: {quantity(largest, unit)}" if largest else "nothing was sent"
     parts.append(frame.text(LEFT, TOP + SIDE + 16, note, "start", "label"))
     return frame.drawing(title, TOP + SIDE + 22, parts)
 

@@ -128,7 +128,7 @@ def density(sample: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray
 
 def _spread(spread: Spread, scale: Scale, unit: str, top: float) -> Markup:
     middle, style = top + 27, f"s{spread.style % frame.STYLES}"
-    value = f"median {quantity(spread.median, unit)}"
+    value = ("" if len(spread.values) == 1 else "median ") + quantity(spread.median, unit)
     parts = [
         tag(
             "title", f"{spread.label}: {value}, {quantity(spread.outer[0], unit)} to {quantity(spread.outer[1], unit)}"
