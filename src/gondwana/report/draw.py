@@ -68,7 +68,7 @@ def _curves(panel: Panel, how: Layout) -> Iterator[Figure]:
             found = compare(Panel(panel.benchmark, panel.name, rows, panel.units), key, how)
             title = f"{label}: {_prefix(key)}times as fast"
             y = Axis("times as fast, 95 % intervals", "1", line=1.0)
-            yield from _figure(title, charts.curves(title, _ratio_curves(found, axis), x, y), _sentences(found))
+            yield from _figure(title, charts.curve_chart(title, _ratio_curves(found, axis), x, y), _sentences(found))
 
 
 def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x: Axis, label: str) -> Iterator[Figure]:
@@ -88,7 +88,7 @@ def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x:
         drawn.append(Curve(f"bound: {bound}", _dots(rows, x.label, bound, once=True), None))
     kind = "time" if panel.is_time(measure.ours, rows[0]) else "rate"
     title = f"{label}: {kind}"
-    yield from _figure(title, charts.curves(title, drawn, x, Axis(_called(measure.ours), unit)), "")
+    yield from _figure(title, charts.curve_chart(title, drawn, x, Axis(_called(measure.ours), unit)), "")
 
 
 def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
@@ -112,7 +112,7 @@ def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
                 for one in part
             ]
             heading = f"{what}{title or panel.name} beside {part[0].rival if not several else 'rivals'}"
-            yield from _figure(heading, charts.ratio_bars(heading, bars, _RATIO_AXIS), _sentences(part))
+            yield from _figure(heading, charts.ratio_chart(heading, bars, _RATIO_AXIS), _sentences(part))
 
 
 def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
@@ -137,9 +137,9 @@ def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
         heading = f"{panel.name}: {title}"
         if key == "speedup":
             ideal = tuple(Dot(dot.x, dot.x) for dot in {dot.x: dot for curve in drawn for dot in curve.dots}.values())
-            chart = charts.curves(heading, [*drawn, Curve("ideal", ideal, None)], x, Axis(title, "1", log=False))
+            chart = charts.curve_chart(heading, [*drawn, Curve("ideal", ideal, None)], x, Axis(title, "1", log=False))
         else:
-            chart = charts.curves(heading, drawn, x, Axis(title, "1", log=False, line=1.0))
+            chart = charts.curve_chart(heading, drawn, x, Axis(title, "1", log=False, line=1.0))
         hollow = any(dot.hollow for curve in drawn for dot in curve.dots)
         yield from _figure(heading, chart, "Hollow: more ranks than cores, which take turns." if hollow else "")
 
@@ -162,7 +162,7 @@ def _scatter(panel: Panel, how: Layout) -> Iterator[Figure]:
         what = _called(ours or "time")
         for number, part in enumerate(_chunks(list(dict.fromkeys(found)))):
             title = f"{panel.name}: {what}" + (", continued" if number else "")
-            yield from _figure(title, charts.spreads(title, part, unit, what), _how_to_read(part))
+            yield from _figure(title, charts.spread_chart(title, part, unit, what), _how_to_read(part))
         for spread in found:
             if len(spread.values) >= HISTOGRAM:
                 title = f"{spread.label}: {what}"
@@ -191,7 +191,7 @@ def _parts(panel: Panel, how: Layout) -> Iterator[Figure]:
 def _stacked(title: str, stacks: Sequence[Stack], unit: str) -> Iterator[Figure]:
     for number, part in enumerate(_chunks(stacks)):
         heading = title + (", continued" if number else "")
-        yield from _figure(heading, charts.stacked_bars(heading, part, unit), "")
+        yield from _figure(heading, charts.stack_chart(heading, part, unit), "")
 
 
 def _figure(title: str, chart: Markup | None, caption: str) -> Iterator[Figure]:

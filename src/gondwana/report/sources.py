@@ -107,7 +107,7 @@ class Source:
     @property
     def load(self) -> str:
         """Which load of other programs the measurement was under, in words."""
-        rows = [row for panel in self.content.get("panels", {}).values() for row in panel]
+        rows = [row for panel in self.panels for row in panel.rows]
         return load_in_words(rows, self.environment)
 
 
@@ -169,8 +169,8 @@ def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, A
             return "quiet"
         middle = statistics.median(loads)
         return f"other programs kept up to {digits(max(loads))} processors busy, {digits(middle)} at the median"
-    averages = environment.get("load_average") or [None]
-    average = figure(averages[0])
+    averages = environment.get("load_average")
+    average = figure(averages[0]) if isinstance(averages, list) and averages else None
     if average is None:
         return "not known"
     return f"load average {digits(average)} at the start"

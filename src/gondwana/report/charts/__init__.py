@@ -1,9 +1,9 @@
 """Charts as inline SVG: drawn here, coloured by the style sheet of the page, readable without colour."""
 
-from gondwana.report.charts.bars import Bar, Stack, ratio_bars, stacked_bars
-from gondwana.report.charts.curves import Axis, Curve, Dot, curves
-from gondwana.report.charts.heat_map import heat_map
-from gondwana.report.charts.spreads import FEW, Spread, histogram, spreads
+from gondwana.report.charts.bars import Bar, Stack, ratio_chart, stack_chart
+from gondwana.report.charts.curves import Axis, Curve, Dot, curve_chart
+from gondwana.report.charts.heat_map import matrix_chart
+from gondwana.report.charts.spreads import FEW, Spread, histogram, spread_chart
 
 __all__ = [
     "FEW",
@@ -13,10 +13,10 @@ __all__ = [
     "Dot",
     "Spread",
     "Stack",
-    "curves",
-    "heat_map",
+    "curve_chart",
     "histogram",
-    "ratio_bars",
-    "spreads",
-    "stacked_bars",
+    "matrix_chart",
+    "ratio_chart",
+    "spread_chart",
+    "stack_chart",
 ]

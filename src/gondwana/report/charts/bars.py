@@ -37,7 +37,7 @@ class Stack:
     parts: tuple[tuple[str, float], ...]
 
 
-def ratio_bars(title: str, bars: Sequence[Bar], axis: str) -> Markup | None:
+def ratio_chart(title: str, bars: Sequence[Bar], axis: str) -> Markup | None:
     """Return bars of ratios from 1 to the right for faster and to the left for slower. Local.
 
     Args:
@@ -64,7 +64,7 @@ def ratio_bars(title: str, bars: Sequence[Bar], axis: str) -> Markup | None:
     return frame.drawing(title, bottom + 34, parts)
 
 
-def stacked_bars(title: str, stacks: Sequence[Stack], unit: str) -> Markup | None:
+def stack_chart(title: str, stacks: Sequence[Stack], unit: str) -> Markup | None:
     """Return bars of parts, each as long as a whole; parts that are not positive are left out. Local.
 
     Args:

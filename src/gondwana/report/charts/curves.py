@@ -52,7 +52,7 @@ class Curve:
     style: int | None = 0
 
 
-def curves(title: str, drawn: Sequence[Curve], x: Axis, y: Axis) -> Markup | None:
+def curve_chart(title: str, drawn: Sequence[Curve], x: Axis, y: Axis) -> Markup | None:
     """Return a chart of curves. Local.
 
     Args:

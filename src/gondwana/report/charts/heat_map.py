@@ -18,7 +18,7 @@ NAMED = 6
 """Squares a side up to which each has its figure in it."""
 
 
-def heat_map(title: str, matrix: Sequence[Sequence[float]], unit: str) -> Markup | None:
+def matrix_chart(title: str, matrix: Sequence[Sequence[float]], unit: str) -> Markup | None:
     """Return a square matrix as a heat map: rows send, columns receive. Local.
 
     Args:

@@ -48,7 +48,7 @@ class Spread:
     style: int = 0
 
 
-def spreads(title: str, drawn: Sequence[Spread], unit: str, axis: str) -> Markup | None:
+def spread_chart(title: str, drawn: Sequence[Spread], unit: str, axis: str) -> Markup | None:
     """Return samples below each other on one logarithmic axis. Local.
 
     Args:

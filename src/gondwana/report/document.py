@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from gondwana.report import tables
-from gondwana.report.charts import Stack, heat_map, stacked_bars
+from gondwana.report.charts import Stack, matrix_chart, stack_chart
 from gondwana.report.draw import Figure, figures
 from gondwana.report.markup import Markup, join, tag
 from gondwana.report.quantities import quantity
@@ -174,11 +174,12 @@ def _about(source: Source) -> Markup:
         ),
         tag("p", tag("code", " ".join(content["command"])), class_="about"),
     ]
-    remarks = [*content.get("notes", []), *(f"FAILED: {failure}" for failure in content.get("failures", []))]
+    remarks = []
+    if source.kind == "benchmark":
+        remarks += [*content["notes"], *(f"FAILED: {failure}" for failure in content["failures"])]
+        remarks += [] if content["complete"] else ["not complete: the measurement ended early"]
     if content["verified"] is False:
         remarks.append("NOT VERIFIED: results were wrong")
-    if content.get("complete") is False:
-        remarks.append("not complete: the measurement ended early")
     if remarks:
         parts.append(tables.join_lines(remarks))
     return join(parts)
@@ -198,9 +199,12 @@ def _trace(source: Source) -> Markup:
     ]
     drawn = []
     for title, chart in (
-        ("Seconds of each rank", stacked_bars(f"{source.name}: seconds of each rank", stacks, "s")),
-        ("Bytes from rank to rank", heat_map(f"{source.name}: bytes sent", content["matrix"]["bytes"], "B")),
-        ("Messages from rank to rank", heat_map(f"{source.name}: messages sent", content["matrix"]["messages"], "1")),
+        ("Seconds of each rank", stack_chart(f"{source.name}: seconds of each rank", stacks, "s")),
+        ("Bytes from rank to rank", matrix_chart(f"{source.name}: bytes sent", content["matrix"]["bytes"], "B")),
+        (
+            "Messages from rank to rank",
+            matrix_chart(f"{source.name}: messages sent", content["matrix"]["messages"], "1"),
+        ),
     ):
         if chart is not None:
             drawn.append(Figure(f"{source.name}: {title}", chart, source.file))
