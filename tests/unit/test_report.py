@@ -325,7 +325,8 @@ VALUES = st.recursive(
 KEYS = (
     "operation", "rival", "size", "ranks", "kind", "unit", "ours", "theirs", "seconds", "c_seconds", "gb_per_s",
     "ratio", "ratio_low", "ratio_high", "read_ratio", "read_ratio_low", "efficiency", "speedup",
-    "bound_gb_per_s", "of_triad", "share", "share_wait", "median", "p1", "p99", "goal", "met", "foreign_load", "samples",
+    "bound_gb_per_s", "of_triad", "share", "share_wait", "median", "p1", "p99", "goal", "met", "foreign_load",
+    "samples",
 )  # fmt: skip
 
 

@@ -217,7 +217,7 @@ def _dots(rows: Sequence[Row], x: str, y: str, *, once: bool = False) -> tuple[D
         if place is None or value is None:
             continue
         low, high = interval(row[y])
-        if f"{y}_low" in row:
+        if {f"{y}_low", f"{y}_high"} <= row.keys():
             low, high = figure(row[f"{y}_low"]), figure(row[f"{y}_high"])
         found.setdefault(place if once else number, Dot(place, value, low, high, bool(row.get("beyond_cores"))))
     return tuple(found.values())

@@ -106,7 +106,7 @@ class Panel:
 
     def ratios(self) -> list[str]:
         """Return the columns that have our speed over the rival's, with an interval beside them. Local."""
-        return [key for key in self.keys if _RATIO.fullmatch(key) and f"{key}_low" in self.keys]
+        return [key for key in self.keys if _RATIO.fullmatch(key) and {f"{key}_low", f"{key}_high"} <= set(self.keys)]
 
     def bound(self, measure: Measure) -> str | None:
         """Return the column with the bound of a figure: one named so, in the same unit. Local."""
