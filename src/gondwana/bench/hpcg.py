@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gondwana.bench import processes, triad
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 

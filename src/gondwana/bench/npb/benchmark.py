@@ -14,7 +14,7 @@ from typing import Any
 from gondwana.bench.npb import binaries
 from gondwana.bench.npb.jobs import Job, run
 from gondwana.bench.processes import last_words, our_command
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 

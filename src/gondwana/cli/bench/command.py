@@ -50,8 +50,7 @@ def stencil(
     The results are compared; the exit status is 0 only if all were equal. Above 1 the ratio says that ours is faster.
     """
     from gondwana.bench import build, stencil
-    from gondwana.bench.progress import with_progress
-    from gondwana.bench.report import Report
+    from gondwana.bench.panels import Panels
 
     check_common(batch, file)
     build.command()
@@ -59,13 +58,12 @@ def stencil(
     kept, types = names(kernels) or list(stencil.CASES), names(dtypes) or list(stencil.DTYPES)
     cells = numbers("--sizes", sizes) or list(stencil.SIZES)
     stencil.check(kept, cells, types, counts)
-    report = Report("stencil")
+    report = Panels("stencil", file)
     rows = stencil.measure(kept, cells, types, counts, repeat=repeat, batch_seconds=batch)
-    report.rows.extend(with_progress(rows, len(kept) * len(cells) * len(types) * len(counts)))
-    report.show(stencil.COLUMNS)
-    if file is not None:
-        report.write(file)
-    if not all(row["verified"] for row in report.rows):
+    report.add("stencil", stencil.COLUMNS, rows, len(kept) * len(cells) * len(types) * len(counts))
+    report.complete = True
+    report.write()
+    if not report.verified:
         raise typer.Exit(1)
 
 
