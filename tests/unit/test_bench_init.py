@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from gondwana import results
 from gondwana.bench import initialisation
 from gondwana.bench.initialisation import HUGE_PAGES, MEMORIES
 from gondwana.cli.main import main
@@ -76,7 +76,7 @@ def test_the_command_prints_and_writes_the_rows(
     assert run(monkeypatch, *options.split(), str(file)) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in (*MEMORIES, *VARIANTS))
-    report = json.loads(file.read_text())
+    [report] = results.read(file)
     assert report["complete"]
     assert len(report["panels"]["init"]) == len(MEMORIES) * len(VARIANTS)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gondwana.arrays import Array
 from gondwana.bench.build import library
 from gondwana.bench.measure import Variant, interleave
-from gondwana.bench.report import Row, beside_c
+from gondwana.bench.rows import Row, beside_c
 from gondwana.compiler import compilation, jit, parallel, set_threads, threads
 from gondwana.errors import UsageError
 from gondwana.kernels import foreach
@@ -97,7 +97,7 @@ def measure(
     Args:
         sizes: bytes of the array.
         counts: threads of this process that share the array, ours and those in C.
-        repeat: rounds; each times every variant once.
+        repeat: rounds; each times every variant once. A tenth as many before them do not count.
         batch_seconds: length of one sample [s]; one call if that takes longer.
 
     Returns:
@@ -127,6 +127,7 @@ def _rows(memory: str, nbytes: int, count: int, repeat: int, batch_seconds: floa
     samples = interleave(
         variants,
         repeat=repeat,
+        discard=repeat // 10,
         batch_seconds=batch_seconds,
         rest_seconds=REST_SECONDS if count > 1 else 0.0,
         compilations=lambda: compilation().compiled,
