@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import clustering, gpu, heat, hpcg, init, io, npb, pools, scaling
+from gondwana.cli.bench import clustering, fib, gpu, heat, hpcg, init, io, npb, pools, scaling
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -147,6 +147,7 @@ def tasks(
 
 
 bench.command()(init.init)
+bench.command()(fib.fib)
 bench.command()(pools.pools)
 bench.command()(gpu.kinds)
 bench.command()(gpu.gpu)
