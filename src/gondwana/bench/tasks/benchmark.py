@@ -20,8 +20,10 @@ COLUMNS = {
     "case": "once",
     "ours_us": "ours us",
     "goal_us": "goal us",
+    "ours_per_s": "ours /s",
     "rival": "rival",
     "rival_us": "rival us",
+    "rival_per_s": "rival /s",
     "ratio": "ratio",
 }
 
@@ -78,22 +80,31 @@ def sample(case: Case, team: gw.Team, *, repeat: int, discard: int = 0, batch_se
 
 
 def rows(case: Case, samples: dict[str, list[float]]) -> list[Row]:
-    """Return the rows of a case from seconds a call, one sample a round. Local."""
+    """Return the rows of a case from seconds a call, one sample a round. Local.
+
+    The rates, `ours_per_s` and `rival_per_s`, are the harmonic means over the samples: all calls over all their time.
+    """
     ours = summarize(samples["ours"])
     rivals: list[str | None] = [*case.rivals] or [None]
-    return [
-        {
-            "case": case.name,
-            "ours_us": ours.median * 1e6,
-            "goal_us": case.goal,
-            "rival": rival,
-            "rival_us": None if rival is None else summarize(samples[rival]).median * 1e6,
-            **relative(None if rival is None else samples[rival], samples["ours"]),
-            "verified": True,
-            "seconds": asdict(ours),
-        }
-        for rival in rivals
-    ]
+    found: list[Row] = []
+    for rival in rivals:
+        theirs = None if rival is None else summarize(samples[rival])
+        found.append(
+            {
+                "case": case.name,
+                "ours_us": ours.median * 1e6,
+                "goal_us": case.goal,
+                "ours_per_s": 1.0 / ours.mean,
+                "rival": rival,
+                "rival_us": None if theirs is None else theirs.median * 1e6,
+                "rival_per_s": None if theirs is None else 1.0 / theirs.mean,
+                **relative(None if rival is None else samples[rival], samples["ours"]),
+                "verified": True,
+                "seconds": asdict(ours),
+                "rival_seconds": None if theirs is None else asdict(theirs),
+            }
+        )
+    return found
 
 
 if __name__ == "__main__":
