@@ -39,7 +39,7 @@ def trace(ranks: int = 2, **changed: Any) -> dict[str, Any]:
     head = {
         "schema": 1, "trace": "heat.py", "command": ["gondwana", "run", "heat.py"], "environment": environment(),
         "verified": None, "ranks": ranks, "seconds": [1.0] * ranks, "matrix": {"bytes": square, "messages": square},
-        "spans": {"compute": [0.75] * ranks, "waiting": [0.25] * ranks}, **changed,
+        "complete": True, "notes": [], "spans": {"compute": [0.75] * ranks, "waiting": [0.25] * ranks}, **changed,
     }  # fmt: skip
     return {"traceEvents": [], "gondwana": head}
 

@@ -195,7 +195,7 @@ def test_what_a_file_says_is_text() -> None:
     ours = benchmark(hostile, {hostile: rows}, command=[hostile], notes=[hostile], failures=[hostile])
     ours["environment"] = environment(cpu=hostile, time=hostile, placement={"pattern": hostile})
     runs = application(hostile, variant=hostile, config={hostile: hostile})
-    traced = trace(1, trace=hostile, spans={hostile: [1.0]})["gondwana"]
+    traced = trace(1, trace=hostile, spans={hostile: [1.0]}, notes=[hostile], complete=False)["gondwana"]
     found = shown(ours, runs, runs, traced)
     assert found.tags.count("script") == 1
     assert "img" not in found.tags
@@ -245,6 +245,7 @@ def test_a_trace_has_its_matrix_and_spans(tmp_path: Path) -> None:
     found = shown(source.content)
     for words in ("Bytes from rank to rank", "Messages from rank to rank", "75.0 %", "to 2", "1.95 KiB in 2000"):
         assert words in found.text
+    assert "3 ranks, 1 s: compute 75 %, waiting 25 %" in found.text
     assert "to 39" not in shown(trace(40)["gondwana"]).text, "large matrices are no table"
 
 

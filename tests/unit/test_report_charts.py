@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from gondwana.report.charts import (
     spread_chart,
     stack_chart,
 )
-from gondwana.report.charts.frame import WIDTH
+from gondwana.report.charts.frame import FILLINGS, STYLES, WIDTH
 from gondwana.report.charts.spreads import density
 from gondwana.report.markup import Markup, escape, tag
 
@@ -98,6 +99,12 @@ def test_stacks_fill_the_width_with_their_shares() -> None:
     assert parts[0].attrib["class"] != parts[1].attrib["class"]
     assert {"rank 0 (4 s)", "75.0 %", "25.0 %", "compute", "wait"} <= set(texts(root))
     assert stack_chart("none", stacks[1:], "s") is None
+
+
+def test_fillings_are_all_in_the_style_sheet() -> None:
+    sheet = resources.files("gondwana.report").joinpath("page.css").read_text(encoding="utf-8")
+    assert all(f".f{number} {{" in sheet for number in range(FILLINGS))
+    assert all(f".s{number} {{" in sheet and f".p{number} {{" in sheet for number in range(STYLES))
 
 
 def test_violins_boxes_and_single_values() -> None:

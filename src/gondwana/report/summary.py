@@ -123,7 +123,11 @@ def _without_rival(panel: Panel) -> str:
         return f"efficiency {span(min(efficiencies), max(efficiencies))}"
     if panel.rows and all("rank" in row and "seconds" in row for row in panel.rows):
         seconds = [figure(row["seconds"]) or 0.0 for row in panel.rows]
-        return f"{len(seconds)} ranks, {quantity(max(seconds), 's')}"
+        parts = {key: sum(figure(row[key]) or 0.0 for row in panel.rows) for key in panel.keys[2:]}
+        whole = sum(parts.values())
+        most = sorted(parts, key=lambda key: -parts[key])[:3]
+        shares = ", ".join(f"{name} {100 * parts[name] / whole:.0f} %" for name in most if parts[name] > 0)
+        return f"{len(seconds)} rank{'' if len(seconds) == 1 else 's'}, {quantity(max(seconds), 's')}: {shares}"
     count = len(panel.rows)
     return (
         f"{count} row{'' if count == 1 else 's'}, nothing beside {'it' if count == 1 else 'them'}" if count else "empty"
