@@ -108,6 +108,16 @@ def test_sizes_become_curves_with_the_ratio_in_words() -> None:
     assert "quiet" in found.text
 
 
+def test_a_size_of_zero_is_in_the_table() -> None:
+    rows = [row("put", size) for size in (0, *SIZES)]
+    units = {"size": "B", "microseconds": "us"}
+    assert figures(panel(rows, units=units))[0].caption == "Size 0 is in the table only."
+    calls = [{"n": n, "ours_us": 1.0 + n, "rival_us": 1.0} for n in (0, 10, 20)]
+    [linear] = figures(panel(calls, "fib", {"n": "1", "ours_us": "us", "rival_us": "us"}))
+    assert not linear.caption
+    assert ">0</text>" in linear.chart
+
+
 def test_few_rows_become_bars_and_scatter() -> None:
     sample = {"n": 9, "median": 1.0, "low": 0.9, "high": 1.1, "minimum": 0.8, "p5": 0.85, "p95": 1.2, "p99": 1.3}
     rows = [row("put", 8, seconds=sample, c_seconds=sample), row("get", 8, seconds=sample, c_seconds=sample)]

@@ -202,7 +202,7 @@ def test_drawings_have_the_width_of_a_phone() -> None:
     [
         (0.0, "s", "0 s"), (3.2e-7, "s", "320 ns"), (59.996, "s", "60 s"), (1e-15, "s", "1e-15 s"), (8, "B", "8 B"),
         (999.9e-9, "s", "1 µs"), (3 * 2**20, "B", "3 MiB"), (1536, "B", "1.5 KiB"),
-        (0.5, "GB/s", "500 MB/s"), (7.63, "Gflop/s", "7.63 Gflop/s"),
+        (0.5, "GB/s", "500 MB/s"), (2000, "MB/s", "2 GB/s"), (7.63, "Gflop/s", "7.63 Gflop/s"),
         (128, "cells", "128 cells"), (2, "1", "2"), (-2.5e-6, "s", "-2.5 µs"), (1e300, "s", "beyond 1e+200"),
         (10**400, "1", "beyond 1e+200"), (math.nan, "s", "not a number"), (20000, "points", "20000 points"),
     ],

@@ -57,7 +57,7 @@ def _curves(panel: Panel, how: Layout) -> Iterator[Figure]:
     if axis is None:
         return
     names = [name for name in panel.names() if name != axis]
-    x = Axis(axis, panel.unit(axis))
+    x = Axis(axis, panel.unit(axis), log=how.log)
     for rows in groups(panel.rows, names).values():
         if not _is_curve(rows, axis):
             continue
@@ -88,7 +88,8 @@ def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x:
         drawn.append(Curve(f"bound: {bound}", _dots(rows, x.label, bound, once=True), None))
     kind = "time" if panel.is_time(measure.ours, rows[0]) else "rate"
     title = f"{label}: {kind}"
-    yield from _figure(title, charts.curve_chart(title, drawn, x, Axis(_called(measure.ours), unit)), "")
+    chart = charts.curve_chart(title, drawn, x, Axis(_called(measure.ours), unit))
+    yield from _figure(title, chart, _left_out(rows, x))
 
 
 def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
@@ -241,6 +242,11 @@ def _ratio_curves(found: Sequence[Comparison], axis: str) -> list[Curve]:
 
 def _is_curve(rows: Sequence[Row], axis: str) -> bool:
     return len({row[axis] for row in rows if drawable(row[axis], log=True)}) > 1
+
+
+def _left_out(rows: Sequence[Row], x: Axis) -> str:
+    """What is said of sizes that have no place on a logarithmic axis."""
+    return f"{x.label.capitalize()} 0 is in the table only." if x.log and any(row[x.label] == 0 for row in rows) else ""
 
 
 def _prefix(key: str) -> str:

@@ -16,11 +16,13 @@ class Layout:
         rival: its name, where the rows do not say it.
         of_times: whether its ratios are our time over theirs.
         kinds: of figures that are drawn.
+        log: whether sizes are on a logarithmic axis.
     """
 
     rival: str | None = None
     of_times: bool = False
     kinds: tuple[str, ...] = ALL
+    log: bool = True
 
 
 LAYOUTS = {
@@ -30,6 +32,7 @@ LAYOUTS = {
     ("npb", None): Layout(rival="NPB 3.4", of_times=True),
     ("hpcg", None): Layout(rival="HPCG 3.1", kinds=(RATIOS, CURVES)),
     ("io", None): Layout(rival="plain ADIOS2", kinds=(RATIOS, SCATTER)),
+    ("fib", None): Layout(log=False),
     ("heat", "against"): Layout(rival="the original program"),
     ("heat", None): Layout(rival="C"),
     ("clustering", None): Layout(rival="scikit-learn"),
