@@ -21,7 +21,7 @@ from gondwana.errors import UsageError
 from gondwana.report import Source, layouts, page, read
 from gondwana.report.comparisons import compare
 from gondwana.report.draw import figures
-from gondwana.report.rows import Panel
+from gondwana.report.rows import Panel, figure
 from gondwana.report.sources import load_in_words
 from support import jobs
 from support.result_files import application, benchmark, environment, row, trace, write
@@ -165,11 +165,24 @@ def test_bounds_are_drawn_in() -> None:
     assert "curve bound" in figure.chart
 
 
-def test_ratios_of_times_are_turned_round() -> None:
-    rows = [{"benchmark": "FT", "ratio": 0.5, "ratio_low": 0.4, "ratio_high": 0.8}]
-    [found] = compare(panel(rows), "ratio", layouts.Layout("NPB 3.4", of_times=True))
-    assert (found.ratio, found.low, found.high) == (2.0, 1.25, 2.5)
-    assert found.words == "ours takes 0.5 of NPB 3.4's time (0.4-0.8)"
+def test_comparisons_are_in_words() -> None:
+    rows = [{"benchmark": "FT", "ratio": 2.0, "ratio_low": 1.25, "ratio_high": 2.5}]
+    [found] = compare(panel(rows), "ratio", layouts.Layout("NPB 3.4"))
+    assert (found.label, found.words) == ("demo", "ours takes 0.5 of NPB 3.4's time (0.4-0.8)")
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
+def test_the_recorded_ratios_are_those_of_the_times(path: Path) -> None:
+    for source in read([path]):
+        for of in source.panels if source.kind == "benchmark" else ():
+            measure = next((one for one in of.measures() if one.theirs is not None), None)
+            for found in of.rows if measure is not None and "ratio" in of.ratios() else ():
+                assert measure is not None
+                ours, theirs = figure(found[measure.ours]), figure(found[measure.theirs or ""])
+                if ours and theirs and found["ratio"]:
+                    speed = theirs / ours if of.is_time(measure.ours, found) else ours / theirs
+                    # The median of ratios is not the ratio of the medians, but near to it.
+                    assert speed / 2.5 < found["ratio"] < speed * 2.5, (measure, found)
 
 
 def test_layouts_are_of_benchmarks_that_exist() -> None:

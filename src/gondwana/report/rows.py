@@ -29,7 +29,7 @@ RIVALS = {"c_": "C", "official_": "the official program", "rival_": "the rival",
 
 _OF_ROW = "unit of the row"
 _LEAST_SIZES = 3
-_RATIO = re.compile(r"(.*_)?ratio|speed")
+_RATIO = re.compile(r"(?!time_)(.*_)?ratio|speed")
 _BOUND = re.compile(r"(.*_)?(bound|triad|peak|copy)(_.*)?")
 _OF_BOUND = re.compile(r"of_(bound|triad|peak|copy)")
 _SHARE = re.compile(r"(.*_)?share(_.*)?")
