@@ -146,6 +146,15 @@ def test_ranks_become_efficiency_and_speed_up() -> None:
     assert "ideal" in found[1].chart
 
 
+def test_speed_ups_are_beside_those_of_the_rival() -> None:
+    rows = [{"variant": "slabs", "ranks": n, "speedup": 1.0 * n, "official_speedup": 0.9 * n} for n in (1, 2, 4)]
+    [found] = figures(Panel("npb", "scaling", rows, {}))
+    assert "NPB 3.4" in found.chart
+    shares = [{"variant": name, "share": 0.25} for name in ("slabs", "pencils")]
+    [found] = figures(Panel("npb", "communication", shares, {}))
+    assert ">communication</text>" in found.chart
+
+
 def test_shares_parts_and_samples() -> None:
     rows = [
         {"variant": name, "share_read": 0.5, "share_write": 0.25,

@@ -118,7 +118,6 @@ def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
 
 def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
     """Efficiency and speed-up over the ranks."""
-    del how
     if "ranks" not in panel.names():
         return
     names = [name for name in panel.names() if name not in ("ranks", "problem", "size")]
@@ -135,6 +134,10 @@ def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
                 Curve(label_of(panel, rows[0], names), _speedups(rows), number)
                 for number, rows in enumerate(parts.values())
             ]
+        theirs = panel.theirs(key)
+        if drawn and theirs is not None:
+            rival = rival_of(panel, "ratio", how, panel.rows[0])
+            drawn.append(Curve(rival, _dots(panel.rows, "ranks", theirs, once=True), len(drawn)))
         heading = f"{panel.name}: {title}"
         if key == "speedup":
             ideal = tuple(Dot(dot.x, dot.x) for dot in {dot.x: dot for curve in drawn for dot in curve.dots}.values())
@@ -184,7 +187,7 @@ def _parts(panel: Panel, how: Layout) -> Iterator[Figure]:
             if is_whole(row[key])
         ]
         yield from _stacked(f"{panel.name}: {_called(key)}", stacks, panel.unit(key))
-    shares = panel.shares()
+    shares = {key: panel.name if key == "share" else _called(key) for key in panel.shares()}
     stacks = [Stack(label_of(panel, row, names), _with_rest(row, shares)) for row in panel.rows]
     yield from _stacked(f"{panel.name}: shares", stacks, "1")
 
@@ -286,8 +289,10 @@ def _point(label: str, value: Any) -> Spread | None:
     return None if found is None else Spread(label, found, (found, found), (found, found), (found,))
 
 
-def _with_rest(row: Row, shares: Sequence[str]) -> tuple[tuple[str, float], ...]:
-    found = [(_called(key), value) for key in shares if (value := figure(row[key])) is not None and 0.0 <= value <= 1.0]
+def _with_rest(row: Row, shares: Mapping[str, str]) -> tuple[tuple[str, float], ...]:
+    found = [
+        (name, value) for key, name in shares.items() if (value := figure(row[key])) is not None and 0.0 <= value <= 1.0
+    ]
     rest = 1.0 - math.fsum(value for _, value in found)
     return (*found, ("the rest", rest)) if found and rest > 1e-6 else tuple(found)
 

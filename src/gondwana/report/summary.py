@@ -110,7 +110,8 @@ def _goal(panel: Panel, one: Comparison) -> str:
     for key in ("goal", "goal_us"):
         goal = one.row.get(key)
         if isinstance(goal, str):
-            return goal
+            unit = one.row.get("unit")
+            return f"{goal} {unit}" if isinstance(unit, str) and goal[-1:].isdigit() else goal
         value = figure(goal)
         if value is not None:
             return quantity(value, panel.unit(key, one.row))
