@@ -72,6 +72,7 @@ def _copy(function: pytypes.FunctionType) -> pytypes.FunctionType:
     twin = pytypes.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
+    twin.__kwdefaults__ = function.__kwdefaults__
     twin.__module__, twin.__qualname__ = function.__module__, function.__qualname__
     return twin
 

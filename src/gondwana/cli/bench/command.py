@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import clustering, fib, gpu, heat, hpcg, init, io, npb, pools, scaling
+from gondwana.cli.bench import clustering, every, fib, gpu, heat, hpcg, init, io, npb, pools, scaling
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -28,6 +28,20 @@ bench = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+@bench.callback(invoke_without_command=True)
+def choose(
+    context: typer.Context,
+    list_: Annotated[bool, typer.Option("--list", help="Print the names of the benchmarks.")] = False,
+) -> None:
+    """Measure how fast we are, as a ratio to native programs in the same run."""
+    if list_:
+        print(every.listing(bench))
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
 
 
 @bench.command()
@@ -157,3 +171,4 @@ bench.command()(clustering.clustering)
 bench.command()(heat.heat)
 bench.command()(scaling.scaling)
 bench.command()(io.io)
+bench.command("all")(every.every)
