@@ -21,7 +21,7 @@ from gondwana.compiler.errors import readable_errors
 from gondwana.compiler.externs import PREFIX as EXTERN
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import Compilable, JitFunction
-from gondwana.compiler.inlining import INLINED, EntryCompiler
+from gondwana.compiler.inlining import INLINED
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
 from gondwana.compiler.printing_overloads import Printing
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
@@ -34,6 +34,8 @@ binding.initialize_native_asmparser()  # for the inline assembly of `memory_orde
 STATUS = 0
 EXCEPTION = 8
 
+_UNRESOLVED = ".numba.unresolved$"
+"""Begins the names of the variables through which Numba's code calls a function that is compiled later."""
 _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 
 
@@ -108,10 +110,15 @@ def compile_entry(
     """
     signature = types.int64(*[types.int64] * arguments)
     with readable_errors(entry.__qualname__, ()):
-        compiled = numba.cfunc(signature, error_model="numpy", pipeline_class=EntryCompiler)(entry)
+        compiled = numba.cfunc(signature, error_model="numpy")(entry)
     library = compiled._library
     if library.has_dynamic_globals:
         raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
+    if any(variable.name.startswith(_UNRESOLVED) for variable in library._final_module.global_variables):
+        raise KernelError(
+            "functions that call each other in a circle cannot be compiled, only a function that calls itself: make "
+            "them one function, with an argument that says which of them is meant"
+        )
     _, _, (code, _) = library.serialize_using_object_code()
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     if "numba_gil_ensure" in outside and not helper:
