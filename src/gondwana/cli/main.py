@@ -27,7 +27,8 @@ def main() -> None:
     sys.exit(_status())
 
 
-def _application() -> typer.Typer:
+def application() -> typer.Typer:
+    """Return the command with all that is below it. Local."""
     app = typer.Typer(
         name="gondwana",
         help="Run parallel Python programs on many ranks, show their data, and measure them beside C.",
@@ -48,7 +49,7 @@ def _application() -> typer.Typer:
 def _status() -> int:
     """Run the command and return its exit status; errors of the program keep their traceback."""
     try:
-        status = _application()(standalone_mode=False)
+        status = application()(standalone_mode=False)
         # What cannot be written, as to a full disk, is an error of this command and none of Python's exit.
         sys.stdout.flush()
     except BrokenPipeError:
