@@ -34,7 +34,6 @@ NOT_YET = (
     "bench fib",
     "bench creation",
     "run --trace",
-    "inspect",
 )
 """Commands that other branches bring: to be removed with the merge."""
 

@@ -12,11 +12,11 @@ import typer
 from gondwana.inputs import message_of, printable
 from gondwana.runtime import exits
 
-COMMANDS = ("run", "plot", "ls", "bench", "model", "doctor")
+COMMANDS = ("run", "plot", "ls", "bench", "inspect", "model", "doctor")
 """Each is a function, or commands of its own, of the same name in ``gondwana.cli.<name>``."""
 
-PASSES_THE_REST_ON = {"allow_interspersed_args": False}
-"""Settings of ``run``: options after its first argument belong to the program."""
+PASS_THE_REST_ON = ("run", "inspect")
+"""Commands for which options after the first argument belong to what that names."""
 
 CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 """What typer raises for all that it finds wrong with a command line; it has no public name for it."""
@@ -42,7 +42,8 @@ def application() -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name, context_settings=PASSES_THE_REST_ON if name == "run" else None)(command)
+            settings = {"allow_interspersed_args": False} if name in PASS_THE_REST_ON else None
+            app.command(name, context_settings=settings)(command)
     return app
 
 
