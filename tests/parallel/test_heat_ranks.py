@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana.apps.heat import fusing
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.simulation import Simulation
 from gondwana.apps.heat.verify import GOLDEN
@@ -26,6 +27,7 @@ VARIANTS = ("one-sided", "two-sided", "copy-notify")
 EMULATED = {"GONDWANA_CUDA": "emulated", "GONDWANA_EMULATED_DEVICES": "2"}
 
 on_ranks = pytest.mark.ranks(1, 2, 3, 4, 6, 8, timeout=280)
+on_pairs = pytest.mark.ranks(1, 2, 3, 4, 6, timeout=280)
 on_nodes = pytest.mark.ranks(4, ranks_per_node=2, timeout=280)
 on_threads = pytest.mark.ranks(2, threads=3, timeout=280, id="threads")
 on_gpus = pytest.mark.ranks(3, variables=EMULATED, timeout=280, id="gpus")
@@ -68,6 +70,35 @@ def test_blocks_of_the_original_with_few_reductions(variant: str, world: gw.Team
     np.testing.assert_allclose(found, field, rtol=1e-12)
 
 
+@on_pairs
+@on_nodes
+@on_threads
+def test_two_steps_in_one_sweep_have_the_same_bits(world: gw.Team) -> None:
+    """On uneven blocks; the power ends inside of a pair. Sums are those of either step of a pair, or of none."""
+    keys = {"X": 9, "Y": 8, "Z": 11, "reduce": "interval", "I": 5, **PHYSICS}
+    expected, bits = run(world, 17, variant="two-sided", fuse_steps=1, **keys)
+    for variant, overlap in itertools.product(VARIANTS, (False, True)):
+        means, found = run(world, 17, variant=variant, overlap=overlap, fuse_steps=2, **keys)
+        np.testing.assert_allclose(means, expected, rtol=1e-13)
+        assert np.array_equal(found, bits), (variant, overlap)
+
+
+@on_pairs
+def test_official_values_of_two_steps_in_one_sweep(world: gw.Team) -> None:
+    means, _ = run(world, 100, X=20, Y=20, Z=20, fuse_steps=2, blocks="ceil")
+    assert 1e9 * means[-1] == pytest.approx(GOLDEN[20, 100], rel=1e-10)
+
+
+@pytest.mark.ranks(3, timeout=280)
+def test_all_ranks_agree_on_the_trial(world: gw.Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the first rank tries; the others would find something else."""
+    monkeypatch.setattr(gw, "is_faster", lambda *_, **__: world.rank == 0)
+    monkeypatch.setattr(fusing, "_WORTH", 9 * 8 * 10 // 3)
+    assert Simulation(Settings(X=9, Y=8, Z=10, N=3), world).fuse_steps == 2
+    assert Simulation(Settings(X=3, Y=200, Z=1, N=3, blocks="ceil"), world).fuse_steps == 2
+    assert Simulation(Settings(X=4, Y=40, Z=40, N=3, device="host", fuse_steps=1), world).fuse_steps == 1
+
+
 @on_ranks
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_official_values(variant: str, world: gw.Team) -> None:
@@ -104,7 +135,8 @@ def test_output_and_a_restart_on_another_number_of_ranks(tmp_path: Path) -> None
         "--set",
         "checkpoint_freq=15",
     )
-    outcome = command(tmp_path, "-n", "3", *BOX, *files, "--set", "write_initial=true", "--json", "whole.json")
+    pairs = ("--set", "fuse_steps=2", "--set", "write_initial=true")
+    outcome = command(tmp_path, "-n", "3", *BOX, *files, *pairs, "--json", "whole.json")
     assert outcome.status == 0, str(outcome)
     data = Dataset(tmp_path / "heat.bp")
     assert data.dims("T") == ("x", "y", "z")
@@ -118,9 +150,12 @@ def test_output_and_a_restart_on_another_number_of_ranks(tmp_path: Path) -> None
     )
     assert again.status == 0, str(again)
     assert "continuing after step 30" in again.stdout
+    assert "two steps a sweep" in outcome.stdout
+    assert "two steps a sweep" not in again.stdout
     whole, rest = (json.loads((tmp_path / name).read_text()) for name in ("whole.json", "rest.json"))
     assert rest["value"] == pytest.approx(whole["value"], rel=1e-14)
     assert (whole["steps"], rest["steps"]) == (51, 21)
+    assert (whole["fuse_steps"], rest["fuse_steps"]) == (2, 1)
     assert [line["step"] for line in rest["lines"]] == [40, 50]
     assert (tmp_path / "r.csv").read_text().splitlines()[1].startswith("30,")
     data = Dataset(tmp_path / "heat.bp")
