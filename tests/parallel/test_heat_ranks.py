@@ -27,7 +27,6 @@ VARIANTS = ("one-sided", "two-sided", "copy-notify")
 EMULATED = {"GONDWANA_CUDA": "emulated", "GONDWANA_EMULATED_DEVICES": "2"}
 
 on_ranks = pytest.mark.ranks(1, 2, 3, 4, 6, 8, timeout=280)
-on_pairs = pytest.mark.ranks(1, 2, 3, 4, 6, timeout=280)
 on_nodes = pytest.mark.ranks(4, ranks_per_node=2, timeout=280)
 on_threads = pytest.mark.ranks(2, threads=3, timeout=280, id="threads")
 on_gpus = pytest.mark.ranks(3, variables=EMULATED, timeout=280, id="gpus")
@@ -46,16 +45,17 @@ def run(world: gw.Team, steps: int, **keys: Any) -> tuple[list[float], Any]:
 @on_nodes
 @on_threads
 def test_all_variants_have_the_temperatures_of_the_oracle_and_the_same_bits(world: gw.Team) -> None:
+    """Also with two steps in a sweep; then the power ends inside of a pair of steps."""
     shape = (9, 8, 10)
     expected, field = heat_oracle.run(shape, 20, **PHYSICS)
     box = dict(zip("XYZ", shape, strict=True))
     bits = None
-    for variant, overlap in itertools.product(VARIANTS, (False, True)):
-        means, found = run(world, 20, variant=variant, overlap=overlap, **box, **PHYSICS)
+    for variant, overlap, fused in itertools.product(VARIANTS, (False, True), (1, 2)):
+        means, found = run(world, 20, variant=variant, overlap=overlap, fuse_steps=fused, **box, **PHYSICS)
         np.testing.assert_allclose(means, expected, rtol=1e-12)
         np.testing.assert_allclose(found, field, rtol=1e-12)
         bits = found if bits is None else bits
-        assert np.array_equal(found, bits), (variant, overlap)
+        assert np.array_equal(found, bits), (variant, overlap, fused)
 
 
 @on_ranks
@@ -70,40 +70,23 @@ def test_blocks_of_the_original_with_few_reductions(variant: str, world: gw.Team
     np.testing.assert_allclose(found, field, rtol=1e-12)
 
 
-@on_pairs
-@on_nodes
-@on_threads
-def test_two_steps_in_one_sweep_have_the_same_bits(world: gw.Team) -> None:
-    """On uneven blocks; the power ends inside of a pair. Sums are those of either step of a pair, or of none."""
-    keys = {"X": 9, "Y": 8, "Z": 11, "reduce": "interval", "I": 5, **PHYSICS}
-    expected, bits = run(world, 17, variant="two-sided", fuse_steps=1, **keys)
-    for variant, overlap in itertools.product(VARIANTS, (False, True)):
-        means, found = run(world, 17, variant=variant, overlap=overlap, fuse_steps=2, **keys)
-        np.testing.assert_allclose(means, expected, rtol=1e-13)
-        assert np.array_equal(found, bits), (variant, overlap)
-
-
-@on_pairs
-def test_official_values_of_two_steps_in_one_sweep(world: gw.Team) -> None:
-    means, _ = run(world, 100, X=20, Y=20, Z=20, fuse_steps=2, blocks="ceil")
-    assert 1e9 * means[-1] == pytest.approx(GOLDEN[20, 100], rel=1e-10)
-
-
 @pytest.mark.ranks(3, timeout=280)
 def test_all_ranks_agree_on_the_trial(world: gw.Team, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the first rank tries; the others would find something else."""
     monkeypatch.setattr(gw, "is_faster", lambda *_, **__: world.rank == 0)
-    monkeypatch.setattr(fusing, "_WORTH", 9 * 8 * 10 // 3)
+    monkeypatch.setattr(fusing, "_WORTH", 1)
     assert Simulation(Settings(X=9, Y=8, Z=10, N=3), world).fuse_steps == 2
-    assert Simulation(Settings(X=3, Y=200, Z=1, N=3, blocks="ceil"), world).fuse_steps == 2
-    assert Simulation(Settings(X=4, Y=40, Z=40, N=3, device="host", fuse_steps=1), world).fuse_steps == 1
+    assert Simulation(Settings(X=9, Y=8, Z=10, N=3, fuse_steps=1), world).fuse_steps == 1
+    assert Simulation(Settings(X=5, Y=1, Z=1, N=3), world).fuse_steps == 1  # a block of one cell
 
 
 @on_ranks
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_official_values(variant: str, world: gw.Team) -> None:
-    means, _ = run(world, 100, X=20, Y=20, Z=20, variant=variant, overlap=variant != "two-sided")
-    assert 1e9 * means[-1] == pytest.approx(GOLDEN[20, 100], rel=1e-10)
+    for fused in 1, 2:
+        keys = {"variant": variant, "overlap": variant != "two-sided", "fuse_steps": fused}
+        means, _ = run(world, 100, X=20, Y=20, Z=20, **keys)
+        assert 1e9 * means[-1] == pytest.approx(GOLDEN[20, 100], rel=1e-10)
 
 
 @on_gpus
