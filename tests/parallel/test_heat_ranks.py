@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana import results
 from gondwana.apps.heat import fusing
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.simulation import Simulation
@@ -50,7 +50,8 @@ def test_all_variants_have_the_temperatures_of_the_oracle_and_the_same_bits(worl
     expected, field = heat_oracle.run(shape, 20, **PHYSICS)
     box = dict(zip("XYZ", shape, strict=True))
     bits = None
-    for variant, overlap, fused in itertools.product(VARIANTS, (False, True), (1, 2)):
+    single, pairs = itertools.product(VARIANTS, (False, True), (1,)), itertools.product(VARIANTS, (False,), (2,))
+    for variant, overlap, fused in (*single, *pairs):
         means, found = run(world, 20, variant=variant, overlap=overlap, fuse_steps=fused, **box, **PHYSICS)
         np.testing.assert_allclose(means, expected, rtol=1e-12)
         np.testing.assert_allclose(found, field, rtol=1e-12)
@@ -135,7 +136,7 @@ def test_output_and_a_restart_on_another_number_of_ranks(tmp_path: Path) -> None
     assert "continuing after step 30" in again.stdout
     assert "two steps a sweep" in outcome.stdout
     assert "two steps a sweep" not in again.stdout
-    whole, rest = (json.loads((tmp_path / name).read_text()) for name in ("whole.json", "rest.json"))
+    whole, rest = (results.read(tmp_path / name)[0] for name in ("whole.json", "rest.json"))
     assert rest["value"] == pytest.approx(whole["value"], rel=1e-14)
     assert (whole["steps"], rest["steps"]) == (51, 21)
     assert (whole["fuse_steps"], rest["fuse_steps"]) == (2, 1)
@@ -168,6 +169,6 @@ def test_a_run_stops_in_good_order(tmp_path: Path) -> None:
     outcome = command(tmp_path, "-n", "2", *BOX, *words)
     assert outcome.status == 0, str(outcome)
     assert "stopped after" in outcome.stdout
-    result = json.loads((tmp_path / "r.json").read_text())
+    result = results.read(tmp_path / "r.json")[0]
     assert result["verified"] is None
     assert max(path.name for path in tmp_path.glob("ckpt*")) == f"ckpt.{result['steps']:08}.bp"

@@ -35,6 +35,7 @@ ROOMS = (
     "tasks",
     "io",
     "results",
+    "report",
     "apps",
     "model",
     "bench",

@@ -12,7 +12,7 @@ import typer
 from gondwana.inputs import message_of, printable
 from gondwana.runtime import exits
 
-COMMANDS = ("run", "plot", "ls", "bench", "model", "doctor")
+COMMANDS = ("run", "plot", "ls", "bench", "report", "model", "doctor")
 """Each is a function, or commands of its own, of the same name in ``gondwana.cli.<name>``."""
 
 PASSES_THE_REST_ON = {"allow_interspersed_args": False}
