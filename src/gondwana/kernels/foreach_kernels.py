@@ -75,6 +75,11 @@ class Kernel:
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
 
     @property
+    def operation(self) -> str | None:
+        """What folds its values; None if it has none."""
+        return self._operation
+
+    @property
     def flushes(self) -> bool:
         """Whether subnormal numbers are zero to it."""
         return self.flags != 0

@@ -14,11 +14,10 @@ from gondwana.compiler.types.footprint import Footprint, recorder
 from gondwana.compiler.types.points import PointType
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError
-from gondwana.kernels.cpu.accumulate import Folding, fold, no_start, no_store
+from gondwana.kernels.cpu.accumulate import folding
 from gondwana.kernels.cpu.launch import HEADER_WORDS, footprints_about
 from gondwana.kernels.cpu.raising import noting
 from gondwana.kernels.cpu.sweeps import sweep
-from gondwana.kernels.folding import check_no_value
 from gondwana.kernels.variant import Variant
 
 
@@ -59,34 +58,21 @@ def sweep_of(function: pytypes.FunctionType, variant: Variant) -> Sweep:
     except KernelError:
         recorder.finish(number)
         raise
-    folding = _folding(function, noting(kernel), value, variant)
+    fold = folding(function.__qualname__, variant.operation, noting(kernel), value)
     arguments = loader(variant.specs, kinds, HEADER_WORDS * WORD, variant.alike)
 
     @inlined
     def load(block: int) -> Any:
         return (block, *arguments(block))
 
-    body = sweep(variant.ndim, variant.order, variant.dense, folding.step, load, folding.start, folding.store)
+    body = sweep(variant.ndim, variant.order, variant.dense, fold.step, load, fold.start, fold.store)
     run = called(body)
 
     def entry(block: int, thread: int, threads: int) -> int:
         return guarded(run, block, (thread, threads))  # type: ignore[no-any-return]
 
-    return Sweep(entry, recorder.finish(number), folding.result)
+    return Sweep(entry, recorder.finish(number), fold.result)
 
 
 def _scopes(variant: Variant) -> int:
     return len(array_specs(variant.specs)) if variant.disjoint else 0
-
-
-def _folding(function: pytypes.FunctionType, kernel: Any, value: Any, variant: Variant) -> Folding:
-    if variant.operation is None:
-        check_no_value(function.__qualname__, value)
-
-        @inlined
-        def step(total: Any, p: Any, args: Any) -> Any:
-            kernel(p, *args)
-            return total
-
-        return Folding(step, no_start, no_store, "")
-    return fold(function.__qualname__, variant.operation, kernel, value)
