@@ -5,6 +5,7 @@ from __future__ import annotations
 import types as pytypes
 from typing import Any
 
+from gondwana.compiler import checks
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.inlining import called, inlined
@@ -21,13 +22,18 @@ from gondwana.kernels.folding import check_no_value
 from gondwana.kernels.variant import Variant
 
 
-def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
+def build(function: pytypes.FunctionType, variant: Variant, mixed: frozenset[int] = frozenset()) -> ObjectCode:
     """Compile a kernel for one combination of argument specs. Local.
+
+    Args:
+        function: the kernel.
+        variant: for what it is compiled.
+        mixed: the arrays, by slot, all of whose accesses are checked in compiled code; see `Recorder`.
 
     Raises:
         KernelError: the kernel does not type; the message says where and for which arguments.
     """
-    number = recorder.new_kernel()
+    number = recorder.new_kernel(mixed)
     typing = Typing(working_precision(variant.specs), _scopes(variant), number)
     kinds = tuple(typing.type_of(spec) for spec in variant.specs)
     point = PointType(variant.ndim, (0,) * variant.ndim)
@@ -36,6 +42,10 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
     except KernelError:
         recorder.finish(number)
         raise
+    found = recorder.mixed_slots(number)
+    if checks.active() and found != mixed:
+        recorder.finish(number)
+        return build(function, variant, found)
     folding = _folding(function, noting(kernel), value, variant)
     arguments = loader(variant.specs, kinds, HEADER_WORDS * WORD, variant.alike)
 
