@@ -130,10 +130,8 @@ def message(access: Description, words: list[int]) -> str:
     """Return what is wrong with an access: the index, and the bounds. Local."""
     if access.kind == "segment":
         count, rank, offset, nbytes = words
-        return (
-            f"{count} elements of {access.dtype} at byte {offset} of rank {rank}: its part of the segment has "
-            f"{nbytes} bytes"
-        )
+        elements = f"{count} {'element' if count == 1 else 'elements'} of {access.dtype}"
+        return f"{elements} at byte {offset} of rank {rank}: its part of the segment has {nbytes} bytes"
     axes, name = access.axes, access.name or "the array"
     where = f"{name}[{', '.join(map(str, words[:axes]))}]"
     if access.count > 1:

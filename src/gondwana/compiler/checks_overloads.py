@@ -18,7 +18,6 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.cpu import CPUContext
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
-from numba.extending import intrinsic
 from numba.np import arrayobj
 
 from gondwana.compiler.checks import LOCATE, REFUSE, Description
@@ -128,42 +127,30 @@ def _all(builder: Any, bits: Iterable[Any]) -> Any:
 def check_item(
     context: Any, builder: Any, kind: Any, value: Any, index: list[tuple[int, Any, bool]], access: Description
 ) -> None:
-    """Emit the check of an access to a NumPy array, where negative indices count from the end. Local.
+    """Emit the check of an access to a NumPy array. Local.
 
     Args:
         context: of the compilation.
         builder: of the function.
         kind: type of the array.
         value: the array.
-        index: axes, their integers, and whether they are signed.
+        index: axes, their integers, and whether negative ones count from the end.
         access: name and place of the access, and how many elements it takes.
     """
     shape = cgutils.unpack_tuple(builder, arrayobj.make_array(kind)(context, builder, value).shape, kind.ndim)
-    inside, coordinates = [], []
-    for axis, coordinate, signed in index:
-        length = shape[axis]
-        coordinates.append(coordinate)
-        from_end = builder.add(coordinate, length) if signed and access.count == 1 else coordinate
-        negative = builder.icmp_signed("<", coordinate, INT(0))
-        last = builder.add(builder.select(negative, from_end, coordinate), INT(access.count - 1))
-        inside.append(builder.icmp_unsigned("<", last, length))
+    inside = []
+    for axis, coordinate, wraps in index:
+        length, first = shape[axis], coordinate
+        if wraps:
+            negative = builder.icmp_signed("<", coordinate, INT(0))
+            first = builder.select(negative, builder.add(coordinate, length), coordinate)
+        inside.append(builder.icmp_unsigned("<", first, length))
         if access.count > 1:
-            inside.append(builder.not_(negative))
+            inside.append(builder.icmp_unsigned("<", builder.add(first, INT(access.count - 1)), length))
     lengths = [shape[axis] for axis, _, _ in index]
     described = replace(access, kind="shape", axes=len(index))
+    coordinates = [coordinate for _, coordinate, _ in index]
     refuse_unless(context, builder, _all(builder, inside), described, [*coordinates, *lengths])
-
-
-@intrinsic
-def refuse_elements(typingctx: Any, like: Any, inside: Any, words: Any) -> Any:
-    """Raise the error of an access to a segment unless `inside`: `words` are those of a `Description`."""
-    access = Description("segment", dtype=like.parameters[0])
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        refuse_unless(context, builder, args[1], access, cgutils.unpack_tuple(builder, args[2], 4))
-        return context.get_dummy_value()
-
-    return types.none(like, types.boolean, types.UniTuple(types.int64, 4)), codegen
 
 
 class _Located(CPUCallConv):  # type: ignore[misc]
@@ -238,7 +225,7 @@ class _Lower(Lower):  # type: ignore[misc]
             check_item(self.context, self.builder, kind, self.loadvar(target.name), items, access)
 
     def _items(self, kind: Any, value: Any) -> list[tuple[int, Any, bool]]:
-        """The integers of an index of a NumPy array with their axes, none if it is of another kind."""
+        """The integers of an index of a NumPy array, see `check_item`; none if it is of another kind."""
         members = list(kind.types) if isinstance(kind, types.BaseTuple) else [kind]
         found = []
         for axis, member in enumerate(members):
