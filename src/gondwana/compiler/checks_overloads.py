@@ -63,6 +63,7 @@ def refuse_unless(context: Any, builder: Any, inside: Any, access: Description, 
             builder.store(word, builder.gep(room, [INT(0), INT(position)]))
         kind = llvm.FunctionType(INT, [INT, INT, INT])
         function = cgutils.get_or_insert_function(builder.module, kind, REFUSE)
+        function.attributes.add("cold")
         description = builder.call(function, [*_constant(context, builder, access.text()), builder.ptrtoint(room, INT)])
         _Refusal(context, description).return_user_exc(builder, IndexError)
 
@@ -90,31 +91,19 @@ def check_element(
     )
     distances = [builder.sub(x, low) for x, low in zip(index, lo, strict=True)]
     rooms = [builder.sub(high, low) for high, low in zip(hi, lo, strict=True)]
-    rooms[-1] = builder.sub(rooms[-1], INT(access.count - 1))
-    # As unsigned integers, distances below the first coordinate are huge; an axis may have no room at all.
-    inside = _all(
-        builder,
-        [
-            builder.and_(builder.icmp_unsigned("<", distance, room), builder.icmp_signed(">", room, INT(0)))
-            for distance, room in zip(distances, rooms, strict=True)
-        ],
-    )
-    inside = _on_lattice(builder, inside, distances, step)
-    refuse_unless(context, builder, inside, replace(access, kind="domain", axes=view.ndim), [*index, *lo, *hi, *step])
-
-
-def _on_lattice(builder: Any, inside: Any, distances: list[Any], steps: list[Any]) -> Any:
-    """Whether what is inside is also a whole number of strides away: divided only where a stride is not one."""
-    strided = builder.not_(_all(builder, [builder.icmp_signed("==", step, INT(1)) for step in steps]))
-    before = builder.block
-    with builder.if_then(strided, likely=False):
-        rests = [builder.urem(distance, step) for distance, step in zip(distances, steps, strict=True)]
+    # As unsigned integers, distances below the first coordinate are huge.
+    parts = [builder.icmp_unsigned("<", *pair) for pair in zip(distances, rooms, strict=True)]
+    if access.count > 1:
+        last = builder.add(distances[-1], INT(access.count - 1))
+        parts.append(builder.icmp_unsigned("<", last, rooms[-1]))
+    inside = _all(builder, parts)
+    dense = _all(builder, [builder.icmp_signed("==", stride, INT(1)) for stride in step])
+    # One branch where all is well, which is what loops see: nothing is divided unless a stride is not one.
+    with builder.if_then(builder.not_(builder.and_(inside, dense)), likely=False):
+        rests = [builder.urem(*pair) for pair in zip(distances, step, strict=True)]
         hits = _all(builder, [inside, *[builder.icmp_signed("==", rest, INT(0)) for rest in rests]])
-        then = builder.block
-    found = builder.phi(inside.type)
-    found.add_incoming(inside, before)
-    found.add_incoming(hits, then)
-    return found
+        described = replace(access, kind="domain", axes=view.ndim)
+        refuse_unless(context, builder, hits, described, [*index, *lo, *hi, *step])
 
 
 def _all(builder: Any, bits: Iterable[Any]) -> Any:
