@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import os
 import re
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +16,20 @@ import pytest
 
 import gondwana as gw
 from gondwana import simd
+from gondwana.apps.heat.settings import Settings as HeatSettings
+from gondwana.apps.heat.simulation import Simulation as HeatSimulation
+from gondwana.apps.heat.verify import GOLDEN
+from gondwana.apps.npb.cg.grid import Grid
+from gondwana.apps.npb.cg.makea import make_matrix
+from gondwana.apps.npb.cg.partners import connect
+from gondwana.apps.npb.cg.problem import PROBLEMS
+from gondwana.apps.npb.cg.solver import solver
 from gondwana.errors import UsageError
+from support import jobs
 
 VARIABLES = {"GONDWANA_CHECK": "1"}
+STUBBORN = 30.0
+"""Seconds within which a job must have ended: some, and what a loaded machine takes to start it and to compile."""
 on_ranks = pytest.mark.ranks(1, 2, 3, variables=VARIABLES)
 one_rank = pytest.mark.ranks(1, variables=VARIABLES)
 pytestmark = pytest.mark.parallel
@@ -118,7 +132,7 @@ def test_numpy_arrays() -> None:
 class State(NamedTuple):
     """Arrays as one argument."""
 
-    T: Any
+    u: Any
     parts: tuple[Any, Any]
 
 
@@ -130,7 +144,7 @@ def neighbour(u, q):
 @gw.jit
 def from_state(state, i):
     state.parts[1][i] = 1.0
-    return state.T[i] + neighbour(state.T, i + 1)
+    return state.u[i] + neighbour(state.u, i + 1)
 
 
 @one_rank
@@ -140,13 +154,13 @@ def test_the_error_names_what_the_program_writes() -> None:
     refused(
         lambda: from_state(State(large, (large, small)), 5), where, "state.parts[1][5] is outside of state.parts[1]"
     )
-    refused(lambda: from_state(State(small, (large, large)), 5), place(from_state, "state.T"), "state.T[5] is outside")
+    refused(lambda: from_state(State(small, (large, large)), 5), place(from_state, "state.u"), "state.u[5] is outside")
     refused(lambda: from_state(State(small, (large, large)), 3), place(neighbour, "u[q]"), "u[4] is outside of u")
 
 
 @gw.foreach
-def reach(p, out, T, r):
-    out[p] = T[p + r * gw.X] + T[p - r * gw.X]
+def reach(p, out, u, r):
+    out[p] = u[p + r * gw.X] + u[p - r * gw.X]
 
 
 @gw.foreach
@@ -155,22 +169,22 @@ def write_at(p, out, at):
 
 
 @gw.reduce
-def gather(p, T, at):
-    return T[at[p]]
+def gather(p, u, at):
+    return u[at[p]]
 
 
 @on_ranks
 def test_kernels_on_the_blocks_of_ranks(world: gw.Team) -> None:
-    T, out = (gw.zeros((12, 5), ghost=(2, 1)) for _ in range(2))
-    T.fill(1.0)
-    reach(T.owned, out, T, 2)
+    u, out = (gw.zeros((12, 5), ghost=(2, 1)) for _ in range(2))
+    u.fill(1.0)
+    reach(u.owned, out, u, 2)
     assert out.to_numpy().sum() == 120.0
-    held = T.local.domain
-    first = T.owned.lo
-    message = f"T[{first[0] - 3}, {first[1]}] is outside of T, which has elements on {held} "
-    beyond = f"T[{held.hi[0]}, {first[1]}] is outside of T, which has elements on {held} "
+    held = u.local.domain
+    first = u.owned.lo
+    message = f"u[{first[0] - 3}, {first[1]}] is outside of u, which has elements on {held} "
+    beyond = f"u[{held.hi[0]}, {first[1]}] is outside of u, which has elements on {held} "
     with pytest.raises(IndexError) as caught:
-        reach(T.owned, out, T, 3)
+        reach(u.owned, out, u, 3)
     text = str(caught.value)
     assert any(text.startswith(f"{place(reach, 'out[p]')}: {wanted}") for wanted in (message, beyond)), text
     assert re.search(r"\(raised in reach at Point\(\d+, \d+\)\)$", text), text
@@ -180,18 +194,18 @@ def test_kernels_on_the_blocks_of_ranks(world: gw.Team) -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_the_index_is_that_of_the_point_that_is_named(threads: int) -> None:
     cells = gw.RectDomain(0, 20_000)
-    T, at = gw.Array.full(cells, 0.5), gw.Array(np.arange(20_000), cells)
+    u, at = gw.Array.full(cells, 0.5), gw.Array(np.arange(20_000), cells)
     before = gw.threads()
     gw.set_threads(threads)
     try:
-        assert gather(cells, T, at) == 10_000.0
-        write_at(cells, T, at)
-        assert gather(cells, T, at) == 20_000.0
+        assert gather(cells, u, at) == 10_000.0
+        write_at(cells, u, at)
+        assert gather(cells, u, at) == 20_000.0
         for bad in (5, 9_999, 19_999):
             at[bad] += 100_000
-        for kernel, name in ((gather, "T"), (write_at, "out")):
+        for kernel, name in ((gather, "u"), (write_at, "out")):
             with pytest.raises(IndexError) as caught:
-                kernel(cells, T, at)
+                kernel(cells, u, at)
             found = re.search(
                 rf" {name}\[(\d+)\] .* elements on \[0:19999\] \(raised in \w+ at Point\((\d+)\)\)$", str(caught.value)
             )
@@ -202,43 +216,43 @@ def test_the_index_is_that_of_the_point_that_is_named(threads: int) -> None:
 
 
 @gw.foreach
-def partly_computed(p, out, T, q):
-    out[p] = T[p + gw.X] + T[q]
+def partly_computed(p, out, u, q):
+    out[p] = u[p + gw.X] + u[q]
 
 
 @one_rank
 def test_constant_offsets_beside_computed_points() -> None:
     """The check of the launch leaves out arrays that are also read at computed points."""
     cells = gw.RectDomain(0, 10)
-    T, out = gw.Array.full(cells, 1.0), gw.Array.zeros(cells)
-    partly_computed(cells.shrink(1), out, T, gw.Point(0))
+    u, out = gw.Array.full(cells, 1.0), gw.Array.zeros(cells)
+    partly_computed(cells.shrink(1), out, u, gw.Point(0))
     assert out.numpy().tolist() == [0.0, *[2.0] * 8, 0.0]
     where = place(partly_computed, "out[p]")
     refused(
-        lambda: partly_computed(cells, out, T, gw.Point(0)), where, "T[10] is outside of T, which has elements on [0:9]"
+        lambda: partly_computed(cells, out, u, gw.Point(0)), where, "u[10] is outside of u, which has elements on [0:9]"
     )
-    refused(lambda: partly_computed(cells.shrink(1), out, T, gw.Point(-1)), where, "T[-1] is outside")
+    refused(lambda: partly_computed(cells.shrink(1), out, u, gw.Point(-1)), where, "u[-1] is outside")
 
 
 @gw.foreach
-def spread(p, out, T):
-    out[p] = T[p]
+def spread(p, out, u):
+    out[p] = u[p]
 
 
 @gw.foreach
-def read_far(p, out, between, T, q):
-    out[p] = between[p] + T[q]
+def read_far(p, out, between, u, q):
+    out[p] = between[p] + u[q]
 
 
 @one_rank
 def test_fused_kernels() -> None:
     box = gw.RectDomain((0, 0, 0), (8, 8, 8))
-    T, out = gw.Array.full(box, 1.0), gw.Array.zeros(box)
+    u, out = gw.Array.full(box, 1.0), gw.Array.zeros(box)
     between = gw.Intermediate()
-    gw.fused(box.shrink(1), (spread, between, T), (read_far, out, between, T, gw.Point(7, 7, 7)))
+    gw.fused(box.shrink(1), (spread, between, u), (read_far, out, between, u, gw.Point(7, 7, 7)))
     assert out[1, 1, 1] == 2.0
-    with pytest.raises(IndexError, match=r"T\[7, 8, 7\] is outside of T, which has elements on \[0:7, 0:7, 0:7\]"):
-        gw.fused(box.shrink(1), (spread, between, T), (read_far, out, between, T, gw.Point(7, 8, 7)))
+    with pytest.raises(IndexError, match=r"u\[7, 8, 7\] is outside of u, which has elements on \[0:7, 0:7, 0:7\]"):
+        gw.fused(box.shrink(1), (spread, between, u), (read_far, out, between, u, gw.Point(7, 8, 7)))
 
 
 @gw.jit
@@ -324,15 +338,15 @@ def test_pointers_to_another_node(world: gw.Team) -> None:
 @one_rank
 def test_what_was_closed(world: gw.Team) -> None:
     """Compiled code gets no pointer into a closed segment and no array that was closed."""
-    segment, T = gw.Segment(world, 64), gw.zeros((4, 4))
+    segment, u = gw.Segment(world, 64), gw.zeros((4, 4))
     ptr = segment.pointer(dtype=float)
-    assert get_number(ptr, 0) == look(T, gw.Point(0, 0)) == 0.0
+    assert get_number(ptr, 0) == look(u, gw.Point(0, 0)) == 0.0
     segment.close()
-    T.close()
+    u.close()
     with pytest.raises(UsageError, match=r"was closed: call close\(\) after the last use"):
         get_number(ptr, 0)
     with pytest.raises(UsageError, match=r"was closed: call close\(\) after the last use"):
-        look(T, gw.Point(0, 0))
+        look(u, gw.Point(0, 0))
 
 
 @gw.jit
@@ -407,3 +421,53 @@ def test_tasks() -> None:
     tasks = [gw.spawn(look, a, gw.Point(i)) for i in (3, 4)]
     assert gw.fetch(tasks[0]) == 0.0
     refused(lambda: gw.fetch(tasks[1]), place(look, "return"), "a[4] is outside of a, which has elements on [0:3]")
+
+
+@pytest.mark.ranks(2, variables=VARIABLES)
+def test_heat_has_its_official_value(world: gw.Team) -> None:
+    simulation = HeatSimulation(HeatSettings(N=100, X=20, Y=20, Z=20), world)
+    sums = simulation.advance(101).sums  # with step 0
+    assert 1e9 * sums[-1] / 20**3 == pytest.approx(GOLDEN[20, 100], rel=1e-10)
+
+
+@pytest.mark.ranks(2, variables=VARIABLES)
+def test_conjugate_gradients_have_their_official_value(world: gw.Team) -> None:
+    """NPB CG of class S: products with a sparse matrix, whose columns are computed indices."""
+    problem = PROBLEMS["S"]
+    grid = Grid(problem.n, world.rank, world.size)
+    matrix, _ = make_matrix(problem, grid.block)
+    partners = connect(world, grid)
+    x, *others = (gw.Array.full(grid.block[1], 1.0) for _ in range(5))
+    for _ in range(problem.iterations):
+        _, xz = solver("flags")(matrix, x, *others, partners)
+    assert problem.shift + 1.0 / xz == pytest.approx(problem.zeta, rel=1e-11)
+
+
+PROGRAM = """
+import gondwana as gw
+
+@gw.foreach
+def shift(p, out, T, r):
+    out[p] = T[p + r * gw.X]
+
+T, out = gw.full((12,), 1.0), gw.zeros((12,))
+shift(T.owned, out, T, 0)
+gw.world.barrier()
+shift(T.owned, out, T, 1 if gw.world.rank == 1 else 0)
+gw.world.barrier()
+"""
+
+
+def test_the_job_ends_with_the_traceback_of_the_rank(tmp_path: Path) -> None:
+    program = tmp_path / "shift.py"
+    program.write_text(PROGRAM)
+    started = time.monotonic()
+    outcome = jobs.run_ranks(3, program, variables=VARIABLES)
+    assert time.monotonic() - started < STUBBORN
+    assert outcome.status == 1, str(outcome)
+    assert outcome.stderr.count("Traceback") == 1, str(outcome)
+    expected = (
+        f"[rank 1 on {os.uname().nodename}] IndexError: {program}:6: T[8] is outside of T, which has elements on [4:7] "
+        "(raised in shift at Point(7))"
+    )
+    assert expected in outcome.stderr.splitlines(), str(outcome)
