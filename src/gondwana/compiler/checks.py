@@ -28,11 +28,6 @@ def active() -> bool:
     return os.environ.get("GONDWANA_CHECK", "0") not in ("", "0")
 
 
-def cache_key() -> tuple[str, ...]:
-    """Return what names checked code in the cache beside what names it unchecked: nothing when it is off. Local."""
-    return ("checked",) if active() else ()
-
-
 @dataclass(frozen=True)
 class Description:
     """What machine code holds about an access, and hands over when it is outside of the bounds.

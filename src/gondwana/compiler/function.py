@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
-from gondwana.compiler import cache, checks, linker
+from gondwana.compiler import cache, linker
 from gondwana.compiler.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.fingerprint import fingerprint, toolchain, watch
 from gondwana.compiler.interpreting import interpretable, interprets
@@ -187,7 +187,7 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache
 
     second_interrupt.install()
     start = time.perf_counter()
-    name = hashlib.sha256("\0".join((toolchain(), *checks.cache_key(), *key)).encode()).hexdigest()
+    name = hashlib.sha256("\0".join((toolchain(), *key)).encode()).hexdigest()
     with linker.preparing:
         code, built = cache.get(name, build_with_numba)
         seconds = time.perf_counter() - start
