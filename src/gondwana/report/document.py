@@ -173,7 +173,7 @@ def _about(source: Source) -> Markup:
     parts: list[Markup] = [
         tag(
             "p",
-            f"{_from(source)}, {content['environment'].get('time', 'time not known')}. Load: {source.load}.",
+            f"{_from(source)}, {content['environment'].get('time', 'time not known')}. {source.load.capitalize()}.",
             class_="about",
         ),
         tag("p", tag("code", " ".join(content["command"])), class_="about"),

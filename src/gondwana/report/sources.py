@@ -176,7 +176,7 @@ def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, A
     averages = environment.get("load_average")
     average = figure(averages[0]) if isinstance(averages, list) and averages else None
     if average is None:
-        return "not known"
+        return "load not known"
     return f"load average {digits(average)} at the start"
 
 
