@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import clustering, gpu, heat, hpcg, io, npb, pools, scaling
+from gondwana.cli.bench import clustering, gpu, heat, hpcg, io, messages, npb, pools, scaling
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -148,6 +148,7 @@ def tasks(
     on_ranks(ranks, "tasks.benchmark", names=kept, repeat=repeat, batch_seconds=batch, file=file)
 
 
+bench.command("ping-pong")(messages.ping_pong)
 bench.command()(pools.pools)
 bench.command()(gpu.kinds)
 bench.command()(gpu.gpu)
