@@ -79,7 +79,7 @@ def interleave(
     if not variants or repeat < 1:
         raise UsageError(f"{len(variants)} variants and {repeat} rounds: give at least one of each")
     names = list(variants)
-    batches = {name: calls or _calls_of(variants[name], batch_seconds, team) for name in names}
+    batches = {name: _calls_of(variants[name], batch_seconds, team, calls) for name in names}
     samples: dict[str, list[float]] = {name: [] for name in names}
     compiled = compilations()
     with collector.paused():
@@ -111,15 +111,17 @@ def _batch(variant: Variant, calls: int, team: Team | None) -> float:
     return seconds
 
 
-def _calls_of(variant: Variant, seconds: float, team: Team | None) -> tuple[int, int]:
-    """Return the untimed and the timed calls of a batch of `seconds`."""
+def _calls_of(variant: Variant, seconds: float, team: Team | None, given: tuple[int, int] | None) -> tuple[int, int]:
+    """Return the untimed and the timed calls of a batch: those given, or what lasts `seconds`."""
+    _batch(variant, WARM_UP, team)
+    if given is not None:
+        return given
     calls = _calls_in_batch(variant, seconds, team)
     return math.ceil(calls / 10), calls
 
 
 def _calls_in_batch(variant: Variant, seconds: float, team: Team | None) -> int:
     """Return the calls of a batch of `seconds`: doubled until the estimate is based on a tenth of that."""
-    _batch(variant, WARM_UP, team)
     calls = 1
     while True:
         elapsed = math.inf

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from gondwana.cli.bench.options import Batch, File, Nbytes, Ranks, Repeat, check_common, numbers, on_ranks
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gondwana.cli import launch
+from gondwana.cli.bench.options import (
+    Batch,
+    File,
+    Mpirun,
+    Nbytes,
+    Ranks,
+    Repeat,
+    check_common,
+    check_mpirun,
+    names,
+    numbers,
+    official,
+    on_ranks,
+    rows_on_ranks,
+)
 
 
 def ping_pong(
@@ -24,3 +44,67 @@ def ping_pong(
     nbytes = numbers("--sizes", sizes) or list(bench.SIZES)
     bench.check(ranks, nbytes)
     on_ranks(ranks, "messages.ping_pong", sizes=nbytes, repeat=repeat, batch_seconds=batch, file=file)
+
+
+def osu(
+    tests: Annotated[str | None, typer.Option(metavar="NAME,...", help="Of latency, allreduce [both].")] = None,
+    sizes: Nbytes = None,
+    ranks: Ranks = 2,
+    against: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="OSU's osu_latency, osu_allreduce: compare with them instead.")
+    ] = None,
+    repeat: Repeat = 10,
+    mpirun: Mpirun = None,
+    file: File = None,
+) -> None:
+    """Messages of 0 bytes to 1 MiB and sums of 4 bytes to 8 MiB by OSU's procedure, beside MPI in C and mpi4py.
+
+    Each round runs OSU's loop for every variant: 1000 calls after 200 that do not count, and 100 after 10 for large
+    sizes. With --against, each round runs the official programs and then ours.
+    """
+    from gondwana.bench import build
+    from gondwana.bench.messages import osu as bench
+
+    check_common(0.02, file)
+    check_mpirun(mpirun)
+    build.command()
+    wanted = list(dict.fromkeys(name.strip() for name in names(tests))) or list(bench.PAIRS)
+    nbytes = numbers("--sizes", sizes) or None
+    bench.check(ranks, wanted, nbytes)
+    if against is None:
+        on_ranks(ranks, "messages.osu", tests=wanted, sizes=nbytes, repeat=repeat, file=file)
+    _beside(against, wanted, nbytes, ranks, repeat, mpirun, file)
+
+
+def _beside(
+    folder: Path,
+    tests: list[str],
+    sizes: list[int] | None,
+    ranks: int,
+    repeat: int,
+    mpirun: str | None,
+    file: Path | None,
+) -> None:
+    """Run the official programs and ours in turns."""
+    from gondwana.bench.messages import official as bench
+    from gondwana.bench.messages.osu import SIZES
+    from gondwana.bench.panels import Panels
+    from gondwana.bench.processes import Command
+
+    programs = bench.find(folder, tests)
+    launch.command(ranks, [], threads=1)  # refuses what this machine cannot start
+    report = Panels("osu", file)
+    nbytes = {test: sizes or SIZES[test] for test in tests}
+    rows = bench.measure(
+        programs,
+        nbytes,
+        ranks,
+        lambda count, words: Command(*official(mpirun, count, words, {})),
+        lambda: rows_on_ranks(ranks, "messages.osu", tests=tests, sizes=sizes, repeat=1),
+        repeat,
+    )
+    report.add("against", bench.COLUMNS, rows, bench.most_rows(nbytes))
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)
