@@ -9,8 +9,8 @@ import numpy as np
 from checks import raises, run_checks
 
 import gondwana as gw
+from gondwana.compiler import native
 from gondwana.errors import UsageError
-from gondwana.transfer.collectives import on_node
 from gondwana.transfer.collectives.on_node import LIMIT, most_of
 
 world = gw.world
@@ -117,7 +117,7 @@ def check_python_meets_machine_code():
     if not ON_NODE:
         return
     team, alike = world.split(0), np.random.default_rng(8)
-    with mock.patch.object(on_node, "_has_machine_code", return_value=world.rank % 2 == 0):
+    with mock.patch.object(native, "has_machine_code", return_value=world.rank % 2 == 0):
         for _ in range(100):
             what, root = int(alike.integers(4)), int(alike.integers(world.size))
             rows = contributions(alike, int(alike.integers(9)))

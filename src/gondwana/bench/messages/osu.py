@@ -109,7 +109,7 @@ def measure(
         wanted = sizes or SIZES[LATENCY]
         trips = RoundTrips(team, max(wanted))
         for size in wanted:
-            timing = {"repeat": repeat, "calls": SMALL if size <= THRESHOLD else LARGE}
+            timing: dict[str, Any] = {"repeat": repeat, "calls": SMALL if size <= THRESHOLD else LARGE}
             for row in rows(team, PAIRS[LATENCY], trips.two_sided(size), size, parts=2, **timing):
                 yield {"test": LATENCY, **row}
     if ALLREDUCE in tests:

@@ -11,14 +11,13 @@ import ctypes
 import mmap
 import os
 import platform
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.native import DATA_AT, Native
+from gondwana.compiler.native import DATA_AT, Native, pays_off
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
@@ -58,8 +57,6 @@ LATE, MISMATCH = -1, -2
 _PATIENCE, _FEW = 1000, 20
 """Polls before a waiting rank makes progress, and between later calls of progress."""
 
-_WORTH_LOADING = 2000
-"""Collectives after which machine code is loaded even if nothing else needs it: 50 MB, and a tenth of a second."""
 _IN_ORDER = platform.machine() in ("x86_64", "AMD64")
 """Whether the processor keeps the order of stores, as the collectives in Python need, which have no fences."""
 
@@ -206,7 +203,7 @@ class OnNode:
     def _choose(self) -> None:
         """Go on with collectives by machine code if it pays to load it."""
         self._count += 1
-        if self._count > _WORTH_LOADING or not _IN_ORDER or _has_machine_code():
+        if not _IN_ORDER or pays_off(self._count):
             self._machine_code, self._advance = True, _advance.call
 
     def _advance_in_python(self, own: int, what: int, source: int, target: int, how: int, polls: int) -> int:
@@ -256,11 +253,6 @@ class OnNode:
             f"the ranks of {self._name} call different collectives: rank {self._rank} {_name(what)}, rank {other} "
             f"{_name(given[other])}; all ranks call the same ones in the same order, with buffers of one size"
         )
-
-
-def _has_machine_code() -> bool:
-    """Return whether this process has loaded what machine code takes."""
-    return "llvmlite.binding" in sys.modules
 
 
 def _load(address: int) -> int:
