@@ -149,6 +149,7 @@ def tasks(
 
 
 bench.command("ping-pong")(messages.ping_pong)
+bench.command()(messages.ring)
 bench.command()(messages.osu)
 bench.command()(pools.pools)
 bench.command()(gpu.kinds)

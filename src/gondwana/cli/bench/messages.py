@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -21,8 +22,10 @@ from gondwana.cli.bench.options import (
     numbers,
     official,
     on_ranks,
+    rank_counts,
     rows_on_ranks,
 )
+from gondwana.cli.numbers import whole
 
 
 def ping_pong(
@@ -44,6 +47,41 @@ def ping_pong(
     nbytes = numbers("--sizes", sizes) or list(bench.SIZES)
     bench.check(ranks, nbytes)
     on_ranks(ranks, "messages.ping_pong", sizes=nbytes, repeat=repeat, batch_seconds=batch, file=file)
+
+
+def ring(
+    ranks: Annotated[str, typer.Option("-n", "--ranks", metavar="N,...", help="Numbers of ranks.")] = "2",
+    communications: Annotated[str, typer.Option(metavar="N,...", help="Supersteps of a run.")] = "10,100",
+    size: Annotated[int, typer.Option(metavar="BYTES", parser=whole(1), help="Length of a message.")] = 1024,
+    reads: Annotated[int, typer.Option(metavar="N", parser=whole(0), help="Words that a superstep reads.")] = 1000,
+    writes: Annotated[int, typer.Option(metavar="N", parser=whole(0), help="Words that it writes.")] = 1000,
+    flops: Annotated[int, typer.Option(metavar="N", parser=whole(0), help="Its dependent operations.")] = 100,
+    repeat: Repeat = 100,
+    batch: Batch = 0.002,
+    file: File = None,
+) -> None:
+    """Run supersteps on a ring of ranks: read, write, compute, and pass a message on, beside MPI in C and mpi4py.
+
+    The procedure is that of the Julia study: runs of 10 and of 100 supersteps, with the same work on every rank,
+    however many there are. The shares of the phases are measured in runs of their own, with more clocks.
+    """
+    from gondwana.bench import build
+    from gondwana.bench.messages import ring as bench
+    from gondwana.bench.panels import Panels
+
+    check_common(batch, file)
+    build.command()
+    runs, of = rank_counts(ranks), numbers("--communications", communications)
+    work = bench.Work(size, reads, writes, flops)
+    bench.check(runs, of, work)
+    report = Panels("ring", file)
+    options = {"communications": of, **asdict(work), "repeat": repeat, "batch_seconds": batch}
+    rows = (row for count in runs for row in rows_on_ranks(count, "messages.ring", **options))
+    report.add("ring", bench.COLUMNS, rows, len(runs) * len(of) * len(bench.PAIRS))
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)
 
 
 def osu(
