@@ -1,0 +1,127 @@
+"""`gondwana bench ping-pong`, `ring` and `osu`: every variant is measured, and its data are right."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gondwana.bench.messages import osu, ping_pong, ring
+
+pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there", "c_compiler")]
+QUICK = "--repeat 1 --batch 0.0001"
+
+OFFICIAL = """#!/bin/sh
+echo '# OSU MPI {title} v5.3'
+[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exit 0
+echo "# Size      Latency (us)"
+echo "4                   0.62"
+echo "1024                1.23         0.99"
+echo "$@" >&2
+"""
+
+
+def bench(what: str, options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gondwana.cli.main", "bench", what, *options.split()]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
+
+
+def rows_of(what: str, file: Path, options: str, **variables: str) -> list[dict[str, Any]]:
+    done = bench(what, f"--json {file} {options}", **variables)
+    assert done.returncode == 0, done.stderr
+    content = json.loads(file.read_text())
+    rows: list[dict[str, Any]] = content["rows"] if "rows" in content else content["panels"][what]
+    assert rows
+    assert all(row["verified"] and row["microseconds"] > 0 and row["rival_microseconds"] > 0 for row in rows)
+    assert "theirs/ours" in done.stdout
+    return rows
+
+
+@pytest.mark.parametrize(("ranks", "per_node"), [(2, None), (3, None), (2, "1")])
+def test_round_trips_in_every_way(ranks: int, per_node: str | None, tmp_path: Path) -> None:
+    variables = {} if per_node is None else {"GONDWANA_RANKS_PER_NODE": per_node}
+    rows = rows_of("ping-pong", tmp_path / "a.json", f"-n {ranks} --sizes 1,5000 {QUICK}", **variables)
+    expected = [(size, pair.ours, pair.rival) for size in (1, 5000) for pair in ping_pong.PAIRS]
+    assert [(row["size"], row["operation"], row["rival"]) for row in rows] == expected
+    assert all(row["mb_per_s"] == pytest.approx(2e-6 * row["size"] / row["seconds"]["mean"]) for row in rows)
+    one_sided = {row["size"]: row["goal"] for row in rows if row["operation"] == "compiled put + signal"}
+    assert one_sided == {1: ">= 3 x" if per_node is None else None, 5000: None}
+
+
+def test_messages_and_sums_by_the_procedure_of_osu(tmp_path: Path) -> None:
+    rows = rows_of("osu", tmp_path / "a.json", "-n 3 --sizes 4,16384 --repeat 1")
+    expected = [(test, size, pair.ours) for test in osu.PAIRS for size in (4, 16384) for pair in osu.PAIRS[test]]
+    assert [(row["test"], row["size"], row["operation"]) for row in rows] == expected
+    rows = rows_of("osu", tmp_path / "a.json", "--tests latency --sizes 0 --repeat 1")
+    assert {(row["test"], row["size"]) for row in rows} == {("latency", 0)}
+
+
+@pytest.mark.parametrize("per_node", [None, "1"])
+def test_supersteps_on_rings(per_node: str | None, tmp_path: Path) -> None:
+    variables = {} if per_node is None else {"GONDWANA_RANKS_PER_NODE": per_node}
+    ranks = (2, 3) if per_node is None else (2,)
+    options = f"-n {','.join(map(str, ranks))} --communications 1,4 --size 40 --reads 3 --writes 9 --flops 4 {QUICK}"
+    rows = rows_of("ring", tmp_path / "a.json", options, **variables)
+    expected = [(count, steps, pair.ours) for count in ranks for steps in (1, 4) for pair in ring.PAIRS]
+    assert [(row["ranks"], row["communications"], row["operation"]) for row in rows] == expected
+    for row in rows:
+        for side in ("", "rival_"):
+            assert sum(row[f"{side}{phase}_share"] for phase in ring.PHASES) == pytest.approx(1.0)
+
+
+def official(folder: Path) -> Path:
+    for name, title in (("osu_latency", "Latency Test"), ("osu_allreduce", "Allreduce Latency Test")):
+        (folder / name).write_text(OFFICIAL.format(title=title))
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def test_official_programs_run_in_turns_with_ours(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    done = bench("osu", f"--against {official(tmp_path)} --sizes 4,8 --repeat 2 --json {file}")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["panels"]["against"]
+    variants = {test: {side for pair in pairs for side in (pair.ours, pair.rival)} for test, pairs in osu.PAIRS.items()}
+    assert {(row["test"], row["operation"]) for row in rows} == {(t, v) for t in variants for v in variants[t]}
+    assert {row["size"] for row in rows} == {4}
+    assert all(row["official_microseconds"] == 0.62 and row["verified"] for row in rows)
+
+
+def test_official_programs_that_fail_are_named(tmp_path: Path) -> None:
+    program = tmp_path / "osu_latency"
+    program.write_text("#!/bin/sh\necho no such device >&2\nexit 3\n")
+    program.chmod(0o755)
+    done = bench("osu", f"--tests latency --against {tmp_path}")
+    assert done.returncode == 2
+    assert "osu_latency ended with status" in done.stderr
+    assert "no such device" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "options", "message"),
+    [
+        ("ping-pong", "-n 1", "messages travel between 2 ranks"),
+        ("ping-pong", "--sizes 0,8", "numbers of bytes from 1"),
+        ("ring", "-n 1,2", "a ring has at least 2 ranks"),
+        ("ring", "--communications 0", "numbers of supersteps"),
+        ("ring", "--size 12", "a multiple of 8 bytes"),
+        ("osu", "-n 1", "at least 2 ranks"),
+        ("osu", "--tests latency,bandwidth", "legal are latency, allreduce"),
+        ("osu", "--sizes 6", "multiples of 4 bytes"),
+        ("osu", "--against no/such/folder", "there is no such folder"),
+        ("osu", "--against .", "osu_latency is not there"),
+        ("osu", "--mpirun no-such-launcher", "there is no such command"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(what: str, options: str, message: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gondwana.cli.main", "bench", what, *options.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
