@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana import results
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.simulation import Simulation
 from gondwana.apps.heat.verify import GOLDEN
@@ -118,7 +118,7 @@ def test_output_and_a_restart_on_another_number_of_ranks(tmp_path: Path) -> None
     )
     assert again.status == 0, str(again)
     assert "continuing after step 30" in again.stdout
-    whole, rest = (json.loads((tmp_path / name).read_text()) for name in ("whole.json", "rest.json"))
+    whole, rest = (results.read(tmp_path / name)[0] for name in ("whole.json", "rest.json"))
     assert rest["value"] == pytest.approx(whole["value"], rel=1e-14)
     assert (whole["steps"], rest["steps"]) == (51, 21)
     assert [line["step"] for line in rest["lines"]] == [40, 50]
@@ -150,6 +150,6 @@ def test_a_run_stops_in_good_order(tmp_path: Path) -> None:
     outcome = command(tmp_path, "-n", "2", *BOX, *words)
     assert outcome.status == 0, str(outcome)
     assert "stopped after" in outcome.stdout
-    result = json.loads((tmp_path / "r.json").read_text())
+    result = results.read(tmp_path / "r.json")[0]
     assert result["verified"] is None
     assert max(path.name for path in tmp_path.glob("ckpt*")) == f"ckpt.{result['steps']:08}.bp"

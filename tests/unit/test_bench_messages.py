@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gondwana.bench.measure import interleave
-from gondwana.bench.messages import official, osu
+from gondwana.bench.messages import official, osu, ping_pong, ring
 from gondwana.bench.messages.ping_pong import harmonic_rate
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
@@ -51,7 +52,7 @@ def test_official_programs_are_found_where_the_build_puts_them(place: str, tmp_p
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "osu_latency").touch(mode=0o755)
     assert official.find(tmp_path, [osu.LATENCY]) == {osu.LATENCY: (folder / "osu_latency").resolve()}
-    with pytest.raises(UsageError, match="osu_allreduce is not there; .* leave allreduce out of --tests"):
+    with pytest.raises(UsageError, match=r"osu_allreduce is not there; .* leave allreduce out of --tests"):
         official.find(tmp_path, list(osu.PAIRS))
 
 
@@ -64,3 +65,22 @@ def test_what_is_not_executable_is_no_program(tmp_path: Path) -> None:
 def test_official_programs_get_the_counts_of_our_loops() -> None:
     assert official.options_of(osu.LATENCY, [0, 8]) == ["-i", "1000", "-x", "200"]
     assert official.options_of(osu.ALLREDUCE, [8, 64]) == ["-i", "1000", "-x", "200", "-m", "64"]
+
+
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (lambda: ping_pong.check(1, [8]), "--ranks 1: messages travel between 2 ranks"),
+        (lambda: ping_pong.check(2, [0, 8]), "--sizes 0,8: give numbers of bytes from 1"),
+        (lambda: ring.check([1, 2], [10], ring.Work()), "--ranks 1,2: a ring has at least 2 ranks"),
+        (lambda: ring.check([2], [0], ring.Work()), "--communications 0: give numbers of supersteps"),
+        (lambda: ring.check([2], [10], ring.Work(size=12)), "--size 12: give a multiple of 8 bytes"),
+        (lambda: osu.check(1, [osu.LATENCY], None), "--ranks 1: messages and sums need at least 2 ranks"),
+        (lambda: osu.check(2, ["bandwidth"], None), "--tests bandwidth: legal are latency, allreduce"),
+        (lambda: osu.check(2, [osu.ALLREDUCE], [6]), "--sizes 6: sums are of floats"),
+        (lambda: official.find(Path("no/such/folder"), [osu.LATENCY]), "--against no/such/folder: there is no such"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(refused: Callable[[], object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        refused()

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from gondwana.compiler.linker import compilation
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime import collector, cores
 from gondwana.teams.team import Team
@@ -39,10 +40,11 @@ def interleave(
     variants: Mapping[str, Variant],
     *,
     repeat: int = 20,
+    discard: int = 0,
     batch_seconds: float = 0.02,
     rest_seconds: float = 0.0,
     team: Team | None = None,
-    compilations: Callable[[], int] = lambda: 0,
+    compilations: Callable[[], int] = lambda: compilation().compiled,
     calls: tuple[int, int] | None = None,
     of_ranks: Callable[[Sequence[float]], float] = max,
 ) -> dict[str, list[float]]:
@@ -55,6 +57,7 @@ def interleave(
     Args:
         variants: what to measure, by name.
         repeat: rounds, at least 1.
+        discard: rounds before those, which run alike and do not count.
         batch_seconds: length of a batch [s].
         rest_seconds: pause before each batch [s], for variants with threads: those of the one before go on spinning
             for a while, OpenMP's for tens of milliseconds, and would take the cores of the next.
@@ -83,7 +86,7 @@ def interleave(
     samples: dict[str, list[float]] = {name: [] for name in names}
     compiled = compilations()
     with collector.paused():
-        for number in range(repeat):
+        for number in range(discard + repeat):
             for position in range(len(names)):
                 name = names[(number + position) % len(names)]
                 time.sleep(rest_seconds)
@@ -92,7 +95,7 @@ def interleave(
                 samples[name].append(_batch(variants[name], number_of_calls, team) / number_of_calls)
     if compilations() != compiled:
         raise GondwanaError("a function was compiled while the clock ran: call it with its final arguments before")
-    return {name: _over_ranks(values, team, of_ranks) for name, values in samples.items()}
+    return {name: _over_ranks(values[discard:], team, of_ranks) for name, values in samples.items()}
 
 
 def pin(team: Team) -> None:

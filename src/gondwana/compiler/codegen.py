@@ -34,6 +34,8 @@ binding.initialize_native_asmparser()  # for the inline assembly of `memory_orde
 STATUS = 0
 EXCEPTION = 8
 
+_UNRESOLVED = ".numba.unresolved$"
+"""Begins the names of the variables through which Numba's code calls a function that is compiled later."""
 _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 
 
@@ -61,10 +63,20 @@ def typed(
     Raises:
         KernelError: that fails; the message says where, and for which arguments.
     """
-    twin = inline_njit(function, contract=contract, reassociate=reassociate)
+    twin = inline_njit(_copy(function), contract=contract, reassociate=reassociate)
     with readable_errors(function.__qualname__, kinds):
         twin.compile(kinds)
     return twin, twin.overloads[kinds].signature.return_type
+
+
+def _copy(function: pytypes.FunctionType) -> pytypes.FunctionType:
+    """Return a function of the same code: one that calls itself is compiled twice, and Numba tells them apart so."""
+    twin = pytypes.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    twin.__module__, twin.__qualname__ = function.__module__, function.__qualname__
+    return twin
 
 
 @typeof_impl.register(Compilable)
@@ -102,6 +114,11 @@ def compile_entry(
     library = compiled._library
     if library.has_dynamic_globals:
         raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
+    if any(variable.name.startswith(_UNRESOLVED) for variable in library._final_module.global_variables):
+        raise KernelError(
+            "functions that call each other in a circle cannot be compiled, only a function that calls itself: make "
+            "them one function, with an argument that says which of them is meant"
+        )
     _, _, (code, _) = library.serialize_using_object_code()
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     if "numba_gil_ensure" in outside and not helper:

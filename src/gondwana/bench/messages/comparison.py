@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import gondwana as gw
 from gondwana.bench.measure import interleave
-from gondwana.bench.report import Row, relative
 from gondwana.bench.rma.candidates import Candidate
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.teams import Team
 
@@ -66,7 +65,6 @@ def rows(
     samples = interleave(
         {name: candidate.run for name, candidate in used.items()},
         team=team,
-        compilations=lambda: gw.compilation().compiled,
         **timing,
     )
     seconds = {name: [sample / parts for sample in samples[name]] for name in used}

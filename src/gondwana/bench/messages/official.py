@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gondwana.bench.messages.osu import ALLREDUCE, LATENCY, PAIRS, SMALL
 from gondwana.bench.processes import OTHER_MPI, Command, last_words, run
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.errors import UsageError
 
 PROGRAMS = {LATENCY: "osu_latency", ALLREDUCE: "osu_allreduce"}

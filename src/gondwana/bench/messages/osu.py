@@ -20,7 +20,8 @@ from gondwana.bench.messages.round_trips import (
 )
 from gondwana.bench.messages.sums import ITEM, sums
 from gondwana.bench.native.messages import Messages
-from gondwana.bench.report import Row, measure_on_ranks
+from gondwana.bench.panels import measure_on_ranks
+from gondwana.bench.rows import Row
 from gondwana.errors import UsageError
 from gondwana.runtime import exits
 from gondwana.teams import Team
@@ -94,7 +95,7 @@ def measure(
         team: at least two MPI ranks, of which the first two exchange messages.
         tests: of `PAIRS`.
         sizes: bytes of a message, or that each rank contributes; None: `SIZES`.
-        repeat: rounds, each of which runs OSU's loop once for every variant.
+        repeat: rounds, each of which runs OSU's loop once for every variant. A tenth as many before do not count.
 
     Returns:
         The same rows on every rank: microseconds (of messages, half of a round trip; of sums, the mean over the ranks),
@@ -105,18 +106,22 @@ def measure(
         UsageError: fewer than two ranks, or no C compiler or MPI header.
     """
     check(team.size, tests, sizes)
+    rounds = {"repeat": repeat, "discard": repeat // 10}
     if LATENCY in tests:
         wanted = sizes or SIZES[LATENCY]
         trips = RoundTrips(team, max(wanted))
         for size in wanted:
-            timing: dict[str, Any] = {"repeat": repeat, "calls": SMALL if size <= THRESHOLD else LARGE}
+            timing: dict[str, Any] = {
+                "repeat": repeat,
+                "discard": repeat // 10,
+                "calls": SMALL if size <= THRESHOLD else LARGE,
+            }
             for row in rows(team, PAIRS[LATENCY], trips.two_sided(size), size, parts=2, **timing):
                 yield {"test": LATENCY, **row}
     if ALLREDUCE in tests:
         c = Messages(team)
         for size in sizes or SIZES[ALLREDUCE]:
-            calls = SMALL if size // ITEM <= THRESHOLD else LARGE
-            timing = {"repeat": repeat, "calls": calls, "of_ranks": statistics.fmean}
+            timing = {"calls": SMALL if size // ITEM <= THRESHOLD else LARGE, "of_ranks": statistics.fmean, **rounds}
             for row in rows(team, PAIRS[ALLREDUCE], sums(team, c, size), size, **timing):
                 yield {"test": ALLREDUCE, **row}
 

@@ -19,7 +19,8 @@ from gondwana.bench.messages.round_trips import (
     C,
     RoundTrips,
 )
-from gondwana.bench.report import Row, measure_on_ranks
+from gondwana.bench.panels import measure_on_ranks
+from gondwana.bench.rows import Row
 from gondwana.errors import UsageError
 from gondwana.runtime import exits
 from gondwana.teams import Team
@@ -72,7 +73,7 @@ def measure(
     Args:
         team: at least two MPI ranks, on one or several nodes.
         sizes: bytes of a message.
-        repeat: rounds; each times every variant once.
+        repeat: rounds; each times every variant once. A tenth as many before them do not count.
         batch_seconds: length of one sample [s].
 
     Returns:
@@ -87,7 +88,7 @@ def measure(
     trips = RoundTrips(team, max(sizes))
     for size in sizes:
         found = trips.two_sided(size) | trips.one_sided(size)
-        for row in rows(team, PAIRS, found, size, repeat=repeat, batch_seconds=batch_seconds):
+        for row in rows(team, PAIRS, found, size, repeat=repeat, discard=repeat // 10, batch_seconds=batch_seconds):
             yield row | {
                 "mb_per_s": harmonic_rate(size, row["seconds"]),
                 "rival_mb_per_s": harmonic_rate(size, row["rival_seconds"]),

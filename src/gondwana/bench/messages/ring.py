@@ -18,8 +18,9 @@ from gondwana.bench.messages import ring_loops as loops
 from gondwana.bench.messages.comparison import PYTHON_PARITY, Pair, rows
 from gondwana.bench.messages.round_trips import COMPILED, MPI4PY, MPI4PY_OBJECTS, PYTHON, PYTHON_ONE_SIDED, C
 from gondwana.bench.native.messages import Messages, Words
-from gondwana.bench.report import Row, measure_on_ranks
+from gondwana.bench.panels import measure_on_ranks
 from gondwana.bench.rma.candidates import Candidate
+from gondwana.bench.rows import Row
 from gondwana.errors import UsageError
 from gondwana.runtime import exits
 from gondwana.teams import Team
@@ -55,7 +56,7 @@ COLUMNS = {
 
 _CHECKED = 7
 """Supersteps of the run that is compared with the oracle: odd, so that both inboxes are read first once."""
-_CLOCKED = 20
+_CLOCKED = 10
 """Runs whose phases are timed."""
 
 
@@ -112,7 +113,7 @@ def measure(
         reads: of a superstep, as `Work` describes them.
         writes: of a superstep.
         flops: of a superstep.
-        repeat: rounds; each times every variant once.
+        repeat: rounds; each times every variant once. A tenth as many before them do not count.
         batch_seconds: length of one sample [s].
 
     Returns:
@@ -132,7 +133,7 @@ def measure(
             name: Candidate(partial(_without_clocks, run, supersteps), partial(ring.is_right, run))
             for name, run in ring.runs.items()
         }
-        for row in rows(team, PAIRS, found, size, repeat=repeat, batch_seconds=batch_seconds):
+        for row in rows(team, PAIRS, found, size, repeat=repeat, discard=repeat // 10, batch_seconds=batch_seconds):
             mine, rival = (shares[row[side]] for side in ("operation", "rival"))
             yield {
                 **row,

@@ -20,7 +20,7 @@ from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
 
 if TYPE_CHECKING:
-    from gondwana.bench.report import Row
+    from gondwana.bench.rows import Row
 
 Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
 Nbytes: TypeAlias = Annotated[str | None, typer.Option("--sizes", metavar="N,N,...", help="Bytes of a transfer.")]
@@ -93,6 +93,7 @@ def rows_on_ranks(ranks: int, module: str, **options: object) -> list[Row]:
         UsageError: the job failed.
     """
     from gondwana.bench.processes import last_words, run
+    from gondwana.results import read
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.json"
@@ -104,8 +105,9 @@ def rows_on_ranks(ranks: int, module: str, **options: object) -> list[Row]:
             raise UsageError(
                 f"the job of {ranks} ranks ended with status {done.returncode}: {last_words(done.stdout, done.stderr)}"
             )
-        rows: list[Row] = json.loads(file.read_text())["rows"]
-        return rows
+        [rows] = read(file)[0]["panels"].values()
+        found: list[Row] = rows
+        return found
 
 
 def official(
