@@ -42,15 +42,13 @@ def rows_of(what: str, file: Path, options: str, **variables: str) -> list[dict[
     return rows
 
 
-@pytest.mark.parametrize(("ranks", "per_node"), [(3, None), (2, "1")])
-def test_round_trips_in_every_way(ranks: int, per_node: str | None, tmp_path: Path) -> None:
-    variables = {} if per_node is None else {"GONDWANA_RANKS_PER_NODE": per_node}
-    rows = rows_of("ping-pong", tmp_path / "a.json", f"-n {ranks} --sizes 1,5000 {QUICK}", **variables)
+def test_round_trips_in_every_way(tmp_path: Path) -> None:
+    rows = rows_of("ping-pong", tmp_path / "a.json", f"-n 3 --sizes 1,5000 {QUICK}")
     expected = [(size, pair.ours, pair.rival) for size in (1, 5000) for pair in ping_pong.PAIRS]
     assert [(row["size"], row["operation"], row["rival"]) for row in rows] == expected
     assert all(row["mb_per_s"] == pytest.approx(2e-6 * row["size"] / row["seconds"]["mean"]) for row in rows)
     one_sided = {row["size"]: row["goal"] for row in rows if row["operation"] == "compiled put + signal"}
-    assert one_sided == {1: ">= 3 x" if per_node is None else None, 5000: None}
+    assert one_sided == {1: ">= 3 x", 5000: None}
 
 
 def test_messages_and_sums_by_the_procedure_of_osu(tmp_path: Path) -> None:
@@ -60,14 +58,12 @@ def test_messages_and_sums_by_the_procedure_of_osu(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("per_node", [None, "1"])
-def test_supersteps_on_rings(per_node: str | None, tmp_path: Path) -> None:
-    variables = {} if per_node is None else {"GONDWANA_RANKS_PER_NODE": per_node}
-    ranks, steps = ((2, 3), 3) if per_node is None else ((2,), 1)
-    options = f"-n {','.join(map(str, ranks))} --communications {steps} --size 40 --reads 3 --writes 9 {QUICK}"
-    rows = rows_of("ring", tmp_path / "a.json", options, **variables)
-    expected = [(count, steps, pair.ours) for count in ranks for pair in ring.PAIRS]
-    assert [(row["ranks"], row["communications"], row["operation"]) for row in rows] == expected
+def test_supersteps_on_a_node_and_between_nodes(tmp_path: Path) -> None:
+    options = f"-n 2,4 --communications 3 --size 40 --reads 3 --writes 9 --flops 4 {QUICK}"
+    rows = rows_of("ring", tmp_path / "a.json", options, GONDWANA_RANKS_PER_NODE="2")
+    expected = [(count, nodes, pair.ours) for count, nodes in ((2, 1), (4, 2)) for pair in ring.PAIRS]
+    assert [(row["ranks"], row["nodes"], row["operation"]) for row in rows] == expected
+    assert [row["ranks"] for row in rows if row["goal"] == ">= 1.5 x"] == [2]
     for row in rows:
         for side in ("", "rival_"):
             assert sum(row[f"{side}{phase}_share"] for phase in ring.PHASES) == pytest.approx(1.0)
@@ -82,11 +78,12 @@ def official(folder: Path) -> Path:
 
 def test_official_programs_run_in_turns_with_ours(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    done = bench("osu", f"--against {official(tmp_path)} --sizes 65536 --repeat 1 --json {file}")
+    done = bench("osu", f"--tests latency --against {official(tmp_path)} --sizes 65536 --repeat 1 --json {file}")
     assert done.returncode == 0, done.stderr
     rows = results.read(file)[0]["panels"]["against"]
-    variants = {test: {side for pair in pairs for side in (pair.ours, pair.rival)} for test, pairs in osu.PAIRS.items()}
-    assert {(row["test"], row["operation"]) for row in rows} == {(t, v) for t in variants for v in variants[t]}
+    variants = {side for pair in osu.PAIRS[osu.LATENCY] for side in (pair.ours, pair.rival)}
+    assert [row["test"] for row in rows] == ["latency"] * len(variants)
+    assert {row["operation"] for row in rows} == variants
     assert {row["size"] for row in rows} == {65536}
     assert all(row["official_microseconds"] == 9.62 and row["verified"] for row in rows)
 
