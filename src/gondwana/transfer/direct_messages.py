@@ -2,16 +2,17 @@
 
 mpi4py's own blocking calls would hold up remote calls, and its requests take twice as long. So one call of machine code
 starts a message and polls it; only what is not complete then is waited for in Python. Machine code looks at the array
-itself: what a message needs to know is where NumPy's ABI has it. Everything else goes the way through mpi4py.
+itself (`compiler.ndarrays`). What it leaves goes the way through mpi4py.
 """
 
 from __future__ import annotations
 
-import ctypes
+from functools import partial
 
 import numpy as np
 
-from gondwana.compiler.native import DATA_AT, Native, pays_off
+from gondwana.compiler.native import Native, pays_off
+from gondwana.compiler.ndarrays import abi_is_known
 from gondwana.runtime import progress
 from gondwana.runtime.start import at_connect
 from gondwana.teams import Team, addresses, mpi
@@ -23,18 +24,6 @@ from gondwana.teams.team import at_split
 
 POLLS = 20
 """Polls of a message before a waiting rank makes progress."""
-LARGEST = 2**31 - 1
-"""The most elements of a message."""
-
-DATA, RANK, EXTENTS, DESCRIPTOR, FLAGS = DATA_AT, DATA_AT + 8, DATA_AT + 16, DATA_AT + 40, DATA_AT + 48
-"""Where in an ndarray are: the address of its elements, its number of axes, the address of their extents, of its dtype,
-and its flags."""
-NUMBER, BYTE_ORDER = DATA_AT + 12, DATA_AT + 10
-"""Where in a dtype are its number and its byte order."""
-CONTIGUOUS, ALIGNED, WRITABLE = 0x1 | 0x2, 0x100, 0x400
-"""Flags of an array: contiguous in C's order or in Fortran's, aligned, and writable."""
-NATIVE_ORDERS = tuple(b"=|")
-
 COMMUNICATOR, SIZE, DATATYPES = 0, 8, 16
 """Where in the block of a team are the handle of its communicator, its size, and handles of datatypes by number."""
 KINDS = 32
@@ -59,9 +48,9 @@ class DirectMessages:
         self._words = np.array(words, np.int64)
         self.block = int(self._words.ctypes.data)
         self.any_tag = int(mpi.any_tag(team.comm, None) or 0)
-        self.send: Start = self._not_yet
-        self.receive: Start = self._not_yet
-        self.start: Start = self._not_yet
+        self.send: Start = partial(self._load, "send", _send)
+        self.receive: Start = partial(self._load, "receive", _receive)
+        self.start: Start = partial(self._load, "start", _start)
         self._calls = 0
 
     def finish(self, found: int) -> bool:
@@ -89,11 +78,11 @@ class DirectMessages:
             raise mpi.module().Exception(-found)
         return True
 
-    def _not_yet(self, block: int, array: int, rank: int, tag: int) -> int:
-        """Leave a message to mpi4py, and machine code to later ones if it pays to load it."""
+    def _load(self, name: str, function: Native, block: int, array: int, rank: int, tag: int) -> int:
+        """Leave a message to mpi4py, and later ones to machine code if it pays to load it."""
         self._calls += 1
         if pays_off(self._calls):
-            self.send, self.receive, self.start = _send.call, _receive.call, _start.call
+            setattr(self, name, function.call)
         return UNFIT
 
 
@@ -105,28 +94,8 @@ def _datatypes() -> list[int]:
     return handles
 
 
-def _abi_is_known() -> bool:
-    """Return whether arrays and dtypes are in memory as this module says."""
-    array = np.zeros((2, 3), np.int16)
-    at, descriptor = id(array), id(array.dtype)
-
-    def word(address: int) -> int:
-        return ctypes.c_int64.from_address(address).value
-
-    def integer(address: int) -> int:
-        return ctypes.c_int32.from_address(address).value
-
-    return (
-        (word(at + DATA), integer(at + RANK), word(at + DESCRIPTOR)) == (array.ctypes.data, 2, descriptor)
-        and [word(word(at + EXTENTS) + 8 * axis) for axis in range(2)] == [2, 3]
-        and integer(at + FLAGS) & (CONTIGUOUS | ALIGNED | WRITABLE) == 0x1 | ALIGNED | WRITABLE
-        and integer(descriptor + NUMBER) == array.dtype.num
-        and ctypes.c_uint8.from_address(descriptor + BYTE_ORDER).value == NATIVE_ORDERS[0]
-    )
-
-
 def _attach(team: Team) -> None:
-    if not mpi.is_serial(team.comm) and _abi_is_known():
+    if not mpi.is_serial(team.comm) and abi_is_known():
         team.direct = DirectMessages(team)
 
 

@@ -6,49 +6,27 @@ done; or minus the error class of MPI. Imports Numba.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import mpi_call, mpi_constant
+from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of
 from gondwana.compiler.types.buffers import load_like, on_stack
-from gondwana.transfer.direct_messages import (
-    ALIGNED,
-    ANY,
-    BYTE_ORDER,
-    COMMUNICATOR,
-    CONTIGUOUS,
-    DATA,
-    DATATYPES,
-    DESCRIPTOR,
-    DONE,
-    EXTENTS,
-    FLAGS,
-    KINDS,
-    LARGEST,
-    NATIVE_ORDERS,
-    NUMBER,
-    POLLS,
-    RANK,
-    SIZE,
-    UNFIT,
-    WRITABLE,
-)
+from gondwana.transfer.direct_messages import ANY, COMMUNICATOR, DATATYPES, DONE, KINDS, POLLS, SIZE, UNFIT
 
 _isend, _irecv, _test = mpi_call("Isend"), mpi_call("Irecv"), mpi_call("Test")
 _status, _any_source = mpi_constant("STATUS"), mpi_constant("ANY_SOURCE")
-_INT, _BYTE = np.int32(0), np.uint8(0)
+_INT = np.int32(0)
 
 
 def send(block: int, array: int, rank: int, tag: int) -> int:
     """Start to send the array at an address to a rank, and poll."""
-    count, datatype = _count(array, False), _datatype(block, array)
+    count, datatype = count_of(array, False), _datatype(block, array)
     if rank < 0 or rank >= load_word(block + SIZE) or count < 0 or datatype == 0:
         return UNFIT
     request = on_stack(0)
-    error = _isend(load_word(array + DATA), count, datatype, rank, tag, load_word(block + COMMUNICATOR), request)
+    error = _isend(data_of(array), count, datatype, rank, tag, load_word(block + COMMUNICATOR), request)
     return -error if error != 0 else _poll(request)  # type: ignore[no-any-return]
 
 
@@ -69,14 +47,14 @@ def start(block: int, array: int, rank: int, tag: int) -> int:
 @inlined
 def _start(block: int, array: int, rank: int, tag: int, request: int) -> int:
     """Start to receive; return a negative number if that is not possible."""
-    count, datatype = _count(array, True), _datatype(block, array)
+    count, datatype = count_of(array, True), _datatype(block, array)
     if rank == ANY:
         rank = _any_source()
     elif rank < 0 or rank >= load_word(block + SIZE):
         return UNFIT
     if count < 0 or datatype == 0:
         return UNFIT
-    return -_irecv(load_word(array + DATA), count, datatype, rank, tag, load_word(block + COMMUNICATOR), request)  # type: ignore[no-any-return]
+    return -_irecv(data_of(array), count, datatype, rank, tag, load_word(block + COMMUNICATOR), request)  # type: ignore[no-any-return]
 
 
 def go_on(handle: int) -> int:
@@ -98,22 +76,9 @@ def _poll(request: int) -> int:
 
 
 @inlined
-def _count(array: int, written: Any) -> int:
-    """Return the elements of an array, -1 if a message cannot be of its memory."""
-    flags, needed = load_like(array + FLAGS, _INT), WRITABLE | ALIGNED
-    if flags & CONTIGUOUS == 0 or (written and flags & needed != needed):
-        return -1
-    count, extents = 1, load_word(array + EXTENTS)
-    for axis in range(load_like(array + RANK, _INT)):
-        count *= load_word(extents + 8 * axis)
-    return count if count <= LARGEST else -1
-
-
-@inlined
 def _datatype(block: int, array: int) -> int:
     """Return the handle of the datatype of the elements of an array, 0 if MPI has none."""
-    descriptor = load_word(array + DESCRIPTOR)
-    number, order = load_like(descriptor + NUMBER, _INT), load_like(descriptor + BYTE_ORDER, _BYTE)
-    if number < 0 or number >= KINDS or (order != NATIVE_ORDERS[0] and order != NATIVE_ORDERS[1]):
+    number = dtype_number_of(array)
+    if number < 0 or number >= KINDS:
         return 0
     return load_word(block + DATATYPES + 8 * number)  # type: ignore[no-any-return]

@@ -10,10 +10,9 @@ import numpy as np
 
 import gondwana as gw
 from gondwana.bench.measure import Variant
+from gondwana.bench.messages import round_trip_loops as loops
 from gondwana.bench.native.messages import Messages
-from gondwana.bench.rma import loops as loops
-from gondwana.bench.rma.candidates import Bytes, Candidate, both_ways, by_role, moving, there_and_back
-from gondwana.bench.rma.ours import compiled
+from gondwana.bench.rma.candidates import Bytes, Candidate, absent, both_ways, by_role, moving, there_and_back
 from gondwana.teams import Team
 
 C, COMPILED, PYTHON = "C", "compiled", "Python"
@@ -44,7 +43,7 @@ class RoundTrips:
         team, here, back = self._team, self._sent[:size], self._received[:size]
         runs: dict[str, Variant] = {
             C: partial(self._c.ping_pong, here, back),
-            COMPILED: self._compiled_messages(here, back),
+            COMPILED: _compiled(loops.messages, team, here, back),
             MPI4PY: self._buffers(team.comm.Send, team.comm.Recv, here, back),
             PYTHON: self._buffers(team.Send, team.Recv, here, back),
             MPI4PY_OBJECTS: self._objects(team.comm.send, team.comm.recv, here, back),
@@ -55,7 +54,7 @@ class RoundTrips:
     def one_sided(self, size: int) -> dict[str, Candidate]:
         """Return round trips of `size` bytes that are put into the memory of the peer and notified. Local."""
         team, here, there = self._team, self._sent[:size], self._exposed[:size]
-        target, signal, first = self._segment.pointer(self._peer, "u1"), self._signal, team.rank == 0
+        target, signal = self._segment.pointer(self._peer, "u1"), self._signal
 
         def ping() -> None:
             gw.copy(here, target, notify=signal)
@@ -65,17 +64,11 @@ class RoundTrips:
             signal.wait()
             gw.copy(here, target, notify=signal)
 
-        put = compiled(loops.put_signal, here, target, signal, self._peer, first)
         runs = {
-            ONE_SIDED: put if team.rank < 2 else by_role(team, lambda: None),
+            ONE_SIDED: _compiled(loops.puts, team, here, target, signal),
             PYTHON_ONE_SIDED: by_role(team, ping, pong),
         }
         return {name: moving(team, run, both_ways(team, here, there)) for name, run in runs.items()}
-
-    def _compiled_messages(self, here: Bytes, back: Bytes) -> Variant:
-        first = self._team.rank == 0
-        run = compiled(loops.send_recv, self._team, here, back, self._peer, first)
-        return run if self._team.rank < 2 else by_role(self._team, lambda: None)
 
     def _buffers(
         self, send: Callable[[Bytes, int], object], receive: Callable[[Bytes, int], object], here: Bytes, back: Bytes
@@ -114,4 +107,9 @@ class RoundTrips:
             return seconds
 
         first = self._team.rank == 0
-        return variant if self._team.rank < 2 else by_role(self._team, lambda: None)
+        return variant if self._team.rank < 2 else absent
+
+
+def _compiled(loop: Callable[..., int], *arguments: object) -> Variant:
+    """Return the variant of a compiled loop that takes the number of calls after the arguments."""
+    return lambda calls: loop(*arguments, calls) * 1e-9

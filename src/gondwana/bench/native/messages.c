@@ -4,12 +4,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Ranks 0 and 1: rank 0 sends a message, and rank 1 sends it back. Other ranks return at once. */
+/* After a barrier, rank 0 sends a message and rank 1 sends it back. Other ranks return then. */
 double messages_ping_pong(MPI_Fint communicator, char *sent, char *received, int64_t size, int64_t calls)
 {
     const MPI_Comm team = MPI_Comm_f2c(communicator);
     int rank;
     MPI_Comm_rank(team, &rank);
+    MPI_Barrier(team);
     const double start = MPI_Wtime();
     for (int64_t i = 0; i < calls && rank < 2; i++) {
         if (rank == 0)
