@@ -32,6 +32,7 @@ from gondwana.kernels.backends import Loaded, Table, Target, extents, load, targ
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
+from gondwana.runtime.tracing import traced
 
 _MEMO = 256
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -117,6 +118,7 @@ class Kernel:
             found = self._remember(tuple(key), domain, kernel_arrays(args), specs, b"".join(data))
         return found[0], found[1], b"".join(data)
 
+    @traced("compile", lambda self, *_args: f"prepare {self._name}")
     def _remember(
         self,
         key: tuple[Any, ...],
@@ -207,6 +209,7 @@ class Foreach(Kernel):
             flush_subnormals=flush_subnormals,
         )
 
+    @traced("kernel", lambda self, *_args, **_kwargs: self._name)
     def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> None:
         """Run the kernel at each point of `domain`. Local; returns when all points are done.
 

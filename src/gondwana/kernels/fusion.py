@@ -27,6 +27,7 @@ from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.foreach_kernels import Foreach
 from gondwana.kernels.intermediate import Intermediate, numbered
 from gondwana.kernels.variant import Variant
+from gondwana.runtime.tracing import traced
 
 Call = tuple[Any, ...]
 """A kernel and its arguments."""
@@ -42,6 +43,11 @@ _REACH = 1
 """How far around a point the second kernel reads."""
 
 
+def _names(domain: Any, *calls: Call) -> str:
+    return " and ".join(getattr(call[0], "__qualname__", "?") if call else "?" for call in calls)
+
+
+@traced("kernel", _names)
 def fused(domain: RectDomain, first: Call, second: Call) -> None:
     """Run two kernels over a domain as if one after the other, in one sweep. Local; asynchronous on devices.
 
@@ -104,6 +110,7 @@ def _kernel(call: Call) -> Foreach:
     return call[0]
 
 
+@traced("compile", "prepare a fused pair")
 def _prepared(
     domain: RectDomain, kernels: Kernels, arguments: Arguments, specs: tuple[Spec, ...], data: bytes
 ) -> tuple[Loaded | None, Table]:

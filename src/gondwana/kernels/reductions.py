@@ -13,6 +13,7 @@ from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact
 from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
+from gondwana.runtime.tracing import traced
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
 
@@ -59,6 +60,7 @@ class Reduce(Kernel):
         partial = self._partial(domain, self._arguments(domain, args, kwargs))
         return self._rounded(team.allgather(partial))
 
+    @traced("kernel", lambda self, *_args: self._name)
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         """One number, or for "fsum" an accumulator, for this rank's points."""
         if self._interpreted:

@@ -87,7 +87,7 @@ class Team(Collectives, Messages):
         return int(self.comm.size)
 
     @functools.cached_property
-    def world_ranks(self) -> tuple[int, ...]:
+    def world_ranks(self) -> tuple[int, ...]:  # type: ignore[override]
         """The rank in ``gondwana.world`` of every rank of this team. Local."""
         return mpi.world_ranks(self.comm)
 

@@ -77,6 +77,7 @@ class HostPlan(Plan):
         self._received = [_incoming(copies, rank, tag) for rank in far if copies.of(rank)]
         self._requests = [message.request for message in (*self._sent, *self._received)]
         weakref.finalize(self, free_requests, self._requests).atexit = False
+        self._record(self._flags.key, near)
         team.node.barrier()  # nobody drops its counters before all have mapped them
 
     def _begin(self) -> None:
