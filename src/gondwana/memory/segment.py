@@ -46,7 +46,8 @@ _numbers = itertools.count(1)
 _open: weakref.WeakValueDictionary[int, Segment] = weakref.WeakValueDictionary()
 
 TABLE_HEAD = 4
-"""Words of a segment's table before the base addresses: ranks, handle of the MPI window or 0, this rank, unused."""
+"""Words of a segment's table before the base addresses: ranks, handle of the MPI window or 0, this rank, address of the
+ranks in the world."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,7 @@ class Segment:
     def table(self) -> npt.NDArray[np.int64]:
         """The table for compiled code: `TABLE_HEAD` words, then the base address of every rank or 0. Local."""
         handle = 0 if self.window is None else self.window.handle
-        return np.array([self.team.size, handle, self.team.rank, 0, *self.bases], np.int64)
+        return np.array([self.team.size, handle, self.team.rank, self.team.world_ranks_at, *self.bases], np.int64)
 
     @cached_property
     def table_address(self) -> int:

@@ -11,6 +11,11 @@ from gondwana.runtime.tracing import part
 from gondwana.runtime.tracing.part import Part
 from gondwana.traces import times
 
+COMPILED = {
+    number: {"number": number, "name": name, "category": category}
+    for number, (name, category) in part.COMPILED_SPANS.items()
+}
+"""What compiled code records, by the number that it has in all processes."""
 MOST_POINTS = 2000
 """Points of the curve of bytes: more would not be seen."""
 
@@ -177,7 +182,3 @@ def _arguments(name: dict[str, Any], value: int) -> str:
     if value < 0:
         return ""
     return f',"args":{{"{"round" if "plan" in name else "bytes"}":{value}}}'
-
-
-COMPILED: dict[int, dict[str, Any]] = {}
-"""What compiled code records, by the number that it has in all processes."""

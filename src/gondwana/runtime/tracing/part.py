@@ -31,11 +31,11 @@ PARTS = ".parts"
 
 MAGIC = 0x474F_4E44_5452_0001
 (
-    FORMAT, RANK, RANKS, ROOM, BORN, ENDED, OFFSET, OFFSET_ERROR, LOST, COMPILED, PROCESS,
-) = range(11)  # fmt: skip
+    FORMAT, RANK, RANKS, ROOM, BORN, ENDED, OFFSET, OFFSET_ERROR, LOST, COMPILED, COMPILED_AT, PROCESS,
+) = range(12)  # fmt: skip
 """Words of the head: the format, the rank, all ranks, records that have room in each half, when the process started and
 left [ns of its clock, 0: it has not], what to add to its clock and the error of that [ns], records without room in the
-first half, records of compiled code (also those without room), and the number of the process."""
+first half, records of compiled code (also those without room), where these begin [bytes], the number of the process."""
 HEAD = 64
 """Words of the head."""
 
@@ -49,6 +49,19 @@ BEGIN, LENGTH, NAME, TRACK, VALUE = range(5)
 """Words of a record: when it begins and its length [ns], what it is, on which track, and a number."""
 RECORD = 5
 _WORD = 8
+
+COMPILED_SPANS = {
+    -1: ("gw.wait", "wait"),
+    -2: ("gw.barrier", "collective"),
+    -3: ("gw.bcast", "collective"),
+    -4: ("gw.allreduce", "collective"),
+    -5: ("gw.send", "message"),
+    -6: ("gw.recv", "message"),
+    -7: ("gw.sendrecv", "message"),
+    -8: ("gw.wait_all", "message"),
+}
+"""Name and category of what compiled code records; the numbers are in the machine code on the disk."""
+SIGNAL_WAIT, BARRIER, BCAST, ALLREDUCE, SEND, RECV, SENDRECV, WAIT_ALL = COMPILED_SPANS
 
 Words = npt.NDArray[np.int64]
 
@@ -169,7 +182,7 @@ def read(folder: Path, rank: int) -> Part | None:
     if words.nbytes != layout.nbytes:
         return None
     halves = words[layout.records :].reshape(-1, RECORD)
-    records = halves[halves[:, NAME] > 0]
+    records = halves[halves[:, NAME] != 0]
     return Part(
         head=head,
         peers=words[HEAD : layout.plans].reshape(-1, PEER),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import json
 import os
@@ -50,6 +51,7 @@ class Recorder:
     Attributes:
         active: whether it records: not in a process that a rank has forked, and not after the end.
         problem: why it cannot, for when the job starts.
+        last_actions: what is called before the end.
         place: returns how many callbacks the calling thread is in, and a number of the strand of tasks that it runs, 0
             for none.
     """
@@ -62,7 +64,9 @@ class Recorder:
         self.layout: Final = part.Layout(ranks, room)
         self.active = False
         self.problem = problem
+        self.last_actions: list[Callable[[], None]] = []
         self.place: Callable[[], tuple[int, int]] = _nowhere
+        self._no_part = (ctypes.c_int64 * part.HEAD)()
         self._known: dict[tuple[str, str], int] = {}
         self._numbers = itertools.count(1)
         self._plans = itertools.count()
@@ -81,6 +85,7 @@ class Recorder:
         self.words = memoryview(self.memory).cast("q")
         self.words[part.RANK], self.words[part.RANKS] = self.rank, self.layout.ranks
         self.words[part.ROOM], self.words[part.PROCESS] = self.layout.room, os.getpid()
+        self.words[part.COMPILED_AT] = _WORD * self.layout.compiled
         self.words[part.BORN] = _born()
         self.words[part.FORMAT] = part.MAGIC
         self._first = _WORD * self.layout.records
@@ -95,10 +100,8 @@ class Recorder:
 
     @property
     def address(self) -> int:
-        """Where the part is in the memory of this process, for compiled code."""
-        import ctypes
-
-        return ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        """Where compiled code finds the head of the part, or one without room where nothing is recorded."""
+        return ctypes.addressof(ctypes.c_char.from_buffer(self.memory) if self.active else self._no_part)
 
     def imported(self) -> None:
         """Note that the library has been imported. Local."""
@@ -169,7 +172,7 @@ class Recorder:
         if found is None:
             with self._lock:
                 found = self._tracks.setdefault(key, len(self._tracks))
-                self.note(track=found, name=name, main=main)
+                self.note(track=found, name=name, main=main, thread=key)
         return found
 
     def note(self, **line: Any) -> None:
@@ -219,6 +222,8 @@ class Recorder:
     def finish(self) -> None:
         """End the part of this rank. Local, idempotent."""
         if self.active:
+            for action in self.last_actions:
+                action()
             self.words[part.ENDED] = now()
             self.active = False
             self._lines.close()

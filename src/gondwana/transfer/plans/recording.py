@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from gondwana.compiler.types.arguments import WORD
 from gondwana.runtime.tracing import part
 from gondwana.runtime.tracing.recorder import Recorder, now, recorder
 from gondwana.transfer.plans.pairs import Copies
@@ -21,6 +22,7 @@ class Rounds:
         started: number of the spans that begin a round.
         waited: number of those that end one.
         place: word of the part of the rank that counts the rounds.
+        address: of that word.
     """
 
     def __init__(self, one: Recorder, name: str, number: int) -> None:
@@ -28,6 +30,7 @@ class Rounds:
         self.started = one.number_of(f"start {name}", "exchange", plan=number, starts=True)
         self.waited = one.number_of(f"wait for {name}", "wait", plan=number, starts=False)
         self.place = one.layout.plans + number
+        self.address = one.address + WORD * self.place
 
     now = staticmethod(now)
 
