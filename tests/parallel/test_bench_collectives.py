@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from gondwana import results
 
 pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there", "c_compiler")]
 BENCH = [sys.executable, "-m", "gondwana.cli.main", "bench", "collectives"]
@@ -18,7 +19,7 @@ def test_collectives_are_measured_and_verified(tmp_path: Path) -> None:
     options = f"-n 3 --sizes 8,16384 --repeat 2 --batch 0.001 --json {file}"
     done = subprocess.run([*BENCH, *options.split()], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(file.read_text())["rows"]
+    rows = results.read(file)[0]["panels"]["collectives"]
     names = [f"{who} {what}" for what in ("allreduce", "bcast") for who in ("compiled", "Python")]
     expected = [("compiled barrier", 0), ("Python barrier", 0)]
     assert [(row["operation"], row["size"]) for row in rows] == expected + [(n, s) for s in (8, 16384) for n in names]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gondwana import results
 from gondwana.bench.exchange import grid_of
 
 pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there", "c_compiler")]
@@ -21,7 +21,7 @@ def test_exchange_is_measured_and_verified(ranks: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gondwana.cli.main", "bench", "exchange", *options.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(file.read_text())["rows"]
+    rows = results.read(file)[0]["panels"]["exchange"]
     assert [(row["fields"], row["faces"]) for row in rows] == [
         (1, "all"),
         (1, "split axes"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gondwana import results
 from support import jobs
 
 pytestmark = pytest.mark.parallel
@@ -59,11 +60,25 @@ def test_both_run_on_the_same_ranks_and_are_compared(tmp_path: Path) -> None:
         assert (row["benchmark"], row["class"], row["ranks"], row["variant"]) == ("MG", "S", ranks, "6msg")
         assert row["verified"]
         assert row["official_median"] == pytest.approx(7.602176 / 760.22)
-        assert row["ratio"] == pytest.approx(row["median"] / row["official_median"])
+        assert row["time_ratio"] == pytest.approx(row["median"] / row["official_median"])
+        assert row["ratio"] == pytest.approx(1.0 / row["time_ratio"])
         assert row["peak_rss"] > row["official_peak_rss"] > 2**20 * ranks
         assert row["peak_memory"] > 2**20
         assert (row["communication"] > 0, row["official_communication"]) == (True, 0.0005)
     assert [row["official_speedup"] for row in report["panels"]["scaling"]] == pytest.approx([1.0, 1.0])
+
+
+def test_without_official_programs_ours_are_measured_alone(tmp_path: Path) -> None:
+    file = tmp_path / "npb.json"
+    words = shlex.split("bench npb --benchmarks mg --classes S --ranks 1,2 --repeat 1 --json")
+    done = jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *words, str(file)], timeout=120)
+    assert done.status == 0, str(done)
+    assert "no official programs to compare with" in done.stderr
+    [found] = results.read(file)
+    assert all(
+        row["median"] > 0.0 and row["official_median"] is row["ratio"] is None for row in found["panels"]["time"]
+    )
+    assert [row["official_speedup"] for row in found["panels"]["scaling"]] == [None, None]
 
 
 def test_all_variants_run_side_by_side_and_a_wrong_result_is_said(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gondwana import results
 from gondwana.bench.rma import benchmark as rma
 from gondwana.errors import UsageError
 
@@ -22,7 +22,7 @@ def bench(file: Path, options: str) -> tuple[list[dict[str, Any]], str]:
         [*command, "--json", str(file), *options.split()], capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stderr
-    rows = json.loads(file.read_text())["rows"]
+    rows = results.read(file)[0]["panels"]["rma"]
     assert all(row["verified"] for row in rows)
     return rows, done.stdout
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from gondwana import results
 
 pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there", "c_compiler")]
 
@@ -30,7 +31,7 @@ def test_every_case_between_ranks_gives_a_row_for_each_rival(tmp_path: Path) -> 
     parts = ["--cases", "one way,notification,spawn,idle", "--json", str(file)]
     done = subprocess.run([*command, *parts], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(file.read_text())["rows"]
+    rows = results.read(file)[0]["panels"]["tasks"]
     assert [(row["case"], row["rival"]) for row in rows] == [
         (case, rival) for case, rivals in CASES.items() for rival in rivals
     ]

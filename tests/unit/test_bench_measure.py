@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import gc
 import itertools
-import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gondwana import results
+from gondwana.bench import disturbance
 from gondwana.bench.measure import interleave, timed
-from gondwana.bench.report import Report, environment
-from gondwana.bench.statistics import ratio, summarize
+from gondwana.bench.panels import Panels, environment
+from gondwana.bench.statistics import harmonic_mean, ratio, summarize
 from gondwana.errors import GondwanaError, UsageError
-from gondwana.results import ResultError, check_writable
+from gondwana.results import ResultError, check_writable, host, read
 
 # --- statistics ------------------------------------------------------------------------------------------------------
 
@@ -28,6 +29,18 @@ def test_summary_of_known_values() -> None:
     assert s.cv == pytest.approx(s.sd / 51.0)
     assert 40.0 < s.low < 51.0 < s.high < 62.0
     assert summarize([float(i) for i in range(1, 102)]) == s
+
+
+def test_outliers_are_left_out_and_counted() -> None:
+    s = summarize([1.0, 2.0, 3.0, 4.0, 100.0])
+    assert (s.n, s.removed, s.median, s.median_of_all, s.mean) == (4, 1, 2.5, 3.0, 2.5)
+    assert (s.minimum, s.p99) == (1.0, pytest.approx(np.percentile([1.0, 2.0, 3.0, 4.0, 100.0], 99.0)))
+    assert summarize([1.0, 1.0, 1.0, 1.0, 5.0]).removed == 1
+
+
+def test_harmonic_mean_is_the_amount_over_the_time() -> None:
+    times = [0.5, 2.0, 4.0]
+    assert harmonic_mean([10.0 / seconds for seconds in times]) == pytest.approx(30.0 / sum(times))
 
 
 def test_summary_of_one_value() -> None:
@@ -113,30 +126,65 @@ def test_nothing_to_measure_is_refused() -> None:
 
 def test_report_is_written_whole_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = {"size": 64, "ratio": 1.25, "ratio_low": 1.0, "ratio_high": 1.5, "verified": True}
-    result = Report("stencil", [row], command=["gondwana"])
     path = tmp_path / "report.json"
-    result.write(path)
+    report = Panels("stencil", path, command=["gondwana"])
+    report.add("stencil", {"size": "size", "ratio": "C/ours", "verified": "same"}, [row], 1)
+    report.complete = True
+    report.write()
     assert [file.name for file in tmp_path.iterdir()] == ["report.json"]
-    read = json.loads(path.read_text())
-    assert read["rows"] == result.rows
-    assert {"cpu", "cores", "governor", "compiler", "versions", "load_average"} <= read["environment"].keys()
-    result.show({"size": "size", "ratio": "C/ours", "verified": "same"})
+    [found] = read(path)
+    [written] = found["panels"]["stencil"]
+    assert {key: written[key] for key in row} == row
+    assert written["foreign_load"] >= 0.0
+    assert written["involuntary_switches"] >= 0
+    assert found["units"] == {
+        **dict.fromkeys(("foreign_load", "involuntary_switches", "ratio", "ratio_high", "ratio_low"), "1"),
+        "size": "cells",
+    }
+    assert (found["verified"], found["complete"], found["command"]) == (True, True, ["gondwana"])
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("64", "1.25 (1.00-1.50)", "yes", "C/ours"))
 
 
 def test_report_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    result = Report("stencil", environment={})
     with pytest.raises(ResultError, match="cannot be written"):
-        result.write(tmp_path)
+        Panels("stencil", tmp_path, environment={}).write()
     with pytest.raises(UsageError, match="does not exist"):
         check_writable(tmp_path / "absent" / "report.json")
     check_writable(tmp_path / "report.json")
+    report = Panels("stencil", tmp_path / "report.json", environment={})
+    report.panels["stencil"] = [{"ratio": float("nan"), "verified": True}]
     with pytest.raises(ValueError, match="JSON"):
-        Report("stencil", [{"ratio": float("nan")}], environment={}).write(tmp_path / "report.json")
+        report.write()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_environment_without_optional_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "PACKAGES", ("no-such-package",))
+    monkeypatch.setattr(host, "PACKAGES", ("no-such-package",))
     assert environment()["versions"] == {"no-such-package": None}
+
+
+def test_rows_say_what_else_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    clocks = iter(
+        disturbance._Reading(time=t, machine=m, own=o, switches=n)
+        for t, m, o, n in [
+            (0.0, 0.0, 0.0, 0), (2.0, 5.0, 2.0, 7),  # three seconds of two by others
+            (2.0, 5.0, 2.0, 7), (2.0, 5.0, 2.0, 7),  # the second row was measured with the first
+            (2.0, 5.0, 2.0, 7), (4.0, 6.9, 4.0, 8),  # all of the machine's work was ours
+            (4.0, 6.9, 4.0, 8),
+        ]
+    )  # fmt: skip
+    monkeypatch.setattr(disturbance, "_read", lambda: next(clocks))
+    rows = list(disturbance.watched([{"case": 1}, {"case": 2}, {"case": 3}, {"case": 4, "foreign_load": 9.0}][:3]))
+    assert [row["foreign_load"] for row in rows] == [1.5, 1.5, 0.0]
+    assert [row["involuntary_switches"] for row in rows] == [7, 7, 1]
+
+
+def test_work_of_this_process_and_its_children_is_not_foreign() -> None:
+    program = "import time\nwhile time.process_time() < 0.5: pass"
+    before = disturbance._read()
+    with subprocess.Popen([sys.executable, "-c", program]):
+        while time.process_time() < before.own + 0.1:
+            pass
+    spent = disturbance._read() - before
+    assert 0.5 <= spent.own <= spent.machine + 0.1

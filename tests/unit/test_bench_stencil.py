@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from gondwana import results
 from gondwana.bench import stencil
 from gondwana.cli.main import main
 
@@ -64,8 +64,8 @@ def test_command_writes_table_and_json(
     shown = capsys.readouterr().out
     assert "C/ours" in shown
     assert "triad" in shown
-    report = json.loads(file.read_text())
-    assert [(row["kernel"], row["size"]) for row in report["rows"]] == [
+    [report] = results.read(file)
+    assert [(row["kernel"], row["size"]) for row in report["panels"]["stencil"]] == [
         ("sweep7", 4),
         ("triad", 4),
         ("sweep7", 5),

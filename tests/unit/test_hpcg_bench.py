@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gondwana import results
 from gondwana.bench import hpcg
 from gondwana.errors import UsageError
 from support import jobs
@@ -64,6 +65,16 @@ def test_both_are_run_and_compared(tmp_path: Path) -> None:
     assert len(row["samples"]) == len(row["official_samples"]) == 2
     assert row["ratio"] == pytest.approx(row["rating"] / 1.5, rel=0.5)
     assert list(tmp_path.glob("HPCG*")) == []
+
+
+def test_without_an_official_program_ours_is_measured_alone(tmp_path: Path) -> None:
+    outcome = bench(tmp_path, "--sizes", "16", "-n", "1", "--rt", "0", "--repeat", "1", "--json", "out.json")
+    assert outcome.status == 0, str(outcome)
+    assert "no official program to compare with" in outcome.stderr
+    [report] = results.read(tmp_path / "out.json")
+    [row] = report["panels"]["rating"]
+    assert row["rating"] > 0.0
+    assert [row[key] for key in ("official_rating", "ratio", "cycle", "official_milliseconds")] == [None] * 4
 
 
 @pytest.mark.parametrize(

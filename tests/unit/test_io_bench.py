@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gondwana.bench.io import benchmark
-from gondwana.bench.report import Row
+from gondwana.bench.rows import Row
 from gondwana.cli.bench.command import bench
 from gondwana.errors import UsageError
 from support import jobs

@@ -6,7 +6,6 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gondwana as gw
+from gondwana import results
 from gondwana.apps.hpcg.grid import choose_grid, geometry
 from gondwana.apps.hpcg.halo import connect
 from gondwana.apps.hpcg.problem import generate
@@ -202,17 +202,16 @@ def test_most_steps_that_were_held_out_are_predicted() -> None:
 
 
 def test_runs_that_are_not_counted_are_named(tmp_path: Path) -> None:
-    results: list[dict[str, Any]] = json.loads((RESULTS / "model-held-out.json").read_text())
-    run = next(result for result in results if result["app"] == "heat")
+    run = next(result for result in results.read(RESULTS / "model-held-out.json") if result["app"] == "heat")
     kept = [
         run,
         {**run, "threads": 2},
         {**run, "ranks": 3},
         {**run, "config": {**run["config"], "blocks": "ceil"}},
-        {"app": "davs", "ranks": 1},
+        {**run, "app": "davs"},
     ]
     file = tmp_path / "runs.json"
-    file.write_text(json.dumps(kept))
+    file.write_text(json.dumps({"schema": results.VERSION, "collection": "runs", "results": kept}))
     found = observations.read([file])
     assert len(found.steps) == 1
     assert [reason for reason in ("threads", "cores", "blocks", "davs") if reason not in "".join(found.skipped)] == []

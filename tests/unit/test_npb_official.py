@@ -154,7 +154,7 @@ def test_rows_compare_round_by_round(monkeypatch: pytest.MonkeyPatch) -> None:
         (1, "6msg"), (1, "26msg"), (2, "6msg"), (2, "26msg")
     ]  # fmt: skip
     row = rows[0]
-    assert row["ratio"] == pytest.approx(0.5)
+    assert (row["time_ratio"], row["ratio"]) == pytest.approx((0.5, 2.0))
     assert row["official_median"] == pytest.approx(3892.3 / 4277.25)
     assert (row["memory_ratio"], row["rss_ratio"]) == (1.0, 1.0)
     assert (row["communication"], row["official_communication"]) == (0.02, 0.0005)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 import gondwana as gw
 from gondwana.bench.measure import Variant, interleave, pin, timed
 from gondwana.bench.native.collectives import Collectives
-from gondwana.bench.report import Row, measure_on_ranks, relative
+from gondwana.bench.panels import measure_on_ranks
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 from gondwana.runtime import exits

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from gondwana.arrays import GlobalArray, exchange, zeros
 from gondwana.bench.measure import interleave, timed
 from gondwana.bench.native.ghosts import GhostExchange
-from gondwana.bench.report import Row, beside_c, measure_on_ranks
+from gondwana.bench.panels import measure_on_ranks
+from gondwana.bench.rows import Row, beside_c
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.runtime import exits

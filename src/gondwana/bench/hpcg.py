@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gondwana.bench import processes, triad
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 
@@ -72,12 +72,14 @@ class Result:
         return float(self.values[f"{_TIME}::{kernel}"]) / done
 
 
-def measure(cases: Iterable[tuple[int, int]], official: StartOfficial, *, seconds: int, repeat: int) -> Iterator[Row]:
+def measure(
+    cases: Iterable[tuple[int, int]], official: StartOfficial | None, *, seconds: int, repeat: int
+) -> Iterator[Row]:
     """Run every case and compare. Local: starts jobs one after another, in an order that changes every round.
 
     Args:
         cases: points a side of each rank's box, and ranks.
-        official: how the official program is started.
+        official: how the official program is started; None: only ours is run.
         seconds: of the timed phase; 0: the quick path.
         repeat: rounds.
 
@@ -95,9 +97,12 @@ def measure(cases: Iterable[tuple[int, int]], official: StartOfficial, *, second
         for number in range(repeat):
             bandwidths.append(triad.run(ranks))
             for who in ("ours", "official") if number % 2 == 0 else ("official", "ours"):
-                command = ours(ranks, words) if who == "ours" else official(ranks, words)
-                samples[who].append(run(command, who))
-            _check_same(samples["ours"][-1], samples["official"][-1])
+                if who == "ours":
+                    samples[who].append(run(ours(ranks, words), who))
+                elif official is not None:
+                    samples[who].append(run(official(ranks, words), who))
+            for theirs in samples["official"][-1:]:
+                _check_same(samples["ours"][-1], theirs)
         yield _row(size, ranks, samples["ours"], samples["official"], _middle(bandwidths))
 
 
@@ -146,23 +151,23 @@ def _check_same(mine: Result, theirs: Result) -> None:
 
 
 def _row(size: int, ranks: int, mine: Sequence[Result], theirs: Sequence[Result], bandwidth: float) -> Row:
+    """The medians; without runs of the official program, what needs them is None."""
     # Time for the work of one rated operation, so that the ratio is of speeds.
-    cost = {who: [1.0 / max(found.rating, 1e-9) for found in runs] for who, runs in (("a", mine), ("b", theirs))}
-    seconds = [[found.per_iteration("Total") for found in runs] for runs in (mine, theirs)]
+    cost, their_cost = ([1.0 / max(found.rating, 1e-9) for found in runs] for runs in (mine, theirs))
+    seconds, their_seconds = ([found.per_iteration("Total") for found in runs] for runs in (mine, theirs))
     moved = _middle([run.json["bandwidth_gb_s"] for run in mine])
-    kernels = {name: _speed(key, mine, theirs) for name, key in KERNELS.items()}
     return {
         "size": size,
         "ranks": ranks,
         "rating": _middle([run.rating for run in mine]),
-        "official_rating": _middle([run.rating for run in theirs]),
-        **relative(cost["b"], cost["a"]),
-        **kernels,
-        "milliseconds": 1e3 * _middle(seconds[0]),
-        "official_milliseconds": 1e3 * _middle(seconds[1]),
-        **relative(seconds[1], seconds[0], "iteration_ratio"),
-        "seconds": asdict(summarize(seconds[0])),
-        "official_seconds": asdict(summarize(seconds[1])),
+        "official_rating": _middle([run.rating for run in theirs]) if theirs else None,
+        **relative(their_cost or None, cost),
+        **{name: _speed(key, mine, theirs) for name, key in KERNELS.items()},
+        "milliseconds": 1e3 * _middle(seconds),
+        "official_milliseconds": 1e3 * _middle(their_seconds) if theirs else None,
+        **relative(their_seconds or None, seconds, "iteration_ratio"),
+        "seconds": asdict(summarize(seconds)),
+        "official_seconds": asdict(summarize(their_seconds)) if theirs else None,
         "iterations": max(run.json["iterations_optimised"] for run in mine),
         "bandwidth_gb_s": moved,
         "triad_gb_s": bandwidth,
@@ -174,7 +179,9 @@ def _row(size: int, ranks: int, mine: Sequence[Result], theirs: Sequence[Result]
 
 
 def _speed(kernel: str, mine: Sequence[Result], theirs: Sequence[Result]) -> float | None:
-    """Return our speed relative to theirs; None if a clock was too coarse."""
+    """Return our speed relative to theirs; None without theirs, or if a clock was too coarse."""
+    if not theirs:
+        return None
     times = [_middle([run.per_iteration(kernel) for run in runs]) for runs in (mine, theirs)]
     return times[1] / times[0] if min(times) > 0.0 else None
 

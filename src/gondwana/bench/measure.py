@@ -39,6 +39,7 @@ def interleave(
     variants: Mapping[str, Variant],
     *,
     repeat: int = 20,
+    discard: int = 0,
     batch_seconds: float = 0.02,
     rest_seconds: float = 0.0,
     team: Team | None = None,
@@ -53,6 +54,7 @@ def interleave(
     Args:
         variants: what to measure, by name.
         repeat: rounds, at least 1.
+        discard: rounds before those, which run alike and do not count.
         batch_seconds: length of a batch [s].
         rest_seconds: pause before each batch [s], for variants with threads: those of the one before go on spinning
             for a while, OpenMP's for tens of milliseconds, and would take the cores of the next.
@@ -79,7 +81,7 @@ def interleave(
     samples: dict[str, list[float]] = {name: [] for name in names}
     compiled = compilations()
     with collector.paused():
-        for number in range(repeat):
+        for number in range(discard + repeat):
             for position in range(len(names)):
                 name = names[(number + position) % len(names)]
                 time.sleep(rest_seconds)
@@ -87,7 +89,7 @@ def interleave(
                 samples[name].append(_batch(variants[name], calls[name], team) / calls[name])
     if compilations() != compiled:
         raise GondwanaError("a function was compiled while the clock ran: call it with its final arguments before")
-    return {name: _slowest(values, team) for name, values in samples.items()}
+    return {name: _slowest(values[discard:], team) for name, values in samples.items()}
 
 
 def pin(team: Team) -> None:

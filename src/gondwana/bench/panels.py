@@ -1,22 +1,34 @@
-"""The result of a benchmark with several panels: a table for each, and one file that grows with them."""
+"""The result of a benchmark: a table for each of its panels, and one file that grows with them."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gondwana import results
+from gondwana.bench import build
+from gondwana.bench.disturbance import watched
 from gondwana.bench.progress import with_progress
-from gondwana.bench.report import Row, environment, show_table
-from gondwana.results import ResultError, write_json
+from gondwana.bench.rows import Row, show_table
+from gondwana.errors import UsageError
+from gondwana.results import ResultError, units_of, write_json
+from gondwana.runtime import exits
+from gondwana.teams import world
+
+
+def environment() -> dict[str, Any]:
+    """Return a description of the machine and software, with the C compiler, on which figures depend. Local."""
+    return {**results.environment(), "compiler": _compiler(), "compiler_flags": list(build.FLAGS)}
 
 
 @dataclass
 class Panels:
-    """The figures of a benchmark with several panels.
+    """The figures of a benchmark.
 
     Attributes:
         benchmark: its name.
@@ -64,7 +76,7 @@ class Panels:
         """
         kept = self.panels.setdefault(panel, [])
         try:
-            for row in with_progress(rows, total, panel):
+            for row in with_progress(watched(rows), total, panel):
                 kept.append(row)
                 # The rest is still measured and printed; what the file lacks at the end is an error then.
                 with contextlib.suppress(ResultError):
@@ -74,8 +86,8 @@ class Panels:
 
     def show(self, panel: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
         """Print rows of a panel as a table. Local."""
-        caption = self.device.get("name", self.environment["cpu"])
-        show_table(f"gondwana bench {self.benchmark}: {panel}", caption, columns, rows)
+        title = f"gondwana bench {self.benchmark}" + (f": {panel}" if panel != self.benchmark else "")
+        show_table(title, self.device.get("name", self.environment["cpu"]), columns, rows)
 
     def note(self, text: str) -> None:
         """Print and record why something was left out. Local."""
@@ -94,6 +106,55 @@ class Panels:
             ResultError: it cannot be written.
         """
         if self.file is not None:
-            content = asdict(self)
-            del content["file"]
-            write_json(self.file, content)
+            write_json(self.file, self.content())
+
+    def content(self) -> dict[str, Any]:
+        """Return the result as the file has it: see `results.schema.BenchmarkResult`. Local."""
+        return {
+            "schema": results.VERSION,
+            "benchmark": self.benchmark,
+            "command": self.command,
+            "verified": self.verified,
+            "complete": self.complete,
+            "environment": self.environment,
+            "device": self.device,
+            "units": units_of(self.benchmark, (row for rows in self.panels.values() for row in rows)),
+            "panels": self.panels,
+            "notes": self.notes,
+            "failures": self.failures,
+        }
+
+
+def measure_on_ranks(
+    benchmark: str, columns: Mapping[str, str], measure: Callable[..., Iterable[Row]], argv: Sequence[str]
+) -> int:
+    """Measure a benchmark of one panel, print its table and write the file. Collective over all ranks.
+
+    Args:
+        benchmark: its name.
+        columns: heading by the row's key, in the order of the table.
+        measure: yields the rows, the same on every rank; called with the world and the options.
+        argv: the options of the command line as one JSON object.
+
+    Returns:
+        The exit status: 0 if all rows are verified.
+    """
+    exits.install()
+    exits.report_in_one_line()
+    options = json.loads(argv[0])
+    command, file = options.pop("command"), options.pop("file")
+    report = Panels(benchmark, None if file is None else Path(file), command=command)
+    report.panels[benchmark] = list(watched(measure(world, **options), world))
+    report.complete = True
+    if world.rank == 0:
+        report.show(benchmark, columns, report.panels[benchmark])
+        report.write()
+    return 0 if report.verified else 1
+
+
+def _compiler() -> str | None:
+    """Return the version of the C compiler, None if there is none: benchmarks of GPUs need none."""
+    try:
+        return build.compiler_version()
+    except UsageError:
+        return None

@@ -17,14 +17,20 @@ RESAMPLES = 1000
 class Summary:
     """Statistics of a sample, in the unit of its values.
 
+    The median, the mean and what describes their scatter leave out the values that are further than 1.5 interquartile
+    ranges from the middle half (Tukey 1977; quartiles by linear interpolation); the minimum and the percentiles are
+    those of all values.
+
     Attributes:
-        n: number of values.
+        n: number of values that were kept.
+        removed: number of values that were left out.
         median: the middle; the figure to quote, because other processes disturb the mean.
         low: lower end of the 95 % bootstrap interval of the median.
         high: upper end of that interval.
         mean: the average.
         sd: standard deviation (n - 1); 0 for a single value.
         cv: coefficient of variation, sd/mean.
+        median_of_all: the middle, had no value been left out.
         minimum: the smallest value.
         p5: 5th percentile.
         p95: 95th percentile.
@@ -32,12 +38,14 @@ class Summary:
     """
 
     n: int
+    removed: int
     median: float
     low: float
     high: float
     mean: float
     sd: float
     cv: float
+    median_of_all: float
     minimum: float
     p5: float
     p95: float
@@ -67,23 +75,52 @@ def summarize(values: Sequence[float]) -> Summary:
         2.0
     """
     sample = _checked(values)
-    low, high = _interval_of_median(sample)
-    mean = float(sample.mean())
-    sd = float(sample.std(ddof=1)) if sample.size > 1 else 0.0
+    kept = without_outliers(sample)
+    low, high = _interval_of_median(kept)
+    mean = float(kept.mean())
+    sd = float(kept.std(ddof=1)) if kept.size > 1 else 0.0
     p5, p95, p99 = np.percentile(sample, [5.0, 95.0, 99.0])
     return Summary(
-        n=sample.size,
-        median=float(np.median(sample)),
+        n=kept.size,
+        removed=sample.size - kept.size,
+        median=float(np.median(kept)),
         low=low,
         high=high,
         mean=mean,
         sd=sd,
         cv=sd / mean,
+        median_of_all=float(np.median(sample)),
         minimum=float(sample.min()),
         p5=float(p5),
         p95=float(p95),
         p99=float(p99),
     )
+
+
+def without_outliers(sample: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the values within 1.5 interquartile ranges of the middle half of a sample. Local.
+
+    Example:
+        >>> without_outliers(np.array([1.0, 2.0, 3.0, 4.0, 100.0]))
+        array([1., 2., 3., 4.])
+    """
+    lower, upper = np.percentile(sample, [25.0, 75.0])
+    reach = 1.5 * (upper - lower)
+    kept: NDArray[np.float64] = sample[(sample >= lower - reach) & (sample <= upper + reach)]
+    return kept
+
+
+def harmonic_mean(rates: Sequence[float]) -> float:
+    """Return the mean of rates over the same amount each, which is the amount in all over the time in all. Local.
+
+    Args:
+        rates: positive, for example bytes a second of transfers of one size.
+
+    Example:
+        >>> harmonic_mean([1.0, 3.0])
+        1.5
+    """
+    return float(1.0 / np.mean(1.0 / _checked(rates)))
 
 
 def ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ratio:

@@ -11,7 +11,7 @@ import numpy as np
 from gondwana.arrays import GlobalArray, zeros
 from gondwana.bench.measure import interleave, timed
 from gondwana.bench.native.sweeps import Field, Sweeps
-from gondwana.bench.report import Row, beside_c
+from gondwana.bench.rows import Row, beside_c
 from gondwana.compiler import compilation, set_threads, threads
 from gondwana.domains import RectDomain, X, Y, Z
 from gondwana.errors import UsageError

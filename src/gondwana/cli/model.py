@@ -85,7 +85,7 @@ def predict(
     file: File = None,
 ) -> None:
     """Predict milliseconds of a step and the efficiency, on up to a million ranks."""
-    from gondwana.bench.report import show_table
+    from gondwana.bench.rows import show_table
     from gondwana.model import pictures
     from gondwana.model.predict import table
 
@@ -151,7 +151,7 @@ def _machine(given: str) -> Machine:
 
 
 def _show_errors(title: str, machine: Machine, steps: list[Observation]) -> list[dict[str, object]]:
-    from gondwana.bench.report import show_table
+    from gondwana.bench.rows import show_table
     from gondwana.model import fit as fitting
 
     rows = fitting.errors(machine, steps)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gondwana import results
 from gondwana.errors import UsageError
 from gondwana.inputs import printable
 
@@ -63,16 +63,13 @@ def read(paths: list[Path]) -> Measured:
     """
     found = Measured([], {}, [])
     for path in paths:
-        try:
-            content = json.loads(path.read_bytes())
-            for result in content if isinstance(content, list) else [content]:
+        for result in results.read(path):
+            try:
                 _add(found, result, str(path))
-        except OSError as error:
-            raise UsageError(printable(f"{path}: {error.strerror}; give files of --json")) from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise UsageError(
-                printable(f"{path}: not a result of an application or of bench ({error!r}); give files of --json")
-            ) from None
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise UsageError(
+                    printable(f"{path}: not a result of this version ({error!r}); give files of --json")
+                ) from None
     return Measured(_medians(found.steps), found.rma, found.skipped)
 
 
@@ -87,7 +84,9 @@ def _medians(steps: list[Observation]) -> list[Observation]:
 def _add(found: Measured, result: dict[str, Any], source: str) -> None:
     benchmark = result.get("benchmark")
     if benchmark == "rma":
-        found.rma.update({(row["operation"], row["size"]): row["ours"] * _UNITS[row["unit"]] for row in result["rows"]})
+        found.rma.update(
+            {(row["operation"], row["size"]): row["ours"] * _UNITS[row["unit"]] for row in result["panels"]["rma"]}
+        )
     elif benchmark in _ROWS:
         found.steps.extend(_ROWS[benchmark](result["panels"], source))
     elif "app" in result and (reason := _obstacle(result)) is None:

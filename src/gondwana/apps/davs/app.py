@@ -24,7 +24,7 @@ from gondwana.apps.partitions import adjusted_rand_index, purity
 from gondwana.apps.pictures import figure
 from gondwana.apps.timers import slowest
 from gondwana.errors import UsageError
-from gondwana.results import check_writable, environment, write_json, write_text
+from gondwana.results import check_writable, write_application, write_text
 
 _BYTES_A_POINT, _BYTES_A_CLUSTER, _BYTES_A_RANK = 700, 200, 80 << 20
 """Upper bounds: with what reading takes for a moment; of each thread; of a process without data."""
@@ -183,7 +183,7 @@ def _report(
         "temperature_first": progress.first, "temperature_last": progress.temperature, "divided": progress.divided,
         "iterations": progress.iterations, "unconverged": progress.unconverged,
         "moved_to_clusters": int(result.moved[0]), "moved_to_sponge": int(result.moved[1]), "peak_memory": memory,
-        "config": msgspec.to_builtins(given.settings), "environment": environment(),
+        "config": msgspec.to_builtins(given.settings),
     }  # fmt: skip
 
 
@@ -231,5 +231,5 @@ def _finish(given: Given, peaks: points.Points, result: Result, report: dict[str
         for picture in pictures.draw(given.options.pictures, peaks.points, result):
             print(f"picture: {picture}")
     if given.options.json is not None:
-        write_json(given.options.json, report)
+        write_application(given.options.json, report)
     print(report["reason"], flush=True)

@@ -18,7 +18,7 @@ from gondwana.apps.options import Parser, on_first_rank
 from gondwana.apps.run_files import reserved
 from gondwana.apps.timers import over_ranks
 from gondwana.errors import GondwanaError
-from gondwana.results import check_writable, environment, write_json
+from gondwana.results import check_writable, write_application
 
 ARRAYS_MOVED = 4
 """U and V are read and written once a step: what T_eff counts (S. Omlin, L. Raess, arXiv:2211.15634)."""
@@ -96,7 +96,7 @@ def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:
         result = _result(simulation, pace, summary, verdict) | {"step_seconds_over_ranks": spread}
         _print_result(result, verdict, stopped)
         if result_file is not None:
-            write_json(result_file, result)
+            write_application(result_file, result)
     return 1 if verdict.verified is False else status
 
 
@@ -156,7 +156,6 @@ def _result(simulation: Simulation, pace: Pace, summary: Summary, verdict: Verdi
         "t_eff_gb_s": ARRAYS_MOVED * s.itemsize * rate * 1e-9,
         "grid": list(simulation.u.grid),
         "config": s.resolved(),
-        "environment": environment(),
     }
 
 

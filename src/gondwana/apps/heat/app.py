@@ -26,7 +26,7 @@ from gondwana.apps.options import on_first_rank
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.io.provenance import fides, provenance, vtk_image
 from gondwana.io.stop import StopRequest
-from gondwana.results import check_writable, environment, write_json, write_text
+from gondwana.results import check_writable, write_application, write_text
 
 DEVICES = ("host", "cuda")
 """Where the kernels can run."""
@@ -118,7 +118,7 @@ def main(argv: list[str]) -> int:
         if options.record is not None:
             write_text(options.record, _as_csv(record, outcome.first), f"--record {options.record}")
         if options.json is not None:
-            write_json(options.json, _result(simulation, outcome, record, verdict))
+            write_application(options.json, _result(simulation, outcome, record, verdict))
     return 1 if verdict is not None and not verdict.verified else outcome.status
 
 
@@ -258,5 +258,4 @@ def _result(
             "max": float(per_rank.max()),
         },
         "config": msgspec.to_builtins(s),
-        "environment": environment(),
     }

@@ -13,7 +13,7 @@ from gondwana.apps.hpcg.rates import Rates, rates
 from gondwana.apps.options import on_first_rank
 from gondwana.apps.timers import over_ranks
 from gondwana.errors import UsageError
-from gondwana.results import check_writable, write_json
+from gondwana.results import check_writable, write_application
 
 _BYTES_A_ROW = 1300
 """Of both paths, and of what the set-up needs for a moment, upper bound."""
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> int:
         print(f"result: {report.write(outcome, found)}", flush=True)
         if parameters.json is not None:
             result = verdict.result(parameters, outcome, found)
-            write_json(parameters.json, result | {"step_seconds_over_ranks": spread})
+            write_application(parameters.json, result | {"step_seconds_over_ranks": spread})
     verified: bool = team.bcast(outcome.verified)
     return 0 if verified else 1
 

@@ -10,7 +10,6 @@ from gondwana.apps.hpcg import model
 from gondwana.apps.hpcg.parameters import Parameters
 from gondwana.apps.hpcg.phases import Outcome
 from gondwana.apps.hpcg.rates import Rates, over
-from gondwana.results import environment
 
 OFFICIAL_SECONDS = 1800
 
@@ -74,5 +73,4 @@ def result(parameters: Parameters, outcome: Outcome, rates: Rates) -> dict[str, 
         "scaled_residual": outcome.residuals[-1],
         "symmetry_relative": outcome.symmetry.strict,
         "config": asdict(parameters),
-        "environment": environment(),
     }

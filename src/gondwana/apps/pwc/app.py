@@ -21,7 +21,7 @@ from gondwana.apps.pwc.rows import Rows
 from gondwana.apps.pwc.settings import Settings
 from gondwana.apps.timers import slowest
 from gondwana.errors import UsageError
-from gondwana.results import check_writable, environment, write_json
+from gondwana.results import check_writable, write_application
 
 PARSER = settings_files.parser("pwc", "Cluster points of which only the dissimilarities of pairs are known.")
 COMMUNICATION = ("allreduce", "send_receive", "eigen_send_receive")
@@ -72,14 +72,14 @@ def main(argv: list[str]) -> int:
         bar.show(100, f"K={len(partition.sizes)}")
     if team.rank == 0:
         result = _result(annealing, partition, truth) | seconds | {"seconds_reading": reading}
-        result |= {"seconds_compile": compiling, "config": msgspec.to_builtins(settings), "environment": environment()}
+        result |= {"seconds_compile": compiling, "config": msgspec.to_builtins(settings)}
         found = (*annealing.family.values(), partition)
         result["files"] = [str(file) for one in found for file in output.write(settings, one)]
         _print(result)
         if options.plot is not None:
             draw_annealing(annealing.trace, options.plot)
         if options.json is not None:
-            write_json(options.json, result)
+            write_application(options.json, result)
     return 0 if partition.verified else 1
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from gondwana.apps.partitions import adjusted_rand_index
 from gondwana.bench import processes
 from gondwana.bench.clustering.cases import Case, Labels
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 from gondwana.runtime import cores

@@ -12,7 +12,7 @@ import gondwana as gw
 from gondwana.bench.gpu.device_clock import on_device
 from gondwana.bench.gpu.devices import shortage
 from gondwana.bench.measure import interleave
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.compiler import compilation
 from gondwana.memory.cuda_kind import CudaKind

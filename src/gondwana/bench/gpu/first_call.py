@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import gondwana as gw
 from gondwana.bench.gpu.fields import Fields
 from gondwana.bench.gpu.steppers import OneSweep
-from gondwana.bench.report import Row
+from gondwana.bench.rows import Row
 from gondwana.errors import GondwanaError
 
 SIDE = 256

@@ -10,7 +10,7 @@ from gondwana.apps.grayscott.verify import verify
 from gondwana.bench.gpu import steppers
 from gondwana.bench.gpu.fields import AMPLITUDE, RATES, SEED, Fields
 from gondwana.bench.gpu.steppers import Stepper
-from gondwana.bench.report import Row
+from gondwana.bench.rows import Row
 from gondwana.errors import UsageError
 from gondwana.memory.cuda_kind import CudaKind
 

@@ -13,7 +13,7 @@ from gondwana.bench.gpu.devices import shortage
 from gondwana.bench.gpu.fields import FIELDS, Fields, noise_of
 from gondwana.bench.gpu.steppers import FUSED, ONE_SWEEP, Stepper
 from gondwana.bench.measure import interleave
-from gondwana.bench.report import Row
+from gondwana.bench.rows import Row
 from gondwana.bench.statistics import ratio, summarize
 from gondwana.compiler import compilation
 from gondwana.errors import GondwanaError, UsageError

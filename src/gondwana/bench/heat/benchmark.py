@@ -21,7 +21,7 @@ from gondwana.apps.heat.app import DISCARDED
 from gondwana.apps.pictures import figure, save
 from gondwana.bench import processes
 from gondwana.bench.heat.job import VARIANTS as VARIANTS
-from gondwana.bench.report import Row
+from gondwana.bench.rows import Row
 from gondwana.bench.statistics import RESAMPLES
 from gondwana.errors import UsageError
 

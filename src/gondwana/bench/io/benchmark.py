@@ -13,7 +13,7 @@ from pathlib import Path
 from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.pictures import figure, save
 from gondwana.bench import processes
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 from gondwana.io.paths import check_output

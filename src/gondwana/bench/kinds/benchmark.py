@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import gondwana as gw
+from gondwana.bench.disturbance import watched
 from gondwana.bench.gpu.devices import describe
 from gondwana.bench.kinds import memspeed
 from gondwana.bench.kinds.memories import DEVICE, HOST, Memories, Memory
 from gondwana.bench.measure import Variant
 from gondwana.bench.panels import Panels
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 from gondwana.gpu.driver import driver
@@ -210,8 +211,8 @@ def main(argv: Sequence[str]) -> int:
     panels = Panels("kinds", None if file is None else Path(file), command=options["command"])
     device = Memories.device_of(kind)
     panels.device = {"name": "fake device"} if device is None else describe(device)
-    transfers = measure(world, kind, sizes, windows, repeat=repeat, batch_seconds=batch)
-    matrix = memspeed.measure(world, kind, options["volume"], repeat=repeat, batch_seconds=batch)
+    transfers = watched(measure(world, kind, sizes, windows, repeat=repeat, batch_seconds=batch), world)
+    matrix = watched(memspeed.measure(world, kind, options["volume"], repeat=repeat, batch_seconds=batch), world)
     few = len(sizes) <= len(QUICK_SIZES)
     if world.rank == 0:
         total = len(pairs()) * len(sizes) * len(windows)

@@ -13,7 +13,7 @@ from dataclasses import asdict
 import gondwana as gw
 from gondwana.bench.kinds.memories import DEVICE, HOST, Memories, Memory
 from gondwana.bench.measure import Variant
-from gondwana.bench.report import Row
+from gondwana.bench.rows import Row
 from gondwana.bench.statistics import Summary, summarize
 from gondwana.teams import Team
 

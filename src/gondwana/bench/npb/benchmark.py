@@ -14,13 +14,13 @@ from typing import Any
 from gondwana.bench.npb import binaries
 from gondwana.bench.npb.jobs import Job, run
 from gondwana.bench.processes import last_words, our_command
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 
 TIME = {
     "benchmark": "", "class": "class", "ranks": "ranks", "variant": "variant", "official_median": "official [s]",
-    "median": "ours [s]", "ratio": "ours/official", "memory_ratio": "memory", "rss_ratio": "RSS",
+    "median": "ours [s]", "time_ratio": "ours/official", "memory_ratio": "memory", "rss_ratio": "RSS",
     "verified": "verified",
 }  # fmt: skip
 COMMUNICATION = {
@@ -41,13 +41,13 @@ StartOfficial = Callable[[int, Path, Mapping[str, str]], Job]
 
 @dataclass(frozen=True)
 class Case:
-    """A comparison of an official program with variants of ours, on the same ranks."""
+    """A comparison of variants of ours with an official program, if there is one, on the same ranks."""
 
     benchmark: str
     letter: str
     ranks: int
     variants: tuple[str, ...]
-    program: Path
+    program: Path | None
 
 
 @dataclass
@@ -91,7 +91,8 @@ def measure(cases: Iterable[Case], official: StartOfficial, repeat: int) -> Iter
         UsageError: a program failed.
     """
     for case in cases:
-        names = ("", *case.variants)  # the official program has no name
+        # The official program has no name.
+        names = case.variants if case.program is None else ("", *case.variants)
         samples = {name: _Samples() for name in names}
         for number in range(repeat + (repeat + 1) // 2):
             variables = _NO_TIMERS if number < repeat else _TIMERS
@@ -99,7 +100,7 @@ def measure(cases: Iterable[Case], official: StartOfficial, repeat: int) -> Iter
                 name = names[(number + position) % len(names)]
                 _run_once(case, name, official, variables, samples[name], timed=number < repeat)
         for variant in case.variants:
-            yield _row(case, variant, samples[""], samples[variant])
+            yield _row(case, variant, samples.get(""), samples[variant])
 
 
 def communication(rows: Sequence[Row]) -> list[Row]:
@@ -115,7 +116,8 @@ def scaling(rows: Sequence[Row]) -> list[Row]:
         base = first.setdefault((row["benchmark"], row["class"], row["variant"]), row)
         # The fewest ranks count as a speed-up of so many, as in the study.
         speedups = {
-            f"{who}speedup": base["ranks"] * base[f"{who}median"] / row[f"{who}median"] for who in ("", "official_")
+            f"{who}speedup": base["ranks"] * base[f"{who}median"] / row[f"{who}median"] if row[f"{who}median"] else None
+            for who in ("", "official_")
         }
         found.append({**row, **speedups})
     several = {(row["benchmark"], row["class"], row["variant"]) for row in rows if row not in first.values()}
@@ -128,7 +130,7 @@ def _run_once(
     if name:
         result = _run_ours(case, name, variables, with_peak_memory=not timed)
         samples.result = samples.result or result
-    else:
+    elif case.program is not None:
         finished = run(official(case.ranks, case.program, variables), with_peak_memory=not timed)
         result = asdict(binaries.read(finished, case.program.name, case.ranks))
     samples.verified.append(result["verified"] is True)
@@ -158,26 +160,29 @@ def _run_ours(case: Case, variant: str, variables: Mapping[str, str], *, with_pe
     return {**result, **memory, "communication": spent, "share": share}
 
 
-def _row(case: Case, variant: str, official: _Samples, ours: _Samples) -> Row:
+def _row(case: Case, variant: str, official: _Samples | None, ours: _Samples) -> Row:
+    """The medians; without an official program, what needs it is None."""
     work = ours.result["mops"] * ours.result["seconds"]
     seconds = [work / rate for rate in ours.mops]
     # Their clock is printed with two decimals, and their rate with more digits than that.
-    theirs = [work / rate for rate in official.mops]
-    summary, official_summary = summarize(seconds), summarize(theirs)
+    theirs = None if official is None else [work / rate for rate in official.mops]
+    official = official or _Samples()
+    median, official_median = statistics.median(seconds), statistics.median(theirs) if theirs else None
     return {
         "benchmark": case.benchmark.upper(),
         "class": case.letter,
         "ranks": case.ranks,
         "variant": variant,
-        **relative(seconds, theirs),
-        "median": summary.median,
-        "official_median": official_summary.median,
-        "seconds": asdict(summary),
-        "official_seconds": asdict(official_summary),
+        **relative(theirs, seconds),
+        **(relative(seconds, theirs, "time_ratio") if theirs else relative(None, seconds, "time_ratio")),
+        "median": median,
+        "official_median": official_median,
+        "seconds": asdict(summarize(seconds)),
+        "official_seconds": asdict(summarize(theirs)) if theirs else None,
         "samples": seconds,
         "official_samples": theirs,
-        "mops": work / summary.median,
-        "official_mops": work / official_summary.median,
+        "mops": work / median,
+        "official_mops": work / official_median if official_median else None,
         **_compare("memory", ours.memory, official.memory),
         **_compare("rss", ours.rss, official.rss),
         "communication": _middle(ours.communication),
@@ -188,7 +193,7 @@ def _row(case: Case, variant: str, official: _Samples, ours: _Samples) -> Row:
         "lines": ours.result["lines"],
         "verified": all(ours.verified) and all(official.verified),
         "ours_verified": all(ours.verified),
-        "official_verified": all(official.verified),
+        "official_verified": all(official.verified) if theirs else None,
     }
 
 

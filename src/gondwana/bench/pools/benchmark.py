@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from gondwana.bench.pools.programs import Program, StartNative
-from gondwana.bench.report import Row, check_cases, relative
+from gondwana.bench.rows import Row, check_cases, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
 

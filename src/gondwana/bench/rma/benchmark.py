@@ -10,10 +10,11 @@ from typing import Any
 
 from gondwana.bench.measure import interleave, pin
 from gondwana.bench.native.transfers import Transfers
-from gondwana.bench.report import Row, measure_on_ranks, relative
+from gondwana.bench.panels import measure_on_ranks
 from gondwana.bench.rma import calls, rivals
 from gondwana.bench.rma.candidates import WAYS, Candidate
 from gondwana.bench.rma.ours import Ours
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.compiler import compilation
 from gondwana.errors import UsageError

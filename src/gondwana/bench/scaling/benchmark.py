@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gondwana.bench import processes
-from gondwana.bench.report import Row, relative
+from gondwana.bench.rows import Row, relative
 from gondwana.bench.scaling.applications import Application, Problem
 from gondwana.errors import UsageError
 from gondwana.runtime import cores

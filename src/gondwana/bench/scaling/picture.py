@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gondwana.apps.pictures import figure, save
-from gondwana.bench.report import Row
+from gondwana.bench.rows import Row
 
 
 def draw(rows: Sequence[Row], file: str) -> None:

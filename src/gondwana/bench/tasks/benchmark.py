@@ -9,7 +9,8 @@ from dataclasses import asdict
 
 import gondwana as gw
 from gondwana.bench.measure import interleave
-from gondwana.bench.report import Row, check_cases, measure_on_ranks, relative
+from gondwana.bench.panels import measure_on_ranks
+from gondwana.bench.rows import Row, check_cases, relative
 from gondwana.bench.statistics import summarize
 from gondwana.bench.tasks import between, cases
 from gondwana.bench.tasks.cases import Case

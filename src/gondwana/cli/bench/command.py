@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import clustering, gpu, heat, hpcg, io, npb, pools, scaling
+from gondwana.cli.bench import clustering, every, gpu, heat, hpcg, io, npb, pools, scaling
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -30,6 +30,20 @@ bench = typer.Typer(
 )
 
 
+@bench.callback(invoke_without_command=True)
+def choose(
+    context: typer.Context,
+    list_: Annotated[bool, typer.Option("--list", help="Print the names of the benchmarks.")] = False,
+) -> None:
+    """Measure how fast we are, as a ratio to native programs in the same run."""
+    if list_:
+        print(every.listing(bench))
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+        raise typer.Exit(2)
+
+
 @bench.command()
 def stencil(
     sizes: Sizes = None,
@@ -50,8 +64,7 @@ def stencil(
     The results are compared; the exit status is 0 only if all were equal. Above 1 the ratio says that ours is faster.
     """
     from gondwana.bench import build, stencil
-    from gondwana.bench.progress import with_progress
-    from gondwana.bench.report import Report
+    from gondwana.bench.panels import Panels
 
     check_common(batch, file)
     build.command()
@@ -59,13 +72,12 @@ def stencil(
     kept, types = names(kernels) or list(stencil.CASES), names(dtypes) or list(stencil.DTYPES)
     cells = numbers("--sizes", sizes) or list(stencil.SIZES)
     stencil.check(kept, cells, types, counts)
-    report = Report("stencil")
+    report = Panels("stencil", file)
     rows = stencil.measure(kept, cells, types, counts, repeat=repeat, batch_seconds=batch)
-    report.rows.extend(with_progress(rows, len(kept) * len(cells) * len(types) * len(counts)))
-    report.show(stencil.COLUMNS)
-    if file is not None:
-        report.write(file)
-    if not all(row["verified"] for row in report.rows):
+    report.add("stencil", stencil.COLUMNS, rows, len(kept) * len(cells) * len(types) * len(counts))
+    report.complete = True
+    report.write()
+    if not report.verified:
         raise typer.Exit(1)
 
 
@@ -157,3 +169,4 @@ bench.command()(clustering.clustering)
 bench.command()(heat.heat)
 bench.command()(scaling.scaling)
 bench.command()(io.io)
+bench.command("all")(every.every)

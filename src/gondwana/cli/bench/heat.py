@@ -28,7 +28,7 @@ from gondwana.results import check_writable, write_text
 if TYPE_CHECKING:
     from gondwana.bench.heat.benchmark import Job
     from gondwana.bench.panels import Panels
-    from gondwana.bench.report import Row
+    from gondwana.bench.rows import Row
 
 
 def heat(

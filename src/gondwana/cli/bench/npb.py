@@ -23,10 +23,12 @@ DEFAULT_CLASSES = "SWA"
 
 
 def npb(
-    against: Annotated[Path, typer.Option(metavar="DIR", help="Official programs: mg.A.x, ft.A.x, cg.A.x, ...")],
+    against: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Official programs: mg.A.x, ft.A.x, cg.A.x, ... [ours alone].")
+    ] = None,
     benchmarks: Annotated[str | None, typer.Option(metavar="NAME,...", help="Of mg, ft, cg [all].")] = None,
     classes: Annotated[
-        str | None, typer.Option(metavar="K,...", help="Such as A,B [those of S, W, A that are there].")
+        str | None, typer.Option(metavar="K,...", help="Such as A,B [those of S, W, A that are there, else all].")
     ] = None,
     ranks: Annotated[str, typer.Option("-n", "--ranks", metavar="N,...", help="Numbers of ranks.")] = "1,2",
     variants: Annotated[bool, typer.Option("--variants", help="All of them, not the default only.")] = False,
@@ -34,9 +36,10 @@ def npb(
     mpirun: Mpirun = None,
     file: File = None,
 ) -> None:
-    """Run the official NAS benchmarks and ours interleaved, on the same ranks, one thread a rank.
+    """Run our NAS benchmarks, and the official ones in turns with them, on the same ranks, one thread a rank.
 
-    The ratio is our time to theirs, so below 1 ours is faster; the exit status is 0 only if all results were verified.
+    The table has the ratio of our time to theirs, so below 1 ours is faster; the exit status is 0 only if all results
+    were verified.
     """
     from gondwana.bench.npb import benchmark as bench
     from gondwana.bench.npb.binaries import BENCHMARKS, find
@@ -49,8 +52,15 @@ def npb(
         if name not in BENCHMARKS:
             raise UsageError(f"--benchmarks {name}: legal are {', '.join(BENCHMARKS)}")
     on = sorted(set(counts(ranks)))
-    programs = find(against, wanted, names(classes) or list(DEFAULT_CLASSES), all_=classes is not None)
+    letters = names(classes) or list(DEFAULT_CLASSES)
+    programs: Mapping[tuple[str, str], Path | None] = dict.fromkeys(
+        (name, letter) for name in wanted for letter in letters
+    )
+    if against is not None:
+        programs = find(against, wanted, letters, all_=classes is not None)
     report = Panels("npb", file)
+    if against is None:
+        report.note("no official programs to compare with: --against names a folder of them")
     cases = [
         _case(report, name, letter, count, path, every=variants)
         for (name, letter), path in programs.items()
@@ -72,7 +82,7 @@ def npb(
         raise typer.Exit(1)
 
 
-def _case(report: Panels, name: str, letter: str, ranks: int, program: Path, *, every: bool) -> Case:
+def _case(report: Panels, name: str, letter: str, ranks: int, program: Path | None, *, every: bool) -> Case:
     """Return the variants that run on a number of ranks; those other than the default that cannot are left out."""
     from gondwana.bench.npb.benchmark import Case
 

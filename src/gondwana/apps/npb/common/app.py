@@ -16,7 +16,7 @@ from gondwana.apps.npb.common.command_line import check as check
 from gondwana.apps.npb.common.command_line import parse
 from gondwana.apps.npb.common.problem import Problem
 from gondwana.apps.timers import over_ranks
-from gondwana.results import count_lines, environment, write_json
+from gondwana.results import count_lines, write_application
 
 P = TypeVar("P", bound=Problem)
 
@@ -52,7 +52,7 @@ def main(benchmark: Benchmark[P], argv: list[str]) -> int:
         for line in sections.table(spreads, team.size) if spreads else []:
             echo(line)
         if options.json is not None:
-            write_json(options.json, _without_nan(result))
+            write_application(options.json, _without_nan(result))
     return 1 if outcome.verified is False else 0
 
 
@@ -97,7 +97,6 @@ def _result(
         "peak_memory": sum(memory),
         "lines": count_lines(benchmark.lines()),
         "config": {key: value for key, value in vars(options).items() if key != "json"},
-        "environment": environment(),
         **outcome.extra,
     }
 

@@ -6,6 +6,8 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gondwana.results import environment
+
 STUDY = {
     "MG": "197 lines in all",
     "FT": "3 lines of communication, beside 121 in Fortran",
@@ -78,7 +80,7 @@ def _official(iterations: int, result: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _toolchain(result: Mapping[str, Any]) -> dict[str, str]:
-    around = result["environment"]
+    around = environment()
     versions = around["versions"]
     return {
         "Gondwana": f"{result['version']}, variant {result['variant']}",

@@ -1,0 +1,221 @@
+"""The one schema of the results of applications and benchmarks (``--json``): written, read and checked here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from gondwana.errors import UsageError
+from gondwana.inputs import printable
+from gondwana.results.files import write_json
+from gondwana.results.host import environment
+from gondwana.results.units import figures, units_of
+
+VERSION = 1
+"""Of the schema; it grows when a reader of today could misunderstand a file."""
+
+_NOT_FIGURES = frozenset({"schema", "config", "environment", "units"})
+"""Keys of an application's result that say how, not how fast."""
+
+Count = Annotated[int, Meta(ge=1)]
+
+
+class Environment(msgspec.Struct, frozen=True, kw_only=True):
+    """What `results.environment` says; keys of its own may follow."""
+
+    time: str
+    cpu: str
+    cores: Count
+    caches: dict[str, int] | None
+    placement: dict[str, Any] | None
+    load_average: list[float] | None
+    system: str
+    versions: dict[str, str | None]
+    commit: str | None
+    compiler: str | None
+    mpi_library: str | None
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """What every result begins with.
+
+    Attributes:
+        schema: version of this schema.
+        command: that repeats it.
+        verified: whether the results were right; None: there was nothing to compare with.
+        environment: the machine and the software.
+        units: of each key with figures, "1" for counts and ratios.
+    """
+
+    schema: Literal[1]
+    command: list[str]
+    verified: bool | None
+    environment: Environment
+    units: dict[str, str]
+
+
+class ApplicationResult(Head, frozen=True, kw_only=True):
+    """The result of an application; keys of its own follow.
+
+    Attributes:
+        app: name of the application.
+        version: of Gondwana.
+        ranks: of the run.
+        threads: of each rank.
+        device: "host" or "cuda".
+        seconds: that the run took, without preparations.
+    """
+
+    app: str
+    version: str
+    ranks: Count
+    threads: Count
+    device: str
+    seconds: float
+
+
+class BenchmarkResult(Head, frozen=True, kw_only=True):
+    """The result of a benchmark.
+
+    Attributes:
+        benchmark: its name, as `gondwana bench` takes it.
+        complete: whether all was measured.
+        device: what was measured, if it is not the processor.
+        panels: rows of figures by the name of the panel; those of one panel have the same keys.
+        notes: what was left out, and why.
+        failures: what could not be measured because of an error.
+    """
+
+    benchmark: str
+    complete: bool
+    device: dict[str, Any]
+    panels: dict[str, list[dict[str, Any]]]
+    notes: list[str]
+    failures: list[str]
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """Several results in one file.
+
+    Attributes:
+        schema: version of this schema.
+        collection: what they have in common.
+        results: of applications and benchmarks.
+    """
+
+    schema: Literal[1]
+    collection: str
+    results: list[dict[str, Any]]
+
+
+def application(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of an application as its file has it: the head, then its own keys. Local.
+
+    Args:
+        content: of the result, with the keys of `ApplicationResult` that say something about the run.
+
+    Example:
+        >>> content = dict(app="heat", version="0", verified=None, ranks=1, threads=1, device="host", seconds=0.5)
+        >>> application(content)["units"]["seconds"]
+        's'
+    """
+    own = {key: value for key, value in content.items() if key not in _NOT_FIGURES}
+    return {
+        "schema": VERSION,
+        "app": content["app"],
+        "command": list(sys.argv),
+        "environment": environment(),
+        "units": units_of(content["app"], [own]),
+        **content,
+    }
+
+
+def write_application(path: str | Path, content: Mapping[str, Any]) -> None:
+    """Write the result of an application: see `application` and `write_json`. Local.
+
+    Raises:
+        ResultError: the file cannot be written.
+    """
+    write_json(path, application(content))
+
+
+def read(path: str | Path) -> list[dict[str, Any]]:
+    """Read the results in a file, which has one or a collection of them. Local.
+
+    Returns:
+        Each as its file has it: with `app` or with `benchmark`.
+
+    Raises:
+        UsageError: the file cannot be read, or is no result of this schema.
+    """
+    try:
+        content = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise UsageError(printable(f"{path}: {error.strerror}; give files that --json wrote")) from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(printable(f"{path}: not JSON ({error}); give files that --json wrote")) from None
+    try:
+        return _results(content)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(
+            printable(f"{path}: not a result of an application or benchmark: {error}; give files that --json wrote")
+        ) from None
+
+
+def check(result: Any) -> None:
+    """Check that something is the result of an application or a benchmark. Local.
+
+    Raises:
+        msgspec.ValidationError: names what is missing or wrong, and where.
+    """
+    if not isinstance(result, dict) or ("app" in result) == ("benchmark" in result):
+        raise msgspec.ValidationError("it has neither `app` nor `benchmark`")
+    if "app" in result:
+        msgspec.convert(result, ApplicationResult)
+        _check_units(result, [{key: value for key, value in result.items() if key not in _NOT_FIGURES}])
+        return
+    msgspec.convert(result, BenchmarkResult)
+    for panel, rows in result["panels"].items():
+        if any(row.keys() != rows[0].keys() for row in rows):
+            raise msgspec.ValidationError(f"the rows of the panel {panel!r} have different keys")
+        _check_units(result, rows)
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a file of results. Local."""
+    kinds, parts = msgspec.json.schema_components(
+        (ApplicationResult, BenchmarkResult, Collection), ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Results of Gondwana's applications and benchmarks",
+        "anyOf": list(kinds),
+        "$defs": {name: {**part, "description": _first_line(part)} for name, part in parts.items()},
+    }
+
+
+def _results(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, dict) and "collection" in content:
+        found = msgspec.convert(content, Collection).results
+    else:
+        found = [content]
+    for result in found:
+        check(result)
+    return found
+
+
+def _first_line(part: Mapping[str, Any]) -> str:
+    return str(part.get("description", "")).split("\n", 1)[0]
+
+
+def _check_units(result: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        for key, value in row.items():
+            if figures(value) and key not in result["units"]:
+                raise msgspec.ValidationError(f"`units` lacks {key!r}")
