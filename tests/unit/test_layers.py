@@ -35,6 +35,7 @@ ROOMS = (
     "tasks",
     "io",
     "results",
+    "traces",
     "apps",
     "model",
     "bench",

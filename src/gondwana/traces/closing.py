@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import sys
 
+from gondwana.errors import UsageError
+from gondwana.inputs import message_of
 from gondwana.runtime import exits
 from gondwana.runtime.tracing import Recorder
 from gondwana.teams import world
@@ -36,8 +38,8 @@ def _leave_alone(one: Recorder) -> None:
 def _merge(one: Recorder) -> None:
     try:
         trace = merge(one.file)
-    except OSError as error:
-        print(f"gondwana: no trace {one.file}: {error.strerror}; its parts are in {one.folder}", file=sys.stderr)
+    except (OSError, UsageError) as error:
+        report([f"no trace {one.file}: {message_of(error)}; its parts are in {one.folder}"])
     else:
         report(summary.lines(trace))
 

@@ -133,6 +133,7 @@ def _about(parts: dict[int, Part], ranks: list[RankEvents]) -> dict[str, Any]:
         "events": events,
         "clock_error": [parts[rank].head[part.OFFSET_ERROR] / 1e9 if rank in parts else 0.0 for rank in range(size)],
         "notes": list(_notes(parts, size)),
+        "failures": [],
     }
 
 

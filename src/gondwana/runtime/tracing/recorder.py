@@ -67,6 +67,7 @@ class Recorder:
         self.last_actions: list[Callable[[], None]] = []
         self.place: Callable[[], tuple[int, int]] = _nowhere
         self._no_part = (ctypes.c_int64 * part.HEAD)()
+        self._lines: TextIO | None = None
         self._known: dict[tuple[str, str], int] = {}
         self._numbers = itertools.count(1)
         self._plans = itertools.count()
@@ -81,7 +82,7 @@ class Recorder:
 
     def _open(self) -> None:
         self.memory = part.create(self.folder, self.rank, self.layout)
-        self._lines: TextIO = open(part.names(self.folder, self.rank)[1], "w", encoding="utf-8", buffering=1)  # noqa: SIM115
+        self._lines = open(part.names(self.folder, self.rank)[1], "w", encoding="utf-8", buffering=1)  # noqa: SIM115
         self.words = memoryview(self.memory).cast("q")
         self.words[part.RANK], self.words[part.RANKS] = self.rank, self.layout.ranks
         self.words[part.ROOM], self.words[part.PROCESS] = self.layout.room, os.getpid()
@@ -178,7 +179,7 @@ class Recorder:
     def note(self, **line: Any) -> None:
         """Write a line beside the records. Local."""
         with self._lock:
-            if not self._lines.closed:
+            if self._lines is not None and not self._lines.closed:
                 self._lines.write(json.dumps(line) + "\n")
 
     # -- traffic -------------------------------------------------------------------------------------------------
@@ -225,17 +226,20 @@ class Recorder:
             for action in self.last_actions:
                 action()
             self.words[part.ENDED] = now()
-            self.active = False
-            self._lines.close()
+            self._stop()
             self.memory.flush()
 
     def withdraw(self) -> None:
         """Remove the part of this process, which is no rank after all, and leave the trace to its children. Local."""
         os.environ[part.VARIABLE] = str(self.file)
         if self.active:
-            self.active = False
-            self._lines.close()
+            self._stop()
             part.remove(self.folder)
+
+    def _stop(self) -> None:
+        self.active = False
+        if self._lines is not None:
+            self._lines.close()
 
     def _forget(self) -> None:
         """Record nothing more: this process is a copy of a rank."""
