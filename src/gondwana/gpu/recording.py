@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 from gondwana.gpu.interface import CudaError, Driver, Grid
 from gondwana.runtime.tracing import Recorder, recorder
-from gondwana.runtime.tracing.recorder import NONE, now
+from gondwana.runtime.tracing.recorders import NONE, now
 
 _MOST_PENDING = 256
 """Launches of a stream whose times are asked for later; from then on, each asks for those that have ended."""

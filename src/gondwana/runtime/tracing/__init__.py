@@ -7,8 +7,8 @@ it decorators return what they decorate, so that programs pay nothing.
 from gondwana.runtime.tracing.clocks import Clock as Clock
 from gondwana.runtime.tracing.part import PARTS as PARTS
 from gondwana.runtime.tracing.part import VARIABLE as VARIABLE
-from gondwana.runtime.tracing.recorder import Recorder as Recorder
-from gondwana.runtime.tracing.recorder import recorder as recorder
+from gondwana.runtime.tracing.recorders import Recorder as Recorder
+from gondwana.runtime.tracing.recorders import recorder as recorder
 from gondwana.runtime.tracing.spans import Route as Route
 from gondwana.runtime.tracing.spans import counted as counted
 from gondwana.runtime.tracing.spans import each_method as each_method

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import ParamSpec, TypeAlias, TypeVar
 
-from gondwana.runtime.tracing.recorder import NONE, now, recorder
+from gondwana.runtime.tracing.recorders import NONE, now, recorder
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from gondwana.compiler.types.arguments import WORD
 from gondwana.runtime.tracing import part
-from gondwana.runtime.tracing.recorder import Recorder, now, recorder
+from gondwana.runtime.tracing.recorders import Recorder, now, recorder
 from gondwana.transfer.plans.pairs import Copies
 
 
