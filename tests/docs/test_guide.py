@@ -34,6 +34,7 @@ PAGES = (
     "teams.md",
     "testing.md",
     "threads.md",
+    "tracing.md",
     "vector-sponge.md",
 )
 
