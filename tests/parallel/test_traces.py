@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -30,14 +29,21 @@ def run(folder: Path, ranks: int, *words: str, **variables: str) -> tuple[dict[s
     return trace_format.read(file), {line["rank"]: line for line in lines}, outcome.stderr
 
 
+EVERYTHING = ("exchange", "copies", "messages", "late")
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 def test_a_trace_has_all_time_and_all_traffic(ranks: int, tmp_path: Path) -> None:
-    trace, printed, errors = run(tmp_path, ranks, "exchange", "copies", "messages", "late")
+    """With two ranks from compiled code too, with three on as many nodes and with tasks."""
+    more = {2: ("compiled",), 3: ("tasks",)}.get(ranks, ())
+    variables = {"GONDWANA_RANKS_PER_NODE": "1"} if ranks == 3 else {}
+    trace, printed, errors = run(tmp_path, ranks, *EVERYTHING, *more, **variables)
     about = trace["gondwana"]
     assert (about["schema"], about["trace"], about["ranks"]) == (1, "traced_work.py", ranks)
     assert about["complete"]
     assert not about["notes"]
     assert about["command"][:4] == ["gondwana", "run", "-n", str(ranks)]
+    assert f"trace of {ranks} rank" in errors
     for rank in range(ranks):
         # A rank has run at least as long as its program says, and the kinds of spans have all of that time.
         wall = (printed[rank]["last"] - printed[rank]["first"]) / 1e9
@@ -51,42 +57,36 @@ def test_a_trace_has_all_time_and_all_traffic(ranks: int, tmp_path: Path) -> Non
         assert about["matrix"][name] == [[sent[place] for sent in printed[rank]["sent"]] for rank in range(ranks)]
     arrows = [event for event in trace["traceEvents"] if event["ph"] == "f"]
     neighbours = len({(rank, (rank + step) % ranks) for rank in range(ranks) for step in (-1, 1)}) if ranks > 1 else 0
-    assert len(arrows) == ROUNDS * neighbours
-    assert f"trace of {ranks} rank" in errors
+    assert len(arrows) == ROUNDS * neighbours * (2 if "compiled" in more else 1)
     # Rank 0 was late, in a span of the program's own, and the others waited for it.
     assert about["spans"]["span"][0] >= 0.95 * LATE
     for rank in range(1, ranks):
         waited = about["spans"]["wait"][rank] + about["spans"]["collective"][rank]
         assert waited >= 0.5 * LATE
+    if "compiled" in more:
+        check_compiled(trace)
+    if "tasks" in more:
+        check_tasks(trace)
 
 
-def test_compiled_code_records_waits_and_counts_what_it_sends(tmp_path: Path) -> None:
-    trace, printed, _ = run(tmp_path, 2, "compiled")
-    about = trace["gondwana"]
-    for name, place in (("bytes", 0), ("messages", 1)):
-        assert about["matrix"][name] == [[sent[place] for sent in printed[rank]["sent"]] for rank in range(2)]
+def check_compiled(trace: dict[str, Any]) -> None:
+    """The waits of compiled code are inside of its call, on the track of the program."""
     for rank in range(2):
         (call,) = trace_format.spans(trace, rank, "compiled.<locals>.turns")
         for name in ("gw.wait", "gw.allreduce", "gw.barrier", "start plan", "wait for plan"):
             found = trace_format.spans(trace, rank, name)
             assert len(found) == ROUNDS, name
-            assert all(span["tid"] == 0 for span in found), "on the track of the program"
+            assert all(span["tid"] == 0 for span in found)
             assert all(call["ts"] <= span["ts"] <= call["ts"] + call["dur"] for span in found)
-    assert sum(event["ph"] == "f" for event in trace["traceEvents"]) == 2 * ROUNDS
 
 
-def test_nodes_and_tasks(tmp_path: Path) -> None:
-    trace, printed, _ = run(tmp_path, 3, "exchange", "copies", "messages", "tasks", GONDWANA_RANKS_PER_NODE="1")
-    about = trace["gondwana"]
-    for name, place in (("bytes", 0), ("messages", 1)):
-        assert about["matrix"][name] == [[sent[place] for sent in printed[rank]["sent"]] for rank in range(3)]
+def check_tasks(trace: dict[str, Any]) -> None:
+    """Tasks that are under way together have tracks; while all of them sleep the rank waits, which counts once."""
     for rank in range(3):
         inside = [trace_format.spans(trace, rank, f"in task {n}")[0] for n in range(3)]
-        assert len({span["tid"] for span in inside} - {0}) == 3, "tasks that are under way together have tracks"
-        # While all of them slept the rank waited: that counts once.
-        assert about["spans"]["wait"][rank] >= 0.04
-        of_rank = sum(seconds[rank] for seconds in about["spans"].values())
-        assert of_rank == pytest.approx(about["seconds"][rank], rel=1e-9)
+        assert len({span["tid"] for span in inside} - {0}) == 3
+        idle = trace_format.spans(trace, rank, "no task is ready")
+        assert sum(span["dur"] for span in idle) >= 0.1e6
 
 
 def test_time_counts_from_the_start_of_the_process(tmp_path: Path) -> None:
@@ -162,11 +162,3 @@ def test_a_launcher_of_another_kind_sets_the_variable(tmp_path: Path) -> None:
     assert len(trace_format.spans(trace, None, "before")) == 2
     assert not trace_format.spans(trace, None, "in the child")
     assert not trace_format.spans(trace, None, "elsewhere")
-
-
-def test_ranks_refuse_a_file_that_cannot_be_written(tmp_path: Path) -> None:
-    missing = tmp_path / "nowhere" / "trace.json"
-    outcome = jobs.run_ranks(2, "import gondwana as gw; gw.world.barrier()", variables={"GONDWANA_TRACE": str(missing)})
-    assert outcome.status == 2
-    assert f"GONDWANA_TRACE={missing}: the folder {missing.parent} does not exist" in outcome.stderr
-    assert os.listdir(tmp_path) == []

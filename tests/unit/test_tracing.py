@@ -15,12 +15,14 @@ from typing import Any, cast
 import pytest
 
 import gondwana as gw
+from gondwana.cli.run import trace_file
 from gondwana.errors import UsageError
 from gondwana.gpu.interface import Driver
 from gondwana.gpu.recording import RecordedDriver, readable
 from gondwana.runtime import supervisor
 from gondwana.runtime.tracing import clocks, part, recorder
 from gondwana.runtime.tracing.recorders import Recorder, now
+from gondwana.traces import __main__ as by_hand
 from gondwana.traces import summary, times
 from gondwana.traces.merge import Trace, merge
 from support import jobs, trace_format
@@ -330,58 +332,61 @@ def test_the_names_of_kernels_are_readable() -> None:
 # -- commands --------------------------------------------------------------------------------------------------------
 
 
-def gondwana(*words: str, **variables: str) -> jobs.Outcome:
-    return jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *words], variables=variables)
+def python(program: str, cwd: Path | None = None, **variables: str) -> jobs.Outcome:
+    return jobs.run_command([sys.executable, "-c", program], variables=variables, cwd=cwd)
 
 
-def test_run_refuses_what_is_no_file(tmp_path: Path) -> None:
-    outcome = gondwana("run", "--trace", str(tmp_path), "x.py")
-    assert outcome.status == 2
-    (tmp_path / "x.py").write_text("")
-    outcome = gondwana("run", "--trace", str(tmp_path), str(tmp_path / "x.py"))
-    assert (outcome.status, outcome.stdout) == (2, "")
-    assert outcome.stderr == f"gondwana: error: --trace {tmp_path}: this is a folder; name another file\n"
-    outcome = gondwana("run", "--trace", "/dev/null", str(tmp_path / "x.py"))
-    assert outcome.status == 2
-    assert "this is no regular file" in outcome.stderr
+@pytest.mark.parametrize(("name", "reason"), [(".", "this is a folder"), ("/dev/null", "this is no regular file")])
+def test_run_refuses_what_is_no_file(name: str, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    with pytest.raises(UsageError) as refused:
+        trace_file(path)
+    assert str(refused.value) == f"--trace {path}: {reason}; name another file"
 
 
 def test_run_takes_the_variable_and_traces_no_process_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("")
     file = tmp_path / "t.json"
-    outcome = gondwana("run", "--dry-run", str(tmp_path / "x.py"), GONDWANA_TRACE=str(file))
+    words = [sys.executable, "-m", "gondwana.cli.main", "run", "--dry-run", str(tmp_path / "x.py")]
+    outcome = jobs.run_command(words, variables={"GONDWANA_TRACE": str(file)})
     assert outcome.status == 0
     assert f"GONDWANA_TRACE={file}" in outcome.stdout
     assert os.listdir(tmp_path) == ["x.py"]
 
 
 def test_an_error_of_a_program_leaves_a_trace(tmp_path: Path) -> None:
-    """Of one process, without any launcher, and with a number of records that is refused first."""
-    program = "import gondwana as gw\nwith gw.span('a'): pass\nraise SystemExit(3)"
-    variables = {"GONDWANA_TRACE": str(tmp_path / "t.json")}
-    outcome = jobs.run_command([sys.executable, "-c", program], variables=variables)
+    """Of one process, without any launcher."""
+    outcome = python(
+        "import gondwana as gw\nwith gw.span('a'): pass\nraise SystemExit(3)", GONDWANA_TRACE=str(tmp_path / "t.json")
+    )
     assert outcome.status == 3
     assert len(trace_format.spans(trace_format.read(tmp_path / "t.json"), 0, "a")) == 1
     assert "trace of 1 rank: " in outcome.stderr
-    program = "import gondwana as gw; gw.world.barrier()"
-    variables["GONDWANA_TRACE_EVENTS"] = "many"
-    outcome = jobs.run_command([sys.executable, "-c", program], variables=variables)
-    assert outcome.status == 2
-    assert "GONDWANA_TRACE_EVENTS=many: legal are 1 to 67108864 records of a rank" in outcome.stderr
 
 
-def test_parts_are_merged_by_hand(one: Recorder) -> None:
-    command = [sys.executable, "-m", "gondwana.traces"]
-    outcome = jobs.run_command(command)
+@pytest.mark.parametrize(
+    ("variables", "reason"),
+    [
+        ({"GONDWANA_TRACE": "nowhere/t.json"}, "the folder {}/nowhere does not exist or cannot be written"),
+        ({"GONDWANA_TRACE_EVENTS": "many", "GONDWANA_TRACE": "t.json"}, "legal are 1 to 67108864 records of a rank"),
+    ],
+)
+def test_a_rank_refuses_what_cannot_be_recorded(variables: dict[str, str], reason: str, tmp_path: Path) -> None:
+    outcome = python("import gondwana as gw; gw.world.barrier()", cwd=tmp_path, **variables)
+    name, value = next(iter(variables.items()))
     assert outcome.status == 2
+    assert outcome.stderr.startswith(f"gondwana: error: {name}={value}: {reason.format(tmp_path)}")
+    assert os.listdir(tmp_path) == []
+
+
+def test_parts_are_merged_by_hand(one: Recorder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert by_hand.main([]) == 2
     one.add(now(), one.number_of("x", "span"))
-    outcome = jobs.run_command([*command, str(one.file)])
-    assert outcome.status == 0, str(outcome)
-    assert "rank 0 ended before its time" in outcome.stderr
+    assert by_hand.main([str(one.file)]) == 0
+    assert "rank 0 ended before its time" in capsys.readouterr().err
     assert json.loads(one.file.read_text())["gondwana"]["ranks"] == 1
-    outcome = jobs.run_command([*command, str(one.file)])
-    assert outcome.status == 2
-    assert "a job leaves this folder when it ends before its time" in outcome.stderr
+    assert by_hand.main([str(one.file)]) == 2
+    assert "a job leaves this folder when it ends before its time" in capsys.readouterr().err
 
 
 def test_the_supervisor_merges_what_was_left(one: Recorder) -> None:

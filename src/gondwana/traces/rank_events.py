@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -142,7 +143,7 @@ class RankEvents:
         ):
             yield (
                 f'{{"ph":"X","pid":{self.rank},"tid":{track},"ts":{microseconds(begin)},"dur":{microseconds(length)},'
-                f'"name":{json.dumps(name["name"])},"cat":{json.dumps(name["category"])}{_arguments(name, value)}}}'
+                f"{_titled(name['name'], name['category'])}{_arguments(name, value)}}}"
             )
         yield from self._curve()
 
@@ -172,6 +173,11 @@ def microseconds(ns: int) -> str:
         '1234.567'
     """
     return f"{ns // 1000}.{ns % 1000:03d}"
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _titled(name: str, category: str) -> str:
+    return f'"name":{json.dumps(name)},"cat":{json.dumps(category)}'
 
 
 def _named(what: str, rank: int, track: int, name: str) -> str:
