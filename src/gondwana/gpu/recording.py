@@ -156,8 +156,8 @@ class RecordedDriver:
         self._real.free_stream(stream)
 
     def _before(self, stream: int) -> int:
-        """An event before what comes, 0 if that is captured."""
-        if stream in self._capturing or not self._recorder.active:
+        """An event before what comes, 0 if that is not recorded."""
+        if self._capturing or not self._recorder.active:  # what is captured may involve several streams
             return 0
         found = self._streams.get(stream)
         if found is None:
