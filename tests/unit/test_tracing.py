@@ -126,6 +126,15 @@ class FakeLaunch:
         self.rank, self.size = rank, size
 
 
+def test_files_in_a_folder_of_another_user_are_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "trace.json.parts").mkdir()
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    made = Recorder(tmp_path / "trace.json", None, 10)
+    assert not made.active
+    assert made.problem is not None
+    assert "trace.json.parts is there and belongs to another user" in made.problem
+
+
 def test_a_process_that_is_no_rank_leaves_nothing(one: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GONDWANA_TRACE", raising=False)
     one.withdraw()

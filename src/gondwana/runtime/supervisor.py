@@ -224,7 +224,7 @@ def merge_trace(environment: dict[str, str]) -> None:
         environment: of the job.
     """
     file = environment.pop(_TRACE, "")
-    if not os.path.isdir(file + _PARTS):
+    if not file or not os.path.isdir(file + _PARTS):
         return
     command = [sys.executable, "-P", "-m", "gondwana.traces", file]
     with contextlib.suppress(OSError):

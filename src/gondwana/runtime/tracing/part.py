@@ -12,10 +12,11 @@ import errno
 import json
 import mmap
 import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -99,21 +100,31 @@ class Layout:
         return _WORD * (self.compiled + RECORD * self.room)
 
 
-def create(folder: Path, rank: int, layout: Layout) -> mmap.mmap:
-    """Make the part of a rank, with all the room on the disk that it needs, and map it. Local.
+def create(folder: Path, rank: int, layout: Layout) -> tuple[mmap.mmap, TextIO]:
+    """Make both files of a rank, with all the room on the disk that the records need. Local.
 
     Raises:
-        OSError: it cannot be made there.
+        OSError: they cannot be made there.
+
+    Returns:
+        The memory of the records, and the file of names.
     """
-    folder.mkdir(exist_ok=True)
-    records, _ = names(folder, rank)
-    records.unlink(missing_ok=True)  # who reads the one of an earlier job keeps it
-    descriptor = os.open(records, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    there = folder.lstat()
+    if there.st_uid != os.geteuid() or not stat.S_ISDIR(there.st_mode):
+        # Whoever has made it could have files of this user overwritten.
+        raise PermissionError(errno.EPERM, f"{folder} is there and belongs to another user")
+    records, lines = (_new(path) for path in names(folder, rank))
     try:
-        _reserve(descriptor, layout.nbytes)
-        return mmap.mmap(descriptor, layout.nbytes)
+        _reserve(records, layout.nbytes)
+        return mmap.mmap(records, layout.nbytes), open(lines, "w", encoding="utf-8", buffering=1)
     finally:
-        os.close(descriptor)
+        os.close(records)
+
+
+def _new(path: Path) -> int:
+    path.unlink(missing_ok=True)  # who reads the one of an earlier job keeps it
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
 
 def names(folder: Path, rank: int) -> tuple[Path, Path]:

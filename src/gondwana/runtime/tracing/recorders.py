@@ -81,8 +81,7 @@ class Recorder:
                 self.problem = f"{part.VARIABLE}={file}: {error.strerror}; name a file in a folder with room"
 
     def _open(self) -> None:
-        self.memory = part.create(self.folder, self.rank, self.layout)
-        self._lines = open(part.names(self.folder, self.rank)[1], "w", encoding="utf-8", buffering=1)  # noqa: SIM115
+        self.memory, self._lines = part.create(self.folder, self.rank, self.layout)
         self.words = memoryview(self.memory).cast("q")
         self.words[part.RANK], self.words[part.RANKS] = self.rank, self.layout.ranks
         self.words[part.ROOM], self.words[part.PROCESS] = self.layout.room, os.getpid()
