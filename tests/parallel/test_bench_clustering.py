@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from gondwana import results
 from gondwana.cli.bench.command import bench
 from support import jobs
 
@@ -20,7 +20,7 @@ def test_patterns_are_run_and_compared(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "gondwana.cli.main", "bench", "clustering", *words]
     outcome = jobs.run_command(argv, timeout=400, cwd=tmp_path)
     assert outcome.status == 0, str(outcome)
-    report = json.loads((tmp_path / "out.json").read_text())
+    report = results.read(tmp_path / "out.json")[0]
     assert report["complete"] is True
     assert "pwc: 200 points in 8 clusters" in outcome.stdout
     one, four = report["panels"]["pwc, speed-up"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gondwana import results
 from gondwana.bench.kinds import benchmark as kinds
 from gondwana.bench.kinds import memspeed
 from gondwana.bench.kinds.memories import Memory
@@ -26,7 +26,7 @@ def run(file: Path, options: str, **variables: str) -> dict[str, Any]:
     outcome = jobs.run_command(command, variables=variables, timeout=240)
     assert outcome.status == 0, str(outcome)
     assert "staged/ours" in outcome.stdout
-    found: dict[str, Any] = json.loads(file.read_text())
+    found: dict[str, Any] = results.read(file)[0]
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -54,7 +53,7 @@ def test_both_run_on_the_same_ranks_and_are_compared(tmp_path: Path) -> None:
     done = bench(official(tmp_path / "bin"), "--benchmarks mg --ranks 1,2", file)
     assert done.status == 0, str(done)
     assert all(text in done.stdout for text in ("ours/official", "npb: communication", "npb: scaling"))
-    report: dict[str, Any] = json.loads(file.read_text())
+    report: dict[str, Any] = results.read(file)[0]
     assert report["complete"]
     for ranks, row in zip((1, 2), report["panels"]["time"], strict=True):
         assert (row["benchmark"], row["class"], row["ranks"], row["variant"]) == ("MG", "S", ranks, "6msg")
@@ -85,7 +84,7 @@ def test_all_variants_run_side_by_side_and_a_wrong_result_is_said(tmp_path: Path
     file = tmp_path / "npb.json"
     done = bench(official(tmp_path, "UNSUCCESSFUL"), "--benchmarks mg --ranks 1 --variants", file)
     assert done.status == 1, str(done)
-    rows = json.loads(file.read_text())["panels"]["time"]
+    rows = results.read(file)[0]["panels"]["time"]
     assert [row["variant"] for row in rows] == ["6msg", "26msg"]
     assert all(row["ours_verified"] and not row["official_verified"] and not row["verified"] for row in rows)
     assert "NO" in done.stdout

@@ -28,8 +28,8 @@ def bench(file: Path, options: str) -> tuple[list[dict[str, Any]], str]:
 
 
 def test_every_case_is_measured_and_verified(tmp_path: Path) -> None:
-    rows, shown = bench(tmp_path / "rma.json", "--sizes 65536")
-    cases = [(65536, case) for case in (*rma.TRANSFERS, *rma.floods(65536))]
+    rows, shown = bench(tmp_path / "rma.json", "--sizes 512,65536")
+    cases = [(size, case) for size in (512, 65536) for case in (*rma.TRANSFERS, *rma.floods(size))]
     expected = [*((8, case) for case in rma.OPERATIONS), *cases]
     assert [(row["size"], row["operation"], row["rival"]) for row in rows] == [
         (size, case.ours, case.rival) for size, case in expected
@@ -38,6 +38,10 @@ def test_every_case_is_measured_and_verified(tmp_path: Path) -> None:
     for row, (_, case) in zip(rows, expected, strict=True):
         assert (row["met"] is None) == (row["goal"] is None) == (case.goal is None and case.goal_ratio is None)
     assert all(text in shown for text in ("compiled put of a word", "C memcpy flood", "met"))
+    [report] = results.read(tmp_path / "rma.json")
+    floods = {name for case in rma.floods(512) for name in (case.ours, case.rival)}
+    assert {row["operation"] for row in report["panels"]["peaks"]} == floods
+    assert all(512 <= row["half_nbytes"] <= row["nine_tenths_nbytes"] <= 65536 for row in report["panels"]["peaks"])
 
 
 def test_more_ranks_wait_while_two_are_measured(tmp_path: Path) -> None:

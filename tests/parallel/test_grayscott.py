@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from gondwana.io.dataset import Dataset
+from gondwana.results import read
 from support import jobs
 
 PROGRAM = Path(__file__).parent / "programs" / "grayscott_rows.py"
@@ -100,7 +101,7 @@ def test_the_command_writes_its_result(ranks, tmp_path):
     write_settings(tmp_path, steps=100, output=None, checkpoint=False)
     outcome = gondwana("run", "-n", ranks, "gray-scott", "settings.json", "--json", "result.json", cwd=tmp_path)
     assert outcome.status == 0, outcome
-    result = json.loads((tmp_path / "result.json").read_text())
+    result = read(tmp_path / "result.json")[0]
     assert result.keys() >= KEYS
     assert (result["verified"], result["ranks"], result["steps"], result["L"]) == (True, ranks, 100, 32)
     assert result["u_sum"] == pytest.approx(29588.2375862, rel=1e-11)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from gondwana import results
 from support import jobs
 
 pytestmark = pytest.mark.parallel
@@ -24,7 +24,7 @@ def test_the_command_verifies(ranks: int, letter: str, tmp_path: Path) -> None:
     outcome = run(ranks, "--class", letter, "--json", str(file))
     assert outcome.status == 0, str(outcome)
     assert "Result verification successful" in outcome.stdout
-    result = json.loads(file.read_text())
+    result = results.read(file)[0]
     assert result["verified"] is True
     assert (result["app"], result["class"], result["ranks"], result["variant"]) == ("npb-ft", letter, ranks, "pencils")
     assert result["layout"] == ("0D" if ranks == 1 else "1D")

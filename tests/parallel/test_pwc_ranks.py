@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana import results
 from gondwana.apps.partitions import adjusted_rand_index
 from gondwana.apps.pwc import generators, matrix
 from gondwana.apps.pwc.annealing import Annealing
@@ -135,9 +135,9 @@ def test_a_run_from_the_command_line(tmp_path: Path) -> None:
     words = ("-n", "2", "-t", "1", "pwc", "run.toml", "--set", "MaxNcent=3", "--json", "r.json")
     outcome = run(tmp_path, *words)
     assert outcome.status == 0, str(outcome)
-    result = json.loads((tmp_path / "r.json").read_text())
+    result = results.read(tmp_path / "r.json")[0]
     assert (result["ranks"], result["threads"], result["points"], result["clusters"]) == (2, 1, 80, 3)
-    assert (result["verified"], result["ari"]) == (True, 1.0)
+    assert (result["verified"], result["ari"], result["sponge_fraction"]) == (True, 1.0, 0.0)
     assert result["config"]["Exchange"] == "ring"
     for name in "compute", "allreduce", "send_receive", "eigen_send_receive", "splitting":
         assert 0.0 < result[f"seconds_{name}"] < result["seconds"]

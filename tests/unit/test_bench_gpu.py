@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gondwana import results
 from gondwana.bench.gpu import sweeps
 from gondwana.bench.gpu.sweeps import Case
 from gondwana.bench.panels import Panels
@@ -30,7 +30,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     outcome = bench("--panels", "copy,sweeps", *SMALL.split(), "--json", str(file), GONDWANA_CUDA="emulated")
     assert outcome.status == 0, str(outcome)
     assert "T_eff" in outcome.stdout
-    found: dict[str, Any] = json.loads(file.read_text())
+    found: dict[str, Any] = results.read(file)[0]
     return found
 
 
@@ -70,7 +70,7 @@ def test_what_there_is_no_time_for_is_said(tmp_path: Path) -> None:
         "--budget", "1", "--panels", "sweeps,kinds", *SMALL.split(), "--json", str(file), GONDWANA_CUDA="emulated"
     )
     assert outcome.status == 0, str(outcome)
-    found = json.loads(file.read_text())
+    found = results.read(file)[0]
     assert not found["complete"]
     assert [note.split(":")[0] for note in found["notes"]] == [
         "left out 12^3, float64",

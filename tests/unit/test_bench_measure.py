@@ -135,10 +135,10 @@ def test_report_is_written_whole_and_read_back(tmp_path: Path, capsys: pytest.Ca
     [found] = read(path)
     [written] = found["panels"]["stencil"]
     assert {key: written[key] for key in row} == row
-    assert written["foreign_load"] >= 0.0
+    assert written["foreign_load"] is None  # nothing that took time was measured
     assert written["involuntary_switches"] >= 0
     assert found["units"] == {
-        **dict.fromkeys(("foreign_load", "involuntary_switches", "ratio", "ratio_high", "ratio_low"), "1"),
+        **dict.fromkeys(("involuntary_switches", "ratio", "ratio_high", "ratio_low"), "1"),
         "size": "cells",
     }
     assert (found["verified"], found["complete"], found["command"]) == (True, True, ["gondwana"])
@@ -178,6 +178,24 @@ def test_rows_say_what_else_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = list(disturbance.watched([{"case": 1}, {"case": 2}, {"case": 3}, {"case": 4, "foreign_load": 9.0}][:3]))
     assert [row["foreign_load"] for row in rows] == [1.5, 1.5, 0.0]
     assert [row["involuntary_switches"] for row in rows] == [7, 7, 1]
+
+
+def test_a_short_measurement_is_seen_with_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = (0.05, 0.45, 0.55, 2.0, 2.1)  # each row was measured in one go
+    times = [0.0, *(time for end in ends for time in (end, end))]
+    clocks = iter(disturbance._Reading(time=t, machine=1.5 * t, own=t, switches=0) for t in times)
+    monkeypatch.setattr(disturbance, "_read", lambda: next(clocks))
+    windows: list[float] = []
+    of_window = disturbance._disturbance
+
+    def noted(spent: disturbance._Reading, team: None) -> dict[str, object]:
+        windows.append(round(spent.time, 2))
+        return of_window(spent, team)
+
+    monkeypatch.setattr(disturbance, "_disturbance", noted)
+    rows = list(disturbance.watched({"case": case} for case in range(len(ends))))
+    assert windows == [0.05, 0.45, 0.5, 1.45, 1.55]
+    assert [row["foreign_load"] for row in rows] == [None, 0.5, 0.5, 0.5, 0.5]
 
 
 def test_work_of_this_process_and_its_children_is_not_foreign() -> None:

@@ -7,6 +7,7 @@ import pytest
 import gondwana as gw
 from gondwana.bench.tasks import benchmark, cases
 from gondwana.errors import UsageError
+from gondwana.results import units_of
 
 
 @pytest.mark.usefixtures("c_compiler")
@@ -23,12 +24,21 @@ def test_every_case_gives_a_row_for_each_rival() -> None:
         list(benchmark.measure(gw.world, names=["peek", "chanel"], repeat=1, batch_seconds=1e-4))
 
 
+def test_rates_are_all_calls_over_all_their_time() -> None:
+    case = cases.Case("task", 0.5, cases._create, {"rival": cases._greenlet_create})
+    [row] = benchmark.rows(case, {"ours": [1e-6, 3e-6], "rival": [4e-6, 4e-6]})
+    assert (row["ours_per_s"], row["rival_per_s"]) == (pytest.approx(5e5), pytest.approx(2.5e5))
+    assert units_of("tasks", [row])["ours_per_s"] == "1/s"
+
+
 @pytest.mark.usefixtures("c_compiler")
 def test_rivals_in_c_refuse_work_that_was_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cases.build, "library", lambda *_: _Lazy())
     lazy = cases._library()
     with pytest.raises(RuntimeError, match="threads_create_join"):
         lazy["threads"](3)
+    with pytest.raises(RuntimeError, match="threads_create"):
+        lazy["thread"](3)
     with pytest.raises(RuntimeError, match="queue_take"):
         lazy["take"](3)
 

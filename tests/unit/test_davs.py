@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import sys
 from dataclasses import replace
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana import results
 from gondwana.apps.davs import (
     VectorSponge,
     app,
@@ -395,7 +395,7 @@ def test_a_run_from_the_command_line_writes_its_files(tmp_path: Path) -> None:
              "--write-points", "points.txt"]  # fmt: skip
     outcome = jobs.run_command([sys.executable, "-m", "gondwana.cli.main", *words], timeout=200, cwd=tmp_path)
     assert outcome.status == 0, str(outcome)
-    result = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))
+    result = results.read(tmp_path / "r.json")[0]
     assert result.keys() >= {"app", "verified", "ranks", "threads", "points", "clusters", "sponge_fraction", "ari",
                              "seconds", "seconds_compute", "seconds_allreduce", "seconds_send_receive",
                              "seconds_splitting"}  # fmt: skip

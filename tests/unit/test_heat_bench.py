@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gondwana import results
 from gondwana.bench.heat import against
 from gondwana.bench.heat import benchmark as bench
 from gondwana.errors import UsageError
@@ -97,7 +97,7 @@ def test_a_short_run(tmp_path: Path) -> None:
     words = "--sizes 6 --steps 20 --jobs 1 --json r.json --csv r.csv --plot r.png".split()  # noqa: SIM905
     outcome = run(tmp_path, *words)
     assert outcome.status == 0, str(outcome)
-    result = json.loads((tmp_path / "r.json").read_text())
+    result = results.read(tmp_path / "r.json")[0]
     [rows] = result["panels"].values()
     assert [row["variant"] for row in rows] == list(bench.VARIANTS)
     assert all(row["verified"] and row["samples"] == 19 for row in rows)
@@ -139,7 +139,7 @@ def test_beside_a_program_of_the_user(value: str, status: int, tmp_path: Path) -
         "r.json",
     )
     assert outcome.status == status, str(outcome)
-    [row] = json.loads((tmp_path / "r.json").read_text())["panels"]["against"]
+    [row] = results.read(tmp_path / "r.json")[0]["panels"]["against"]
     assert row["theirs"] == pytest.approx(4e6 / int(steps))
     assert row["ratio"] == pytest.approx(row["theirs"] / row["ours"])
     assert row["verified"] is (status == 0)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from gondwana import results
 from gondwana.bench.io import benchmark
 from gondwana.bench.rows import Row
 from gondwana.cli.bench.command import bench
@@ -74,7 +74,7 @@ def test_what_ranks_write_they_read(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "gondwana.cli.main", "bench", "io", *words]
     outcome = jobs.run_command(argv, timeout=280, cwd=tmp_path)
     assert outcome.status == 0, str(outcome)
-    report = json.loads((tmp_path / "out.json").read_text())
+    report = results.read(tmp_path / "out.json")[0]
     assert report["notes"][0].startswith("adios2 ")
     [rows] = report["panels"].values()
     assert [(row["ranks"], row["mib"]) for row in rows] == [(n, n * 3 * 8**3 * 8 / 2**20) for n in (1, 1, 2, 2)]

@@ -36,6 +36,7 @@ ROOMS = (
     "io",
     "results",
     "traces",
+    "report",
     "apps",
     "model",
     "bench",

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from gondwana import results
 from gondwana.bench.scaling import benchmark, picture
 from gondwana.bench.scaling.applications import APPLICATIONS, Problem, Size, grow
 from gondwana.bench.scaling.benchmark import Case, Run
@@ -115,7 +116,7 @@ def test_applications_are_run(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "gondwana.cli.main", "bench", "scaling", *apps, *words, "--json", "out.json"]
     outcome = jobs.run_command(argv, timeout=280, cwd=tmp_path)
     assert outcome.status == 0, str(outcome)
-    report = json.loads((tmp_path / "out.json").read_text())
+    report = results.read(tmp_path / "out.json")[0]
     assert list(report["panels"]) == [f"{app}, strong" for app in apps]
     for [row] in report["panels"].values():
         assert (row["ranks"], row["jobs"], row["efficiency"], row["verified"]) == (2, 1, 1.0, True)

@@ -16,6 +16,9 @@ from gondwana.teams.team import Team
 
 TOGETHER = 1e-3
 """Seconds between rows that were measured together, and computed one after the other."""
+WINDOW, SHORTEST = 0.5, 0.1
+"""Seconds to which a shorter measurement is extended backwards, and without which nothing is said: the system counts
+the time of processors in hundredths of a second."""
 
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 
@@ -42,20 +45,23 @@ def watched(rows: Iterable[dict[str, Any]], team: Team | None = None) -> Iterato
     """Yield rows, each with what disturbed its measurement. Collective over team if one is given, else local.
 
     `foreign_load` is the number of processors that programs other than this one and its children kept busy on average,
-    on the machine with most of it; a hypervisor that took processors away counts. `involuntary_switches` is how often
-    the system took a processor from this process and its children, or from all ranks together.
+    on the machine with most of it; a hypervisor that took processors away counts. It is that of the last half second
+    at least; None if the benchmark has not lasted a tenth of a second. `involuntary_switches` is how often the system
+    took a processor from this process and its children, or from all ranks together, in the same time.
 
     Args:
         rows: measured as they are asked for; those that follow at once have been measured together.
         team: of ranks that measure together.
     """
-    before, found = _read(), {"foreign_load": 0.0, "involuntary_switches": 0}
+    starts, found = [_read()], {"foreign_load": None, "involuntary_switches": 0}
     for row in rows:
-        after = _read()
-        if _slowest(after.time - before.time, team) > TOGETHER:
-            found = _disturbance(after - before, team)
+        now = _read()
+        if _slowest(now.time - starts[-1].time, team) > TOGETHER:
+            long_ago = [start for start in starts if start.time <= now.time - WINDOW]
+            starts = [*long_ago[-1:], *starts[len(long_ago) :]]
+            found = _disturbance(now - starts[0], team)
         yield {**row, **({} if "foreign_load" in row else found)}
-        before = _read()
+        starts.append(_read())
 
 
 def _disturbance(spent: _Reading, team: Team | None) -> dict[str, Any]:
@@ -68,8 +74,9 @@ def _disturbance(spent: _Reading, team: Team | None) -> dict[str, Any]:
         (max(one.machine for one in ranks) - sum(one.own for one in ranks)) / max(one.time for one in ranks)
         for ranks in machines.values()
     )
+    longest = max(one.time for ranks in machines.values() for one in ranks)
     return {
-        "foreign_load": round(max(0.0, foreign), 3),
+        "foreign_load": round(max(0.0, foreign), 2) if longest >= SHORTEST else None,
         "involuntary_switches": sum(one.switches for ranks in machines.values() for one in ranks),
     }
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
+from gondwana.compiler.linker import compilation
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime import collector, cores
 from gondwana.teams.team import Team
@@ -43,7 +44,7 @@ def interleave(
     batch_seconds: float = 0.02,
     rest_seconds: float = 0.0,
     team: Team | None = None,
-    compilations: Callable[[], int] = lambda: 0,
+    compilations: Callable[[], int] = lambda: compilation().compiled,
 ) -> dict[str, list[float]]:
     """Time every variant in every round. Collective over team if one is given, else local.
 

@@ -125,8 +125,27 @@ class Panels:
         }
 
 
+@dataclass(frozen=True)
+class Derived:
+    """A panel that is computed from the measured one.
+
+    Attributes:
+        panel: its name.
+        columns: heading by the row's key, in the order of the table.
+        rows: computes its rows from those of the other; without any there is no panel.
+    """
+
+    panel: str
+    columns: Mapping[str, str]
+    rows: Callable[[Sequence[Row]], list[Row]]
+
+
 def measure_on_ranks(
-    benchmark: str, columns: Mapping[str, str], measure: Callable[..., Iterable[Row]], argv: Sequence[str]
+    benchmark: str,
+    columns: Mapping[str, str],
+    measure: Callable[..., Iterable[Row]],
+    argv: Sequence[str],
+    derived: Derived | None = None,
 ) -> int:
     """Measure a benchmark of one panel, print its table and write the file. Collective over all ranks.
 
@@ -135,6 +154,7 @@ def measure_on_ranks(
         columns: heading by the row's key, in the order of the table.
         measure: yields the rows, the same on every rank; called with the world and the options.
         argv: the options of the command line as one JSON object.
+        derived: a second panel, from the rows of the first.
 
     Returns:
         The exit status: 0 if all rows are verified.
@@ -148,6 +168,9 @@ def measure_on_ranks(
     report.complete = True
     if world.rank == 0:
         report.show(benchmark, columns, report.panels[benchmark])
+        if derived is not None and (rows := derived.rows(report.panels[benchmark])):
+            report.panels[derived.panel] = rows
+            report.show(derived.panel, derived.columns, rows)
         report.write()
     return 0 if report.verified else 1
 

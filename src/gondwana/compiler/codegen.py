@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types as pytypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from llvmlite import binding, ir
@@ -21,7 +21,7 @@ from gondwana.compiler.errors import readable_errors
 from gondwana.compiler.externs import PREFIX as EXTERN
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import Compilable, JitFunction
-from gondwana.compiler.inlining import INLINED
+from gondwana.compiler.inlining import INLINED, ListingCompiler
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
 from gondwana.compiler.printing_overloads import Printing
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
@@ -34,6 +34,8 @@ binding.initialize_native_asmparser()  # for the inline assembly of `memory_orde
 STATUS = 0
 EXCEPTION = 8
 
+_UNRESOLVED = ".numba.unresolved$"
+"""Begins the names of the variables through which Numba's code calls a function that is compiled later."""
 _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 
 
@@ -61,10 +63,20 @@ def typed(
     Raises:
         KernelError: that fails; the message says where, and for which arguments.
     """
-    twin = inline_njit(function, contract=contract, reassociate=reassociate)
+    twin = inline_njit(_copy(function), contract=contract, reassociate=reassociate)
     with readable_errors(function.__qualname__, kinds):
         twin.compile(kinds)
     return twin, twin.overloads[kinds].signature.return_type
+
+
+def _copy(function: pytypes.FunctionType) -> pytypes.FunctionType:
+    """Return a function of the same code: one that calls itself is compiled twice, and Numba tells them apart so."""
+    twin = pytypes.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    twin.__module__, twin.__qualname__ = function.__module__, function.__qualname__
+    return twin
 
 
 @typeof_impl.register(Compilable)
@@ -96,12 +108,16 @@ def compile_entry(
     Raises:
         KernelError: a function does not type; the message says where.
     """
-    signature = types.int64(*[types.int64] * arguments)
     with readable_errors(entry.__qualname__, ()):
-        compiled = numba.cfunc(signature, error_model="numpy")(entry)
+        compiled = numba.cfunc(_signature(arguments), error_model="numpy")(entry)
     library = compiled._library
     if library.has_dynamic_globals:
         raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
+    if any(variable.name.startswith(_UNRESOLVED) for variable in library._final_module.global_variables):
+        raise KernelError(
+            "functions that call each other in a circle cannot be compiled, only a function that calls itself: make "
+            "them one function, with an argument that says which of them is meant"
+        )
     _, _, (code, _) = library.serialize_using_object_code()
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     if "numba_gil_ensure" in outside and not helper:
@@ -113,6 +129,29 @@ def compile_entry(
     needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
     externs = sorted(name for name in outside if name.startswith(EXTERN))
     return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, externs, about or {})
+
+
+class Listing(NamedTuple):
+    """An entry as text.
+
+    Attributes:
+        llvm: LLVM's intermediate representation, optimised, before machine code is made of it.
+        asm: assembly for this processor.
+    """
+
+    llvm: str
+    asm: str
+
+
+def listing(entry: Callable[..., int], arguments: int) -> Listing:
+    """Compile an entry to text. Local; arguments and errors as for `compile_entry`."""
+    with readable_errors(entry.__qualname__, ()):
+        compiled = numba.cfunc(_signature(arguments), error_model="numpy", pipeline_class=ListingCompiler)(entry)
+    return Listing(compiled._library.get_llvm_str(), compiled._library.get_asm_str())
+
+
+def _signature(arguments: int) -> Any:
+    return types.int64(*[types.int64] * arguments)
 
 
 @intrinsic

@@ -17,6 +17,7 @@ _RULES = (
     (r"(.*_)?(gb_per_s|gb_s|bandwidth_gb_s)", "GB/s"),
     (r"(.*_)?gcells_per_s", "Gcells/s"),
     (r"cells_per_s", "cells/s"),
+    (r"(ours|rival)_per_s", "1/s"),
     (r"(.*_)?(rating|gflops)(_.*)?|gflops_by_kernel", "Gflop/s"),
     (r"(.*_)?mops", "Mop/s"),
     (r"(.*_)?(bytes|nbytes|peak_memory|peak_rss)", "B"),

@@ -18,6 +18,10 @@ from gondwana.teams.collectives import Collectives
 from gondwana.teams.messages import Messages
 
 _keys = itertools.count()
+_SHARED = "shared"
+"""The purpose of teams that are returned again."""
+_OWN = ("node", "leaders")
+"""Purposes of the library's own teams, whose collectives need no shared memory of their own."""
 _hooks: list[Callable[[Team], None]] = []
 
 
@@ -158,16 +162,21 @@ class Team(Collectives, Messages):
 
     # -- creating and freeing ------------------------------------------------------------------------------------
 
-    def split(self, color: Any, key: int | None = None, *, name: str | None = None) -> Team | None:
+    def split(
+        self, color: Any, key: int | None = None, *, name: str | None = None, shared: bool = False
+    ) -> Team | None:
         """Divide the team: ranks that give equal colors form a new team. Collective over team. Blocking.
 
-        The same ranks in the same order give the same team again, since communicators are scarce (about 2 000 in some
-        MPIs).
+        Each call makes teams of their own: their messages and collectives are never taken for those of another team,
+        even of the same ranks. A program that splits often frees its teams, since communicators are scarce (about
+        2 000 in some MPIs), or shares them.
 
         Args:
             color: anything that can be compared and pickled; None to be in no new team.
             key: ranks of the new team are ordered by key, then by rank here. None: by rank here.
             name: of the new team, in messages.
+            shared: return the team of an earlier call with `shared` of the same ranks in the same order, if it has not
+                been freed. Whoever has it then shares its messages and collectives. The same on all ranks.
 
         Returns:
             The new team of this rank, or None if its color is None.
@@ -178,14 +187,16 @@ class Team(Collectives, Messages):
             >>> (evens is None) == (gw.world.rank % 2 == 1)
             True
         """
-        return self._divide(color, key, name, "")
+        return self._divide(color, key, name, _SHARED if shared else f"split {next(_keys)}")
 
     def _divide(self, color: Any, key: int | None, name: str | None, purpose: str) -> Team | None:
         """Split for a purpose, so that a user who frees a team does not free the library's team of the same ranks."""
-        given = self.allgather((color, self.rank if key is None else key))
+        given = self.allgather((color, self.rank if key is None else key, purpose == _SHARED))
+        if len({shared for _, _, shared in given}) > 1:
+            raise UsageError("split: some ranks gave shared=True and some did not: give the same on all ranks")
         if color is None:
             return None
-        places = sorted((k, rank) for rank, (other, k) in enumerate(given) if other == color)
+        places = sorted((k, rank) for rank, (other, k, _) in enumerate(given) if other == color)
         members = tuple(rank for _, rank in places)
         kept = purpose, members
         # A cached team is known to all of its members or to none: they make and free it together.
@@ -194,7 +205,7 @@ class Team(Collectives, Messages):
             team._owned = True
             team._forget = functools.partial(self._subteams.pop, kept, None)
             self._subteams[kept] = team
-            if not purpose:
+            if purpose not in _OWN:
                 for hook in _hooks:
                     hook(team)
         return self._subteams[kept]

@@ -321,8 +321,12 @@ def check_split():
     assert half.size == len(members)
     assert half.allgather(r) == members
     assert half.rank == members.index(r)
-    assert world.split(r % 2, key=-r) is half
-    assert world.split(str(r % 2)) is (world.split(str(r % 2)))
+    shared = world.split(str(r % 2), shared=True)
+    assert world.split(str(r % 2), shared=True) is shared
+    shared.free()
+    again = world.split(str(r % 2), shared=True)
+    assert again is not shared
+    assert again.allreduce(1) == len(members)
     few = world.split("few" if r < 2 else None)
     assert (few is None) == (r >= 2)
     if few is not None:
@@ -334,8 +338,32 @@ def check_split():
     for use in (half.barrier, lambda: half.allreduce(1), lambda: half.split(0), lambda: half.send(1, 0)):
         assert "was freed" in raises(UsageError, use)
     again = world.split(r % 2, key=-r)
-    assert again is not half
     assert again.allgather(r) == members
+
+
+def check_teams_of_the_same_ranks_are_apart():
+    one, two = world.split(0), world.split(0)
+    assert one is not two
+    assert one.key != two.key
+    after, before = (world.rank + 1) % world.size, world.rank - 1
+    sent = [team.Isend(np.array([number]), after) for team, number in ((two, 2.0), (one, 1.0))]
+    for team, number in ((one, 1.0), (two, 2.0)):
+        received = np.zeros(1)
+        team.Recv(received, before % world.size)
+        assert received[0] == number
+    for request in sent:
+        request.wait()
+    for request in [team.Ibarrier() for team in ((one, two) if world.rank % 2 else (two, one))]:
+        request.wait()
+    one.free()
+    assert two.allreduce(1) == world.size
+    two.free()
+
+
+def check_ranks_that_disagree_on_sharing_are_told():
+    if world.size > 1:
+        assert "some ranks gave shared=True" in raises(UsageError, lambda: world.split(0, shared=world.rank == 0))
+    assert world.split(0, shared=True) is world.split(0, shared=True)
 
 
 def check_freeing_a_team_leaves_the_node():
@@ -348,7 +376,7 @@ def check_freeing_a_team_leaves_the_node():
 
 def check_many_teams():
     for step in range(300):
-        assert world.split(0).size == world.size
+        assert world.split(0, shared=True).size == world.size
         with world.split((step, world.rank % 2), key=-world.rank) as team:
             team.barrier()
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from gondwana.bench.measure import interleave, pin
 from gondwana.bench.native.transfers import Transfers
-from gondwana.bench.panels import measure_on_ranks
-from gondwana.bench.rma import calls, rivals
+from gondwana.bench.panels import Derived, measure_on_ranks
+from gondwana.bench.rma import calls, peaks, rivals
 from gondwana.bench.rma.candidates import WAYS, Candidate
 from gondwana.bench.rma.ours import Ours
 from gondwana.bench.rows import Row, relative
@@ -239,6 +239,8 @@ def _met(case: Case, value: float, speed: float) -> bool | None:
     return value <= case.goal if case.unit in SECONDS else value >= case.goal
 
 
+_PEAKS = Derived("peaks", peaks.COLUMNS, peaks.peaks)
+
 if __name__ == "__main__":
     exits.install()
-    sys.exit(measure_on_ranks("rma", COLUMNS, _measure_pinned, sys.argv[1:]))
+    sys.exit(measure_on_ranks("rma", COLUMNS, _measure_pinned, sys.argv[1:], _PEAKS))

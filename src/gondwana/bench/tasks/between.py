@@ -59,17 +59,13 @@ def _there_and_back(first: Part, second: Part) -> Variant:
     return variant
 
 
-def _by_rank_0(call: Callable[[], object]) -> Variant:
-    """Return a variant from the median of a call by rank 0; the others serve remote calls."""
-
-    def variant(n: int) -> float:
-        return n * _median(n, call) if gw.world.rank == 0 else 0.0
-
-    return variant
+def by_rank_0(variant: Variant) -> Variant:
+    """Return a variant of rank 0 alone, for which the others serve remote calls. Local."""
+    return lambda n: variant(n) if gw.world.rank == 0 else 0.0
 
 
-def _others_asleep(variant: Variant) -> Variant:
-    """Return a variant of rank 0, for which the others leave it the cores."""
+def others_asleep(variant: Variant) -> Variant:
+    """Return a variant of rank 0 alone, for which the others leave it the cores. Local to make."""
 
     def run(n: int) -> float:
         seconds = variant(n) if gw.world.rank == 0 else 0.0
@@ -85,14 +81,18 @@ def _sleep_until_all_are_here() -> None:
         time.sleep(_PAUSE)
 
 
-def _median(n: int, call: Callable[[], object]) -> float:
-    """Return the median of the seconds of a call."""
-    seconds = []
-    for _ in range(n):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+def _median_of(call: Callable[[], object]) -> Variant:
+    """Return a variant from the median of the seconds of a call."""
+
+    def variant(n: int) -> float:
+        seconds = []
+        for _ in range(n):
+            start = time.perf_counter()
+            call()
+            seconds.append(time.perf_counter() - start)
+        return n * statistics.median(seconds)
+
+    return variant
 
 
 def _turns(call: Callable[[], Callable[[], None]]) -> Variant:
@@ -105,7 +105,7 @@ def _turns(call: Callable[[], Callable[[], None]]) -> Variant:
             turn()
         return (time.perf_counter() - start) / 2
 
-    return _others_asleep(variant)
+    return others_asleep(variant)
 
 
 # -- channels ----------------------------------------------------------------------------------------------------
@@ -284,15 +284,11 @@ def _asleep(notify: Callable[[], object], wait: Callable[[], float]) -> Variant:
 
 
 def _spawned(children: Children) -> Iterator[Case]:
-    def apply(n: int) -> float:
-        pool_apply = children.apply
-        return n * _median(n, lambda: pool_apply(null))
-
     yield Case(
         "spawn + fetch of a null task, median",
         12.0,
-        _by_rank_0(lambda: gw.fetch(gw.spawn(null))),
-        {"multiprocessing.Pool.apply": _others_asleep(apply)},
+        by_rank_0(_median_of(lambda: gw.fetch(gw.spawn(null)))),
+        {"multiprocessing.Pool.apply": others_asleep(_median_of(lambda: children.apply(null)))},
         True,
     )
     yield Case("spawn of many null tasks, then fetch", 5.0, _many, collective=True)

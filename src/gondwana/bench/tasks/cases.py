@@ -41,12 +41,13 @@ def of_one_rank() -> list[Case]:
     c = _library()
     return [
         Case(
-            "task create + schedule", 0.5, _create, {"greenlet create": _greenlet_create, "asyncio": _asyncio_create}
+            "task create + schedule", 0.5, _create,
+            {"greenlet create": _greenlet_create, "asyncio": _asyncio_create, "pthread create in C": c["thread"]},
         ),
         Case(
             "task create + schedule + run", None, _run,
             {"greenlet": _greenlet_run, "asyncio": _asyncio_run, "threading": _threads, "pthread in C": c["threads"],
-             "OpenMP task in C": c["openmp"]},
+             "OpenMP task in C": c["openmp"], "fork in C": c["forks"]},
         ),
         Case(
             "task switch", 0.3, _switch,
@@ -266,7 +267,9 @@ def _library() -> dict[str, Variant]:
         return call("queue_take", n)
 
     return {
+        "thread": lambda n: call("threads_create", n, n),
         "threads": lambda n: call("threads_create_join", n, n),
+        "forks": lambda n: call("forks", n),
         "openmp": lambda n: call("openmp_tasks", n, n),
         "switches": lambda n: call("condition_switches", n),
         "put": put,

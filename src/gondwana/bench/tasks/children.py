@@ -31,7 +31,7 @@ class Children(contextlib.ExitStack):
         return self._echo(_context.SimpleQueue)
 
     @cached_property
-    def apply(self) -> Callable[[Callable[[], object]], object]:
+    def apply(self) -> Callable[..., Any]:
         """Has the worker of a `Pool` call a function, and waits for the result."""
         return self.enter_context(_context.Pool(1)).apply
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import clustering, every, gpu, heat, hpcg, io, npb, pools, scaling
+from gondwana.cli.bench import clustering, every, fib, gpu, heat, hpcg, init, io, npb, pools, scaling
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -160,6 +160,8 @@ def tasks(
     on_ranks(ranks, "tasks.benchmark", names=kept, repeat=repeat, batch_seconds=batch, file=file)
 
 
+bench.command()(init.init)
+bench.command()(fib.fib)
 bench.command()(pools.pools)
 bench.command()(gpu.kinds)
 bench.command()(gpu.gpu)

@@ -1,0 +1,1 @@
+"""Recursive calls, and tasks that make them, beside C and Python."""
