@@ -104,7 +104,7 @@ def _arrows(ranks: list[RankEvents]) -> Iterator[str]:
 
 def _end(kind: str, end: End, more: str) -> str:
     return (
-        f'{{"ph":"{kind}","pid":{end.rank},"tid":0,"ts":{microseconds(end.time)},"name":"copies","cat":"exchange",'
+        f'{{"ph":"{kind}","pid":{end.rank},"tid":{end.track},"ts":{microseconds(end.time)},"name":"copies","cat":"exchange",'
         f'"id":"{end.name}"{more}}}'
     )
 

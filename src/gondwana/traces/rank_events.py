@@ -27,11 +27,13 @@ class End(NamedTuple):
     Attributes:
         name: of the arrow, the same at both ends.
         rank: where it is.
+        track: of the span that it belongs to.
         time: since the start of the trace [ns].
     """
 
     name: str
     rank: int
+    track: int
     time: int
 
 
@@ -68,9 +70,13 @@ class RankEvents:
         self.begin, self.end = self.found.begin + self._shift, self.found.end + self._shift
         self._records = self._read()
         self.seconds = times.by_category(self.begin, self.end, self._of_program())
-        for begin, length, name, _, value in self._records:
-            if "plan" in name:
-                self._arrows(begin, length, name, value)
+        for begin, length, name, track, value in self._records:
+            plan = self._plans.get(name.get("plan", -1))
+            if plan is not None and name["starts"]:
+                self.leaving += [self._end(plan, value, (self.rank, to), track, begin) for to in plan["to"]]
+            elif plan is not None:
+                last = begin + max(0, length - 1)
+                self.arriving += [self._end(plan, value, (of, self.rank), track, last) for of in plan["of"]]
 
     def _read(self) -> list[tuple[int, int, dict[str, Any], int, int]]:
         """Begin, length, name, track and value of all records whose name is known."""
@@ -102,15 +108,9 @@ class RankEvents:
             if track in own and name["category"] != times.SUSPENDED:
                 yield begin, begin + length, name["category"]
 
-    def _arrows(self, begin: int, length: int, name: dict[str, Any], value: int) -> None:
-        plan = self._plans.get(name["plan"])
-        if plan is None:
-            return
-        if name["starts"]:
-            self.leaving += [End(f"{plan['key']:x}.{value}.{self.rank}.{to}", self.rank, begin) for to in plan["to"]]
-        else:
-            end = begin + max(0, length - 1)
-            self.arriving += [End(f"{plan['key']:x}.{value}.{of}.{self.rank}", self.rank, end) for of in plan["of"]]
+    def _end(self, plan: dict[str, Any], number: int, ranks: tuple[int, int], track: int, time: int) -> End:
+        """The end at this rank of the arrow of a round, from one rank to another."""
+        return End(f"{plan['key']:x}.{number}.{ranks[0]}.{ranks[1]}", self.rank, track, time)
 
     def traffic(self, size: int) -> tuple[list[list[int]], list[list[int]]]:
         """Return bytes and messages from this rank to each, and to this rank from each, which it fetched. Pure.
