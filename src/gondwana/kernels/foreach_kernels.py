@@ -34,6 +34,7 @@ from gondwana.kernels.backends import Loaded, Table, Target, extents, load, targ
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
+from gondwana.runtime.tracing import traced
 from gondwana.transfer import unfinished
 from gondwana.transfer.unfinished import Use
 
@@ -136,6 +137,7 @@ class Kernel:
             names = array_names(self.parameters, tuple(describe(value)[0] for value in args))
             check_completion(self._name, names, domain, arrays, loaded.footprints, uses)
 
+    @traced("compile", lambda self, *_args: f"prepare {self._name}")
     def _remember(
         self,
         key: tuple[Any, ...],
@@ -248,6 +250,7 @@ class Foreach(Kernel):
             flush_subnormals=flush_subnormals,
         )
 
+    @traced("kernel", lambda self, *_args, **_kwargs: self._name)
     def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> None:
         """Run the kernel at each point of `domain`. Local; returns when all points are done.
 
