@@ -346,4 +346,4 @@ def _how_to_read(spreads: Sequence[Spread]) -> str:
 
 def _called(key: str) -> str:
     """A column's name in words."""
-    return key.replace("_", " ")
+    return layouts.CALLED.get(key, key.replace("_", " "))

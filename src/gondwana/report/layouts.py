@@ -23,6 +23,9 @@ class Layout:
     log: bool = True
 
 
+CALLED = {"lines": "lines of code"}
+"""Columns whose names do not say enough."""
+
 LAYOUTS = {
     ("npb", "time"): Layout(rival="NPB 3.4", kinds=(RATIOS, SCATTER)),
     ("npb", "communication"): Layout(rival="NPB 3.4", kinds=(PARTS,)),
