@@ -31,8 +31,6 @@ REQUIRED = {
 """The figures and tables of each study; what is missing are sketches and listings of programs."""
 
 COLUMNS = ["figure", "what it shows", "command", "ours", "what we found"]
-NOT_YET = ("bench ring", "bench ping-pong", "bench osu", "run --trace")
-"""Commands that other branches bring: to be removed with the merge."""
 
 
 def rows(study: str) -> Iterator[list[str]]:
@@ -47,8 +45,7 @@ def rows(study: str) -> Iterator[list[str]]:
 def commands() -> list[str]:
     """Return all commands of the tables, each once."""
     cells = (row[2] for study in REQUIRED for row in list(rows(study))[1:])
-    found = dict.fromkeys(command for cell in cells for command in re.findall(r"`([^`]+)`", cell))
-    return [command for command in found if not command.removeprefix("gondwana ").startswith(NOT_YET)]
+    return list(dict.fromkeys(command for cell in cells for command in re.findall(r"`([^`]+)`", cell)))
 
 
 @functools.cache
