@@ -16,6 +16,7 @@ from numba.core import cgutils, types
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, typeof_impl
 
+from gondwana.compiler import checks
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.errors import readable_errors
 from gondwana.compiler.externs import PREFIX as EXTERN
@@ -46,6 +47,10 @@ class _Compiler(literals.Compiler):
         """Add what they may do besides."""
         super().add_passes(manager)
         manager.add_pass_after(Printing, IRProcessing)
+        if checks.active():
+            from gondwana.compiler.checks_overloads import check_accesses
+
+            check_accesses(manager)
 
 
 def inline_njit(function: pytypes.FunctionType, *, contract: bool = False, reassociate: bool = False) -> Any:

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
+from numpy import ndarray
 
 from gondwana.runtime import progress
 from gondwana.runtime.tracing import Route, counted, traced
@@ -39,6 +40,40 @@ class Envelope(NamedTuple):
     nbytes: int
 
 
+DONE = 0
+"""What machine code returns of a message that is complete."""
+UNFIT = -(2**41)
+"""What machine code returns of an array or a rank that it leaves to mpi4py."""
+ANY = -(2**40)
+"""What machine code is given as the rank to receive from where any will do."""
+
+
+Start: TypeAlias = Callable[[int, int, int, int], int]
+"""Machine code that starts a message: see `Direct`."""
+
+
+class Direct(Protocol):
+    """What a team of MPI ranks has: blocking messages of arrays by machine code.
+
+    Attributes:
+        block: the address of what machine code needs to know of the team.
+        any_tag: the tag to receive with where any will do.
+        send: takes the block, the address of an array (its `id`), a rank and a tag; returns `DONE` if the message has
+            been sent, else what `finish` takes.
+        receive: the same.
+        start: the same for a receive that is not waited for: what it returns is for `finish` unless it is `UNFIT`.
+    """
+
+    block: int
+    any_tag: int
+    send: Start
+    receive: Start
+    start: Start
+
+    def finish(self, found: int) -> bool:
+        """Wait until a message is complete, or return False: it was left to mpi4py. Blocking; user-level progress."""
+
+
 class Messages:
     """Point-to-point operations under mpi4py's names.
 
@@ -49,12 +84,13 @@ class Messages:
 
     comm: mpi.Communicator
     size: int
+    direct: Direct | None = None
     world_ranks: tuple[int, ...]
 
     @counted("message", _object_route)
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send a Python object to rank ``dest``; it is pickled. Blocking until the object may be changed."""
-        if isinstance(obj, np.ndarray):
+        if isinstance(obj, ndarray):
             raise TypeError("send pickles Python objects, which is slow for an array: use Send and Recv")
         if mpi.is_serial(self.comm):
             self.comm.send(obj, self._partner(dest, "dest"), tag)
@@ -72,12 +108,23 @@ class Messages:
     @counted("message", _buffer_route)
     def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
         """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""
+        direct = self.direct
+        if direct is not None and type(buf) is ndarray:
+            found = direct.send(direct.block, id(buf), dest, tag)
+            if found == DONE or direct.finish(found):
+                return
         message = mpi.message(self.comm, as_message(buf, "buf"))
         complete(self.comm.Isend(message, self._partner(dest, "dest"), tag))
 
     @traced("message", "Recv")
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
         """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
+        direct = self.direct
+        if direct is not None and type(buf) is ndarray:
+            rank, number = ANY if source is None else source, direct.any_tag if tag is None else tag
+            found = direct.receive(direct.block, id(buf), rank, number)
+            if found == DONE or direct.finish(found):
+                return
         message = mpi.message(self.comm, as_message(buf, "buf", writable=True))
         complete(self.comm.Irecv(message, *self._from(source, tag)))
 
@@ -112,8 +159,16 @@ class Messages:
             True
         """
         message = as_message(sendbuf, "sendbuf")
-        as_message(recvbuf, "recvbuf", writable=True)
         self._partner(dest, "dest")
+        direct = self.direct
+        if direct is not None and type(recvbuf) is ndarray:
+            rank, number = ANY if source is None else source, direct.any_tag if recvtag is None else recvtag
+            found = direct.start(direct.block, id(recvbuf), rank, number)
+            if found != UNFIT:
+                self.Send(message, dest, sendtag)
+                direct.finish(found)
+                return
+        as_message(recvbuf, "recvbuf", writable=True)
         received = self.Irecv(recvbuf, source, recvtag)
         wait_all((self.Isend(message, dest, sendtag), received))
 

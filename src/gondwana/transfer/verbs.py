@@ -8,13 +8,14 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler import checks
 from gondwana.compiler.types.handles import extend
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, ready
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime.tracing import counted
 from gondwana.sync.signals import Signal
-from gondwana.transfer import engine, routes
+from gondwana.transfer import engine, routes, unfinished
 from gondwana.transfer.box import End, StridedBox, check_fit, ends_of_copy
 from gondwana.transfer.completion import (
     COMPLETE,
@@ -101,6 +102,8 @@ def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order:
         check_notify(notify, target)
     call = notify if isinstance(notify, tuple) else None
     started = engine.start(source, target, call, order)
+    if checks.active():
+        unfinished.note(source, target, started)
     if notify is None:
         return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
     if started.called:

@@ -22,6 +22,7 @@ from gondwana.compiler.types.buffers import address_of, check_array, contiguous_
 from gondwana.compiler.types.handle_types import handle_word
 from gondwana.compiler.types.points import INT
 from gondwana.memory.pointer_overloads import (
+    check_bytes,
     element,
     element_size,
     element_slot,
@@ -86,6 +87,7 @@ def _ranks(ptr: Any) -> int:
 @inlined
 def put_bytes(ptr: Any, address: int, nbytes: int) -> None:
     """Copy bytes from here to where a pointer points."""
+    check_bytes(ptr, nbytes)
     target = near(ptr)
     recording.sent(_ranks(ptr), handle_word(ptr, 1), nbytes)
     if target != 0:
@@ -97,6 +99,7 @@ def put_bytes(ptr: Any, address: int, nbytes: int) -> None:
 @inlined
 def get_bytes(ptr: Any, address: int, nbytes: int) -> None:
     """Copy bytes from where a pointer points to here."""
+    check_bytes(ptr, nbytes)
     source = near(ptr)
     recording.fetched(_ranks(ptr), handle_word(ptr, 1), nbytes)
     if source != 0:
@@ -138,6 +141,7 @@ def _put_array(value: Any, ptr: Any) -> None:
 
 
 def _put_number(value: Any, ptr: Any) -> None:
+    check_bytes(ptr, element_size(ptr))
     target = near(ptr)
     recording.sent(_ranks(ptr), handle_word(ptr, 1), element_size(ptr))
     if target != 0:
@@ -160,6 +164,7 @@ def _get(ptr: Any, n: Any = None, out: Any = None) -> Any:
 
 
 def _get_number(ptr: Any, n: Any = None, out: Any = None) -> Any:
+    check_bytes(ptr, element_size(ptr))
     source = near(ptr)
     recording.fetched(_ranks(ptr), handle_word(ptr, 1), element_size(ptr))
     if source != 0:
@@ -197,6 +202,8 @@ def _copy(src: Any, dst: Any, n: Any = None) -> Any:
 def _copy_between(src: Any, dst: Any, n: Any = None) -> None:
     _check_count(n, n)
     source, target, nbytes = near(src), near(dst), n * element_size(src)
+    check_bytes(src, nbytes)
+    check_bytes(dst, nbytes)
     if source != 0:
         recording.fetched(_ranks(src), handle_word(src, 1), nbytes)
         put_bytes(dst, source, nbytes)

@@ -6,6 +6,7 @@ import types as pytypes
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from gondwana.compiler import checks
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.inlining import called, inlined
@@ -47,9 +48,15 @@ def build(function: pytypes.FunctionType, variant: Variant) -> ObjectCode:
     return code
 
 
-def sweep_of(function: pytypes.FunctionType, variant: Variant) -> Sweep:
-    """Infer the types in a kernel and put the loops around it. Local; errors as for `build`."""
-    number = recorder.new_kernel()
+def sweep_of(function: pytypes.FunctionType, variant: Variant, mixed: frozenset[int] = frozenset()) -> Sweep:
+    """Infer the types in a kernel and put the loops around it. Local; errors as for `build`.
+
+    Args:
+        function: the kernel.
+        variant: for what it is compiled.
+        mixed: the arrays, by slot, all of whose accesses are checked in compiled code; see `Recorder`.
+    """
+    number = recorder.new_kernel(mixed)
     typing = Typing(working_precision(variant.specs), _scopes(variant), number)
     kinds = tuple(typing.type_of(spec) for spec in variant.specs)
     point = PointType(variant.ndim, (0,) * variant.ndim)
@@ -58,6 +65,10 @@ def sweep_of(function: pytypes.FunctionType, variant: Variant) -> Sweep:
     except KernelError:
         recorder.finish(number)
         raise
+    found = recorder.mixed_slots(number)
+    if checks.active() and found != mixed:
+        recorder.finish(number)
+        return sweep_of(function, variant, found)
     fold = folding(function.__qualname__, variant.operation, noting(kernel), value)
     arguments = loader(variant.specs, kinds, HEADER_WORDS * WORD, variant.alike)
 

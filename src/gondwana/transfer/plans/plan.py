@@ -124,6 +124,11 @@ class Plan(ABC):
         """Do what remains when all has arrived."""
 
 
+def under_way() -> list[Copies]:
+    """Return the copies of the plans that this rank has started and not finished. Local."""
+    return [plan._copies for plan in _under_way]
+
+
 _FIRST_TAG, _TAGS = 30_002, 2000
 
 _under_way: list[Plan] = []
