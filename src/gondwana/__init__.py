@@ -129,6 +129,8 @@ from gondwana.transfer import sendrecv as sendrecv
 from gondwana.transfer import strided as strided
 
 if _TYPE_CHECKING:
+    from gondwana.kernels.inspection import Inspection as Inspection
+    from gondwana.kernels.inspection import inspect as inspect
     from gondwana.tasks import Channel as Channel
     from gondwana.tasks import ChannelClosed as ChannelClosed
     from gondwana.tasks import Condition as Condition
@@ -181,7 +183,12 @@ _OF_TASKS = frozenset(
     }
 )
 _OF_POOLS = frozenset({"PoolBrokenError", "PoolClosedError", "WorkerLostError", "WorkerPool"})
-_LATER = dict.fromkeys(_OF_TASKS, "gondwana.tasks") | dict.fromkeys(_OF_POOLS, "gondwana.tasks.pool")
+_OF_INSPECTION = frozenset({"Inspection", "inspect"})
+_LATER = (
+    dict.fromkeys(_OF_TASKS, "gondwana.tasks")
+    | dict.fromkeys(_OF_POOLS, "gondwana.tasks.pool")
+    | dict.fromkeys(_OF_INSPECTION, "gondwana.kernels.inspection")
+)
 """Names that are loaded when they are first used, and from where: programs without tasks do not load greenlets."""
 
 

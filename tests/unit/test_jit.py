@@ -78,6 +78,83 @@ def integers(n):
     return n, -n, n // 7, n % 7, n << 1, n >> 1, n & 255
 
 
+@gw.jit
+def fibonacci(n):
+    if n < 2:
+        return n
+    return fibonacci(n - 1) + fibonacci(n - 2)
+
+
+@gw.jit
+def add_up(x, levels):
+    if levels == 0:
+        return x
+    if levels == 7:
+        raise ValueError("not from 7 up")
+    return x + add_up(x, levels - 1)
+
+
+@gw.jit
+def through_another(n):
+    return fibonacci(n)
+
+
+@gw.foreach
+def fill_with_fibonacci(p, out):
+    out[p] = fibonacci(p[0])
+
+
+@gw.jit
+def is_even(n):
+    if n == 0:
+        return True
+    return is_odd(n - 1)
+
+
+@gw.jit
+def is_odd(n):
+    if n == 0:
+        return False
+    return is_even(n - 1)
+
+
+def test_a_function_may_call_itself() -> None:
+    numbers = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55]
+    assert [fibonacci(n) for n in range(11)] == [through_another(n) for n in range(11)] == numbers
+    assert fibonacci(10.0) == 55.0
+    out = np.zeros(11, np.int64)
+    fill_with_fibonacci(gw.RectDomain((0,), (11,)), gw.Array(out))
+    assert out.tolist() == numbers
+    assert add_up(0.5, 5) == 3.0
+    with pytest.raises(ValueError, match="not from 7 up"):
+        add_up(1.0, 10)
+
+
+@gw.jit
+def ackermann(m, n):
+    if m == 0:
+        return n + 1
+    if n == 0:
+        return ackermann(m - 1, 1)  # the constant makes it another function, which calls the first
+    return ackermann(m - 1, ackermann(m, n - 1))
+
+
+@gw.jit
+def ackermann_without_constants(m, n):
+    if m == 0:
+        return n + 1
+    if n == 0:
+        return ackermann_without_constants(m - 1, n + 1)
+    return ackermann_without_constants(m - 1, ackermann_without_constants(m, n - 1))
+
+
+def test_functions_that_call_each_other_in_a_circle_are_refused() -> None:
+    for function, arguments in ((is_even, (3,)), (is_odd, (3,)), (ackermann, (2, 3))):
+        with pytest.raises(KernelError, match="call each other in a circle cannot be compiled"):
+            function(*arguments)
+    assert ackermann_without_constants(2, 3) == 9
+
+
 def test_integers_are_those_of_64_bits() -> None:
     for n in (0, 1, -1, 1000, -1000, 2**40, -(2**62)):
         assert integers(n) == (n, -n, n // 7, n % 7, n << 1, n >> 1, n & 255)

@@ -12,11 +12,11 @@ import typer
 from gondwana.inputs import message_of, printable
 from gondwana.runtime import exits
 
-COMMANDS = ("run", "plot", "ls", "bench", "report", "model", "doctor")
+COMMANDS = ("run", "plot", "ls", "bench", "inspect", "report", "model", "doctor")
 """Each is a function, or commands of its own, of the same name in ``gondwana.cli.<name>``."""
 
-PASSES_THE_REST_ON = {"allow_interspersed_args": False}
-"""Settings of ``run``: options after its first argument belong to the program."""
+PASS_THE_REST_ON = ("run", "inspect")
+"""Commands for which options after the first argument belong to what that names."""
 
 CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 """What typer raises for all that it finds wrong with a command line; it has no public name for it."""
@@ -27,7 +27,8 @@ def main() -> None:
     sys.exit(_status())
 
 
-def _application() -> typer.Typer:
+def application() -> typer.Typer:
+    """Return the command with all that is below it. Local."""
     app = typer.Typer(
         name="gondwana",
         help="Run parallel Python programs on many ranks, show their data, and measure them beside C.",
@@ -41,14 +42,15 @@ def _application() -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name, context_settings=PASSES_THE_REST_ON if name == "run" else None)(command)
+            settings = {"allow_interspersed_args": False} if name in PASS_THE_REST_ON else None
+            app.command(name, context_settings=settings)(command)
     return app
 
 
 def _status() -> int:
     """Run the command and return its exit status; errors of the program keep their traceback."""
     try:
-        status = _application()(standalone_mode=False)
+        status = application()(standalone_mode=False)
         # What cannot be written, as to a full disk, is an error of this command and none of Python's exit.
         sys.stdout.flush()
     except BrokenPipeError:

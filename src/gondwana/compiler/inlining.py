@@ -7,16 +7,12 @@ is nested n deep is compiled n times. But of our functions only the entries run,
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numba
-from llvmlite import binding
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.untyped_passes import IRProcessing
-
-from gondwana.compiler.recursion import with_circles_closed, with_levels_inlined
 
 
 class _NoMemory:
@@ -28,17 +24,6 @@ class _NoMemory:
 
 class Part(JITCodeLibrary):  # type: ignore[misc]
     """What one function has been lowered to, with what it calls, for other libraries to link."""
-
-    _final_module: Any
-
-    def finalize(self) -> None:
-        """Link what it calls; a function of a circle that it is part of may not have been compiled yet."""
-        code = str(self._final_module)
-        if (changed := with_levels_inlined(with_circles_closed(code))) != code:
-            self._final_module = binding.parse_assembly(changed)
-            self._final_module.name = self.name
-        _defining.update((f.name, self) for f in self._final_module.functions if not f.is_declaration)
-        super().finalize()
 
     def _optimize_final_module(self) -> None:
         """Leave it to the entry, into which everything is inlined."""
@@ -58,20 +43,11 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
         return 0
 
 
-_defining: WeakValueDictionary[str, Part] = WeakValueDictionary()
-"""What a function is defined in, by its name in intermediate code, which no other function of the process gets."""
-
-
-class Whole(JITCodeLibrary):  # type: ignore[misc]
-    """What an entry has been lowered to, with all that it calls."""
+class Optimised(Part):
+    """What an entry has been optimised to, before machine code is made of it: that step changes what it is made of."""
 
     def _optimize_final_module(self) -> None:
-        """Before that, link what is called in a circle."""
-        module = self._final_module
-        while missing := [f.name for f in module.functions if f.is_declaration and f.name in _defining]:
-            for name in missing:
-                module.link_in(_defining[name]._get_module_for_linking(), preserve=True)
-        super()._optimize_final_module()
+        JITCodeLibrary._optimize_final_module(self)
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -79,56 +55,46 @@ class KeepAsPart(FunctionPass):  # type: ignore[misc]
     """Have the function that is being compiled lowered into a `Part`."""
 
     _name = "gondwana_keep_as_part"
+    _kind = Part
 
     def __init__(self) -> None:
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Choose the library."""
-        state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = self._kind(state.targetctx.codegen(), state.func_id.func_qualname)
         return False
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class KeepAsWhole(FunctionPass):  # type: ignore[misc]
-    """Have the entry that is being compiled lowered into a `Whole`."""
+class KeepOptimised(KeepAsPart):
+    """Have the entry that is being compiled lowered and optimised, and no more."""
 
-    _name = "gondwana_keep_as_whole"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def run_pass(self, state: Any) -> bool:
-        """Choose the library."""
-        state.library = Whole(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        return False
-
-
-class EntryCompiler(CompilerBase):  # type: ignore[misc]
-    """Numba's compiler for entries."""
-
-    def define_pipelines(self) -> list[Any]:
-        """The passes, in order."""
-        manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        manager.add_pass_after(KeepAsWhole, IRProcessing)
-        manager.finalize()
-        return [manager]
+    _name = "gondwana_keep_optimised"
+    _kind = Optimised
 
 
 class Compiler(CompilerBase):  # type: ignore[misc]
     """Numba's compiler for functions that only compiled code calls."""
 
+    keeping = KeepAsPart
+
     def define_pipelines(self) -> list[Any]:
         """The passes, in order."""
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        manager.add_pass_after(KeepAsPart, IRProcessing)
+        manager.add_pass_after(self.keeping, IRProcessing)
         self.add_passes(manager)
         manager.finalize()
         return [manager]
 
     def add_passes(self, manager: Any) -> None:
         """Add what a derived compiler does besides."""
+
+
+class ListingCompiler(Compiler):
+    """Numba's compiler for entries that are to be read, not run."""
+
+    keeping = KeepOptimised
 
 
 CALLED = {

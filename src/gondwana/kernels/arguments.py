@@ -138,7 +138,7 @@ def check_reach(
         held = array.domain
         if held.is_dense and touched <= held:
             continue
-        if not held.is_dense and all(rect + corner <= held for rect in domain.rects for corner in corners):
+        if not held.is_dense and all(rect + Point(at) <= held for rect in domain.rects for at in footprint.offsets):
             continue
         raise UsageError(
             f"{name} on {domain} touches {parameters[slot]} on {touched}, "

@@ -75,6 +75,11 @@ class Kernel:
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
 
     @property
+    def operation(self) -> str | None:
+        """What folds its values; None if it has none."""
+        return self._operation
+
+    @property
     def flushes(self) -> bool:
         """Whether subnormal numbers are zero to it."""
         return self.flags != 0
@@ -125,20 +130,9 @@ class Kernel:
         specs: tuple[Spec, ...],
         data: bytes,
     ) -> tuple[Loaded, Table, IndexSet]:
-        self._check_domain(domain)
-        if intermediates(specs):
-            raise UsageError(f"{self._name} got a gw.Intermediate: that is an argument of kernels in gw.fused only")
-        if not 1 <= domain.ndim <= 4:
-            raise UsageError(f"{self._name} runs over domains of 1 to 4 axes, not {domain.ndim}")
-        order = loop_order(specs, domain.ndim)
-        rows, count, dense = boxes.table(domain, order)
-        alike = alike_strides(arrays)
+        rows, count, dense = self._boxes(domain, specs)
+        variant, device = self._variant(domain, specs, arrays, dense=dense)
         names = array_names(self.parameters, specs)
-        device = common_device(self._name, names, arrays)
-        flush, reassociate = device is not None and self.flushes, device is None and self.reassociate
-        variant = Variant(
-            specs, domain.ndim, order, dense, alike, True, self._operation, self.contract, reassociate, flush
-        )
         where = target(device, variant, domain)
         loaded = self._version(variant, where)
         if overlapping(arrays, loaded.footprints):
@@ -152,6 +146,39 @@ class Kernel:
         # The domain is kept so that its identity, which the key holds, stays its own; specs are permanent.
         self._remembered[key] = loaded, loaded.table(rows, count, domain.size), domain
         return self._remembered[key]
+
+    def variant_of(
+        self, domain: IndexSet, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Variant, int | None, list[KernelArray]]:
+        """Return how a launch would be compiled, on which device (None: the host), and its arrays. Local.
+
+        Arguments and errors as for a call.
+        """
+        arguments = self._arguments(domain, args, kwargs)
+        specs, arrays = tuple(describe(value)[0] for value in arguments), kernel_arrays(arguments)
+        _, _, dense = self._boxes(domain, specs)
+        return *self._variant(domain, specs, arrays, dense=dense), arrays
+
+    def _boxes(self, domain: IndexSet, specs: tuple[Spec, ...]) -> tuple[bytes, int, bool]:
+        """The boxes of a domain as compiled code walks them: see `boxes.table`."""
+        self._check_domain(domain)
+        if intermediates(specs):
+            raise UsageError(f"{self._name} got a gw.Intermediate: that is an argument of kernels in gw.fused only")
+        if not 1 <= domain.ndim <= 4:
+            raise UsageError(f"{self._name} runs over domains of 1 to 4 axes, not {domain.ndim}")
+        return boxes.table(domain, loop_order(specs, domain.ndim))
+
+    def _variant(
+        self, domain: IndexSet, specs: tuple[Spec, ...], arrays: list[KernelArray], *, dense: bool
+    ) -> tuple[Variant, int | None]:
+        """How to compile for arguments whose arrays do not overlap, and the device where they lie."""
+        order, alike = loop_order(specs, domain.ndim), alike_strides(arrays)
+        device = common_device(self._name, array_names(self.parameters, specs), arrays)
+        flush, reassociate = device is not None and self.flushes, device is None and self.reassociate
+        variant = Variant(
+            specs, domain.ndim, order, dense, alike, True, self._operation, self.contract, reassociate, flush
+        )
+        return variant, device
 
     def _version(self, variant: Variant, where: Target) -> Loaded:
         loaded = self._versions.get((variant, where))

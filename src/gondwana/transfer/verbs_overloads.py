@@ -21,6 +21,7 @@ from gondwana.compiler.types.buffers import address_of, check_array, contiguous_
 from gondwana.compiler.types.handle_types import handle_word
 from gondwana.compiler.types.points import INT
 from gondwana.memory.pointer_overloads import (
+    check_bytes,
     element,
     element_size,
     element_slot,
@@ -79,6 +80,7 @@ def _get_far(table: int, rank: int, offset: int, address: int, nbytes: int) -> N
 @inlined
 def put_bytes(ptr: Any, address: int, nbytes: int) -> None:
     """Copy bytes from here to where a pointer points."""
+    check_bytes(ptr, nbytes)
     target = near(ptr)
     if target != 0:
         _move(target, address, nbytes)
@@ -89,6 +91,7 @@ def put_bytes(ptr: Any, address: int, nbytes: int) -> None:
 @inlined
 def get_bytes(ptr: Any, address: int, nbytes: int) -> None:
     """Copy bytes from where a pointer points to here."""
+    check_bytes(ptr, nbytes)
     source = near(ptr)
     if source != 0:
         _move(address, source, nbytes)
@@ -127,6 +130,7 @@ def _put_array(value: Any, ptr: Any) -> None:
 
 
 def _put_number(value: Any, ptr: Any) -> None:
+    check_bytes(ptr, element_size(ptr))
     target = near(ptr)
     if target != 0:
         write_element(ptr, target, value)
@@ -148,6 +152,7 @@ def _get(ptr: Any, n: Any = None, out: Any = None) -> Any:
 
 
 def _get_number(ptr: Any, n: Any = None, out: Any = None) -> Any:
+    check_bytes(ptr, element_size(ptr))
     source = near(ptr)
     if source != 0:
         return read_element(ptr, source)
@@ -184,6 +189,8 @@ def _copy(src: Any, dst: Any, n: Any = None) -> Any:
 def _copy_between(src: Any, dst: Any, n: Any = None) -> None:
     _check_count(n, n)
     source, target, nbytes = near(src), near(dst), n * element_size(src)
+    check_bytes(src, nbytes)
+    check_bytes(dst, nbytes)
     if source != 0:
         put_bytes(dst, source, nbytes)
     elif target != 0:

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana.apps.heat import exchange
+from gondwana.apps.heat.kernels import rates_of
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.simulation import Simulation
-from gondwana.apps.heat.steps import COMPILED, Parts, Plan, Record, compiled_loop, rates_of
+from gondwana.apps.heat.steps import COMPILED, Parts, Plan, Record, compiled_loop
 from gondwana.bench import build
 from gondwana.results import write_json
 from gondwana.runtime import exits
