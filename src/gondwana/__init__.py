@@ -3,6 +3,9 @@
 # The first of all imports, since the others take their time: from here on, a rank ends with its launcher.
 from gondwana.runtime import lifeline as _lifeline  # noqa: F401
 
+# The second one, so that a trace shows how long they take.
+from gondwana.runtime.tracing import recorder as _recorder
+
 # isort: split
 import importlib as _importlib
 import sys as _sys
@@ -83,6 +86,7 @@ from gondwana.runtime.progress import in_callback as in_callback
 from gondwana.runtime.progress import progress as progress
 from gondwana.runtime.progress_bar import ProgressBar as ProgressBar
 from gondwana.runtime.rollcall import name_ranks as name_ranks
+from gondwana.runtime.tracing import span as span
 from gondwana.sync import AtomicDomain as AtomicDomain
 from gondwana.sync import Lock as Lock
 from gondwana.sync import Signal as Signal
@@ -204,3 +208,9 @@ def __dir__() -> list[str]:
 
 
 __version__ = "0.1.0"
+
+if _recorder is not None:
+    from gondwana.traces import closing as _closing
+
+    _closing.at_end_of(_recorder)
+    _recorder.imported()

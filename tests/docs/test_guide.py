@@ -35,6 +35,7 @@ PAGES = (
     "teams.md",
     "testing.md",
     "threads.md",
+    "tracing.md",
     "vector-sponge.md",
 )
 

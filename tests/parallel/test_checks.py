@@ -420,6 +420,63 @@ def test_tasks() -> None:
     refused(lambda: gw.fetch(tasks[1]), place(look, "return"), "a[4] is outside of a, which has elements on [0:3]")
 
 
+@gw.foreach
+def smooth(p, out, u):
+    out[p] = u[p - gw.X] + u[p + gw.X]
+
+
+@gw.foreach
+def increase(p, u):
+    u[p] += 1.0
+
+
+@gw.reduce
+def total(p, u):
+    return u[p]
+
+
+def too_early(call: Callable[[], object], message: str) -> None:
+    """Assert that a launch is refused since a copy is under way."""
+    with pytest.raises(RuntimeError, match=f"^{re.escape(message)}.*: call wait\\(\\) before$"):
+        call()
+
+
+@on_ranks
+def test_ghosts_and_cells_that_an_exchange_uses(world: gw.Team) -> None:
+    u, out = gw.full((12, 5), 1.0, ghost=1, periodic=True), gw.zeros((12, 5), ghost=1)
+    u.fill(1.0 + world.rank)
+    under_way = u.exchange()
+    smooth(u.inner, out, u)
+    increase(u.inner, out)
+    assert total(u.owned, u) == (1.0 + world.rank) * u.owned.size
+    if world.size > 1:
+        too_early(lambda: smooth(u.owned, out, u), "smooth reads u on ")
+        too_early(lambda: smooth(u.owned, u, out), "smooth writes out on ")
+        too_early(
+            lambda: increase(u.owned, u), f"increase writes u on {u.owned}, part of which is read by the exchange"
+        )
+    increase(u.inner, u)
+    under_way.wait()
+    smooth(u.owned, out, u)
+    increase(u.owned, u)
+    world.barrier()
+
+
+@pytest.mark.ranks(2, ranks_per_node=1, variables=VARIABLES, id="between nodes")
+def test_memory_that_a_copy_uses(world: gw.Team) -> None:
+    u, other = gw.full((12, 5), 1.0, ghost=1), 1 - world.rank
+    here = gw.Array.zeros(u.block(other).domain)
+    assert total(here.domain, here) == 0.0  # compiled, so that nothing makes progress below
+    copying = gw.copy(u.block(other), here)
+    assert not copying.done()
+    with pytest.raises(RuntimeError, match=r"^total reads u on .* written by a copy that has not been waited for"):
+        total(here.domain, here)
+    increase(u.inner, gw.zeros((12, 5)))
+    copying.wait()
+    assert total(here.domain.shrink(1), here) > 0.0
+    world.barrier()
+
+
 @pytest.mark.ranks(2, variables=VARIABLES)
 def test_conjugate_gradients_have_their_official_value(world: gw.Team) -> None:
     """NPB CG of class S: products with a sparse matrix, whose columns are computed indices."""

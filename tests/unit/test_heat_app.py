@@ -124,22 +124,24 @@ def test_two_steps_in_one_sweep_have_the_official_values_and_conserve_heat() -> 
 
 @pytest.mark.parametrize("pays", [False, True])
 def test_a_trial_tells_whether_two_steps_in_one_sweep_pay(pays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, ...]] = []
+    tried: list[int] = []
+    really = fusing.measure
 
-    def is_faster(first: Any, second: Any, *, key: tuple[str, ...], device: Any) -> bool:
-        first(), second()
-        asked.append(key)
-        return pays
+    def measure(settings: Settings, team: gw.Team, fuse_steps: int) -> float:
+        assert really(settings, team, fuse_steps) > 0.0
+        tried.append(fuse_steps)
+        return float(fuse_steps if not pays else -fuse_steps)
 
-    monkeypatch.setattr(gw, "is_faster", is_faster)
+    monkeypatch.setattr(fusing, "measure", measure)
     monkeypatch.setattr(fusing, "_WORTH", 9 * 8 * 7)
     for reduce in "step", "interval":
-        run = Simulation(Settings(X=9, Y=8, Z=7, N=9, reduce=reduce), gw.world)
+        run = Simulation(Settings(X=9, Y=8, Z=7, N=100, reduce=reduce), gw.world)
         assert (run.fuse_steps, run.T.ghost) == ((2, (2, 2, 2)) if pays else (1, (1, 1, 1)))
-    assert asked == [("heat", "sums", "9x8x7"), ("heat", "", "9x8x7")]
-    assert Simulation(Settings(X=9, Y=8, Z=6, N=9), gw.world).fuse_steps == 1  # too small for a trial
-    assert Simulation(Settings(X=9, Y=8, Z=7, N=9, fuse_steps=1), gw.world).fuse_steps == 1
-    assert len(asked) == 2
+    assert tried == [1, 2, 1, 2]
+    assert Simulation(Settings(X=9, Y=8, Z=6, N=100), gw.world).fuse_steps == 1  # too small for a trial
+    assert Simulation(Settings(X=9, Y=8, Z=7, N=99), gw.world).fuse_steps == 1  # too short for one
+    assert Simulation(Settings(X=9, Y=8, Z=7, N=100, fuse_steps=1), gw.world).fuse_steps == 1
+    assert len(tried) == 4
 
 
 def test_blocks_that_are_too_thin_for_two_steps() -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import typer
 
 from gondwana.inputs import message_of, printable
-from gondwana.runtime import exits
+from gondwana.runtime import exits, tracing
 
 COMMANDS = ("run", "plot", "ls", "bench", "inspect", "report", "model", "doctor")
 """Each is a function, or commands of its own, of the same name in ``gondwana.cli.<name>``."""
@@ -24,6 +24,8 @@ CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 
 def main() -> None:
     """Run the command line; an error of use, data or disk is one line and a status. Local."""
+    if tracing.recorder is not None:
+        tracing.recorder.withdraw()
     sys.exit(_status())
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
+from gondwana.compiler import checks
 from gondwana.compiler.errors import as_seen_by_users
 from gondwana.compiler.fingerprint import fingerprint, watch
 from gondwana.compiler.function import bind, parameters
@@ -22,6 +23,7 @@ from gondwana.kernels.arguments import (
     KernelArray,
     alike_strides,
     array_names,
+    check_completion,
     check_reach,
     common_device,
     kernel_arrays,
@@ -32,6 +34,9 @@ from gondwana.kernels.backends import Loaded, Table, Target, extents, load, targ
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
+from gondwana.runtime.tracing import traced
+from gondwana.transfer import unfinished
+from gondwana.transfer.unfinished import Use
 
 _MEMO = 256
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -120,8 +125,19 @@ class Kernel:
         if found is None:
             specs = tuple(describe(value)[0] for value in args)
             found = self._remember(tuple(key), domain, kernel_arrays(args), specs, b"".join(data))
+        uses = list(unfinished.uses()) if checks.active() else []
+        if uses:
+            self._check_completion(domain, args, found[0], uses)
         return found[0], found[1], b"".join(data)
 
+    def _check_completion(self, domain: IndexSet, args: tuple[Any, ...], loaded: Loaded, uses: list[Use]) -> None:
+        """Refuse a launch that would use memory of which a copy is under way."""
+        arrays = kernel_arrays(args)
+        if all(array.device is None for array in arrays):  # devices keep the order of copies and launches
+            names = array_names(self.parameters, tuple(describe(value)[0] for value in args))
+            check_completion(self._name, names, domain, arrays, loaded.footprints, uses)
+
+    @traced("compile", lambda self, *_args: f"prepare {self._name}")
     def _remember(
         self,
         key: tuple[Any, ...],
@@ -234,6 +250,7 @@ class Foreach(Kernel):
             flush_subnormals=flush_subnormals,
         )
 
+    @traced("kernel", lambda self, *_args, **_kwargs: self._name)
     def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> None:
         """Run the kernel at each point of `domain`. Local; returns when all points are done.
 

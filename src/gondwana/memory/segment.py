@@ -46,7 +46,8 @@ _numbers = itertools.count(1)
 _open: weakref.WeakValueDictionary[int, Segment] = weakref.WeakValueDictionary()
 
 TABLE_HEAD = 4
-"""Words of a segment's table before those of ranks: ranks, handle of the MPI window or 0, this rank, unused."""
+"""Words of a segment's table before those of ranks: ranks, handle of the MPI window or 0, this rank, address of the
+ranks in the world."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +281,8 @@ class Segment:
         """
         handle = 0 if self.window is None else self.window.handle
         sizes = map(self.nbytes_of, range(self.team.size))
-        return np.array([self.team.size, handle, self.team.rank, 0, *self.bases, *sizes], np.int64)
+        head = self.team.size, handle, self.team.rank, self.team.world_ranks_at
+        return np.array([*head, *self.bases, *sizes], np.int64)
 
     @cached_property
     def table_address(self) -> int:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import statistics
+
+import numpy as np
+
 import gondwana as gw
 from gondwana.apps.heat import division
-from gondwana.apps.heat.kernels import rates_of
 from gondwana.apps.heat.settings import Settings
-from gondwana.apps.heat.sweeps import one_step, two_steps
+from gondwana.apps.heat.steps import Record, make_loop
 
 _WORTH = 64**3
 """Cells of a block from which on memory is what a sweep waits for, so that it may pay to go there less often."""
+_LONG = 100
+"""Steps of a run from which on the trial is a small part of it."""
 
+_ROUNDS, _STEPS = 5, 4
 _SOME = 0.5
 """A temperature."""
 
@@ -21,40 +27,36 @@ def choose(settings: Settings, team: gw.Team) -> int:
     Args:
         settings: of the run.
         team: the ranks that share the box.
-
-    Raises:
-        UsageError: two are wanted and blocks are too thin.
     """
     if settings.fuse_steps != "auto":
         return settings.fuse_steps
-    divided = division.layout(settings, team.size)
-    if settings.device != "host" or _WORTH * team.size > settings.cells or division.thinnest(divided) < 2:
+    thinnest = division.thinnest(division.layout(settings, team.size))
+    large = settings.cells >= _WORTH * team.size and settings.N >= _LONG
+    if settings.device != "host" or not large or thinnest < 2:
         return 1
-    return 2 if _pays(settings, team) else 1
+    one, two = measure(settings, team, 1), measure(settings, team, 2)
+    return 2 if team.bcast(two < one) else 1
 
 
-def _pays(settings: Settings, team: gw.Team) -> bool:
-    """Whether two steps in one sweep are faster on rank 0, while the other ranks wait.
+def measure(settings: Settings, team: gw.Team, fuse_steps: int) -> float:
+    """Return how long a few steps take with so many in a sweep [s], exchanges included. Collective over team; blocks.
 
-    Where all ranks share the bandwidth of a host, two steps in one sweep gain more than rank 0 measures alone.
+    Args:
+        settings: of the run.
+        team: the ranks that share the box.
+        fuse_steps: time steps in one sweep.
     """
-    layout = division.layout(settings, team.size, 2)
-    T, T_next = gw.zeros(layout, team=team), gw.zeros(layout, team=team)
-    boxes, k, each = (T.owned,), rates_of(settings), settings.sums_every == 1
-
-    def single() -> None:
-        for _ in range(2):
-            one_step(boxes, T_next, T, (k,), (each,))
-
-    def pair() -> None:
-        two_steps(boxes, T_next, T, (k, k), (each, each))
-
-    pays = False
-    if team.rank == 0:
-        T.fill(_SOME)
-        key = ("heat", "sums" if each else "", "x".join(map(str, T.owned.shape)))
-        pays = gw.is_faster(pair, single, key=key, device=None)
-    decided: bool = team.bcast(pays)
-    for array in T, T_next:
+    layout = division.layout(settings, team.size, fuse_steps)
+    arrays = gw.zeros(layout, team=team), gw.zeros(layout, team=team)
+    for array in arrays:
+        array.fill(_SOME)
+    loop, seconds = make_loop(settings, arrays, fuse_steps), []
+    for _ in range(1 + _ROUNDS):
+        team.barrier()
+        start = gw.clock()
+        loop(1, 0, Record(np.zeros(_STEPS, np.int64), np.zeros(_STEPS)))  # sums as in most steps
+        seconds.append((gw.clock() - start) * 1e-9)
+    team.barrier()
+    for array in arrays:
         array.close()
-    return decided
+    return statistics.median(seconds[1:])

@@ -196,7 +196,7 @@ class _Interpreted:
         gw.quiesce(self._arrays[0].team)  # replies to notifications
         return present
 
-    def _sweep(self, number: int, present: int, steps: int) -> list[float]:
+    def _sweep(self, number: int, present: int, steps: int) -> NDArray[np.float64]:
         """Do the steps of one sweep; return the sums before them over all ranks, NaN where they are not wanted."""
         T, T_next, ghosts = self._arrays[present], self._arrays[1 - present], self._exchanges[present]
         numbers = range(number, number + steps)
@@ -207,7 +207,8 @@ class _Interpreted:
         early = compute(self._early, T_next, T, rates, summed) if self._early else [0.0] * steps
         ghosts.finish()
         late = compute(self._late, T_next, T, rates, summed)
-        return [
-            float(T.team.allreduce(before + after)) if wanted else np.nan
-            for before, after, wanted in zip(early, late, summed, strict=True)
-        ]
+        own = np.add(early, late)
+        sums = np.full(steps, np.nan)
+        if any(summed):
+            T.team.Allreduce(own, sums)
+        return np.where(summed, sums, np.nan)

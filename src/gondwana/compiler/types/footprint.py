@@ -20,7 +20,7 @@ class Footprint:
         bounded: whether all accesses have a constant offset, so that `lo` and `hi` say everything.
         read: whether any access loads.
         reads: the constant offsets at which it loads.
-        offsets: all constant offsets.
+        writes: the constant offsets at which it stores.
     """
 
     lo: tuple[int, ...]
@@ -29,14 +29,19 @@ class Footprint:
     bounded: bool = True
     read: bool = False
     reads: set[tuple[int, ...]] = field(default_factory=set, compare=False)
-    offsets: set[tuple[int, ...]] = field(default_factory=set, compare=False)
+    writes: set[tuple[int, ...]] = field(default_factory=set, compare=False)
+
+    @property
+    def offsets(self) -> set[tuple[int, ...]]:
+        """All constant offsets."""
+        return self.reads | self.writes
 
     @classmethod
     def from_about(cls, about: dict[str, Any]) -> Footprint:
         """Return what `about` says."""
         corners = tuple(about["lo"]), tuple(about["hi"])
-        offsets = set(map(tuple, about["offsets"]))
-        return cls(*corners, about["written"], about["bounded"], about["read"], offsets=offsets)
+        offsets = (set(map(tuple, about[name])) for name in ("reads", "writes"))
+        return cls(*corners, about["written"], about["bounded"], about["read"], *offsets)
 
     def about(self) -> dict[str, object]:
         """What must be known at each launch, as JSON values."""
@@ -46,7 +51,8 @@ class Footprint:
             "written": self.written,
             "bounded": self.bounded,
             "read": self.read,
-            "offsets": sorted(self.offsets),
+            "reads": sorted(self.reads),
+            "writes": sorted(self.writes),
         }
 
 
@@ -93,9 +99,7 @@ class Recorder:
         if seen is None:
             seen = slots[view.slot] = Footprint(at, at, written, offset is not None)
         if offset is not None:
-            if not written:
-                seen.reads.add(at)
-            seen.offsets.add(at)
+            (seen.writes if written else seen.reads).add(at)
             seen.lo = tuple(map(min, seen.lo, at))
             seen.hi = tuple(map(max, seen.hi, at))
         seen.written |= written
