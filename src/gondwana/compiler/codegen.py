@@ -120,8 +120,9 @@ def compile_entry(
         raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
     if any(variable.name.startswith(_UNRESOLVED) for variable in library._final_module.global_variables):
         raise KernelError(
-            "functions that call each other in a circle cannot be compiled, only a function that calls itself: make "
-            "them one function, with an argument that says which of them is meant"
+            "functions that call each other in a circle cannot be compiled, only a function that calls itself with "
+            "arguments of the types that it has: make them one function, with an argument that says which of them is "
+            "meant; in place of a constant, which has a type of its own, pass a number that is computed, such as n - n"
         )
     _, _, (code, _) = library.serialize_using_object_code()
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
