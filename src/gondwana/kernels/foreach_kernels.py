@@ -304,10 +304,10 @@ def foreach(
 
     The function is compiled at the first call for arguments of these types, and the machine code is kept on disk.
     Launches run on the threads of the rank and return when done. Points write only their own elements, or the result is
-    undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch.
-    `print` writes whole lines, on the host. Literals and Python floats take the precision of the arrays. A division by
-    zero raises nothing: of floats it gives inf or NaN, of integers `//` and `%` give 0, as in NumPy. With
-    `GONDWANA_INTERPRET=1` kernels run in the interpreter, slow but open to a debugger.
+    undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch,
+    others with `GONDWANA_CHECK=1`. `print` writes whole lines, on the host. Literals and Python floats take the
+    precision of the arrays. A division by zero raises nothing: of floats it gives inf or NaN, of integers `//` and `%`
+    give 0, as in NumPy. With `GONDWANA_INTERPRET=1` kernels run in the interpreter, slow but open to a debugger.
 
     Args:
         function: `f(p, *arguments)`; `p` is the point, arrays are indexed by points in the coordinates of their
