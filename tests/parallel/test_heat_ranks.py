@@ -13,6 +13,7 @@ import pytest
 
 import gondwana as gw
 from gondwana import results
+from gondwana.apps.heat import fusing
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.simulation import Simulation
 from gondwana.apps.heat.verify import GOLDEN
@@ -44,16 +45,18 @@ def run(world: gw.Team, steps: int, **keys: Any) -> tuple[list[float], Any]:
 @on_nodes
 @on_threads
 def test_all_variants_have_the_temperatures_of_the_oracle_and_the_same_bits(world: gw.Team) -> None:
+    """Also with two steps in a sweep; then the power ends inside of a pair of steps."""
     shape = (9, 8, 10)
     expected, field = heat_oracle.run(shape, 20, **PHYSICS)
     box = dict(zip("XYZ", shape, strict=True))
     bits = None
-    for variant, overlap in itertools.product(VARIANTS, (False, True)):
-        means, found = run(world, 20, variant=variant, overlap=overlap, **box, **PHYSICS)
+    single, pairs = itertools.product(VARIANTS, (False, True), (1,)), itertools.product(VARIANTS, (False,), (2,))
+    for variant, overlap, fused in (*single, *pairs):
+        means, found = run(world, 20, variant=variant, overlap=overlap, fuse_steps=fused, **box, **PHYSICS)
         np.testing.assert_allclose(means, expected, rtol=1e-12)
         np.testing.assert_allclose(found, field, rtol=1e-12)
         bits = found if bits is None else bits
-        assert np.array_equal(found, bits), (variant, overlap)
+        assert np.array_equal(found, bits), (variant, overlap, fused)
 
 
 @on_ranks
@@ -68,11 +71,23 @@ def test_blocks_of_the_original_with_few_reductions(variant: str, world: gw.Team
     np.testing.assert_allclose(found, field, rtol=1e-12)
 
 
+@pytest.mark.ranks(3, timeout=280)
+def test_all_ranks_agree_on_the_trial(world: gw.Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first rank decides; the others have found something else."""
+    monkeypatch.setattr(fusing, "measure", lambda *given: float(given[-1] * (1 if world.rank else -1)))
+    monkeypatch.setattr(fusing, "_WORTH", 1)
+    assert Simulation(Settings(X=9, Y=8, Z=10, N=100), world).fuse_steps == 2
+    assert Simulation(Settings(X=9, Y=8, Z=10, N=100, fuse_steps=1), world).fuse_steps == 1
+    assert Simulation(Settings(X=5, Y=1, Z=1, N=100), world).fuse_steps == 1  # a block of one cell
+
+
 @on_ranks
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_official_values(variant: str, world: gw.Team) -> None:
-    means, _ = run(world, 100, X=20, Y=20, Z=20, variant=variant, overlap=variant != "two-sided")
-    assert 1e9 * means[-1] == pytest.approx(GOLDEN[20, 100], rel=1e-10)
+    for fused in 1, 2:
+        keys = {"variant": variant, "overlap": variant != "two-sided", "fuse_steps": fused}
+        means, _ = run(world, 100, X=20, Y=20, Z=20, **keys)
+        assert 1e9 * means[-1] == pytest.approx(GOLDEN[20, 100], rel=1e-10)
 
 
 @on_gpus
@@ -104,7 +119,8 @@ def test_output_and_a_restart_on_another_number_of_ranks(tmp_path: Path) -> None
         "--set",
         "checkpoint_freq=15",
     )
-    outcome = command(tmp_path, "-n", "3", *BOX, *files, "--set", "write_initial=true", "--json", "whole.json")
+    pairs = ("--set", "fuse_steps=2", "--set", "write_initial=true")
+    outcome = command(tmp_path, "-n", "3", *BOX, *files, *pairs, "--json", "whole.json")
     assert outcome.status == 0, str(outcome)
     data = Dataset(tmp_path / "heat.bp")
     assert data.dims("T") == ("x", "y", "z")
@@ -118,9 +134,12 @@ def test_output_and_a_restart_on_another_number_of_ranks(tmp_path: Path) -> None
     )
     assert again.status == 0, str(again)
     assert "continuing after step 30" in again.stdout
+    assert "two steps a sweep" in outcome.stdout
+    assert "two steps a sweep" not in again.stdout
     whole, rest = (results.read(tmp_path / name)[0] for name in ("whole.json", "rest.json"))
     assert rest["value"] == pytest.approx(whole["value"], rel=1e-14)
     assert (whole["steps"], rest["steps"]) == (51, 21)
+    assert (whole["fuse_steps"], rest["fuse_steps"]) == (2, 1)
     assert [line["step"] for line in rest["lines"]] == [40, 50]
     assert (tmp_path / "r.csv").read_text().splitlines()[1].startswith("30,")
     data = Dataset(tmp_path / "heat.bp")

@@ -137,7 +137,7 @@ def test_a_run_from_the_command_line(tmp_path: Path) -> None:
     assert outcome.status == 0, str(outcome)
     result = results.read(tmp_path / "r.json")[0]
     assert (result["ranks"], result["threads"], result["points"], result["clusters"]) == (2, 1, 80, 3)
-    assert (result["verified"], result["ari"]) == (True, 1.0)
+    assert (result["verified"], result["ari"], result["sponge_fraction"]) == (True, 1.0, 0.0)
     assert result["config"]["Exchange"] == "ring"
     for name in "compute", "allreduce", "send_receive", "eigen_send_receive", "splitting":
         assert 0.0 < result[f"seconds_{name}"] < result["seconds"]

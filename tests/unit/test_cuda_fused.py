@@ -125,6 +125,24 @@ def test_arguments_are_counted_for_each_kernel() -> None:
         gw.fused(INNER, (spread, between, a, 0.1, b), (spread, between, 0.1))
 
 
+def test_other_kernels_in_the_interior_are_the_hosts_and_folded_values_too() -> None:
+    a, b = numbers(), gw.Array.zeros(BOX)
+
+    def run(a: Any, b: Any) -> None:
+        interior = BOX.shrink(3), spread, spread
+        gw.fused(INNER, (spread, MIDDLE, a, 0.1), (spread, b, MIDDLE, 0.3), interior=interior)
+
+    compare(run, a, b, shape=TILE)
+    mirror = Mirror()
+    first, second = (spread, MIDDLE, mirror.of(a), 0.1), (gw.reduce(spread.py_func), mirror.of(b), MIDDLE, 0.3)
+    with pytest.raises(
+        UsageError, match=r"spread folds values and its arrays are on a device, .*: fold in a launch of"
+    ):
+        gw.fused(INNER, first, second)
+    mirror.check()
+    mirror.close()
+
+
 def test_arrays_in_several_memories_are_refused() -> None:
     mirror, a, b = Mirror(), numbers(), gw.Array.zeros(BOX)
     with pytest.raises(UsageError, match="needs all its arrays in one memory, but got a in memory of device 0"):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.apps.heat import app, division
+from gondwana.apps.heat import app, division, fusing
 from gondwana.apps.heat.settings import Settings, load, parser
 from gondwana.apps.heat.simulation import Balance, Simulation
 from gondwana.apps.heat.verify import GOLDEN, golden, verify
@@ -93,6 +93,69 @@ def test_sums_of_intervals() -> None:
     assert sums[[0, 4, 8, 10]].tolist() == every[[0, 4, 8, 10]].tolist()
 
 
+def fields(steps: int, cut: int, **keys: Any) -> tuple[list[float], np.ndarray]:
+    """Sums before all steps and the temperatures after them, where a sweep ends after `cut` steps."""
+    run = Simulation(Settings(N=steps, **keys), gw.world)
+    sums = [*run.advance(cut).sums, *run.advance(steps + 1 - cut).sums]
+    return sums, run.T.to_numpy()
+
+
+@pytest.mark.parametrize("shape", [(7, 5, 9), (1, 6, 4), (5, 1, 1), (1, 1, 1), (2, 3, 90)])
+@pytest.mark.parametrize("reduce", ["step", "interval"])
+def test_two_steps_in_one_sweep_have_the_bits_of_two(shape: tuple[int, int, int], reduce: str) -> None:
+    """The power ends inside of a pair or between two; sums are those of either step, of both, or of none."""
+    box = dict(zip("XYZ", shape, strict=True))
+    for steps, cut in (18, 4), (21, 5):
+        keys = {**box, **PHYSICS, "reduce": reduce, "I": 3}
+        expected, field = fields(steps, cut, fuse_steps=1, **keys)
+        for overlap in False, True:
+            sums, found = fields(steps, cut, fuse_steps=2, overlap=overlap, **keys)
+            np.testing.assert_allclose(sums, expected, rtol=1e-13)
+            assert np.array_equal(found, field)
+
+
+def test_two_steps_in_one_sweep_have_the_official_values_and_conserve_heat() -> None:
+    keys = {"X": 20, "Y": 20, "Z": 20, "fuse_steps": 2}
+    assert means(Settings(N=1000, **keys))[-1] * 1e9 == pytest.approx(GOLDEN[20, 1000], rel=1e-10)
+    run = Simulation(Settings(N=11, **keys), gw.world)
+    run.advance(11)
+    assert run.last()[1].error < 1e-14
+
+
+@pytest.mark.parametrize("pays", [False, True])
+def test_a_trial_tells_whether_two_steps_in_one_sweep_pay(pays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+    really = fusing.measure
+
+    def measure(settings: Settings, team: gw.Team, fuse_steps: int) -> float:
+        assert really(settings, team, fuse_steps) > 0.0
+        tried.append(fuse_steps)
+        return float(fuse_steps if not pays else -fuse_steps)
+
+    monkeypatch.setattr(fusing, "measure", measure)
+    monkeypatch.setattr(fusing, "_WORTH", 9 * 8 * 7)
+    for reduce in "step", "interval":
+        run = Simulation(Settings(X=9, Y=8, Z=7, N=100, reduce=reduce), gw.world)
+        assert (run.fuse_steps, run.T.ghost) == ((2, (2, 2, 2)) if pays else (1, (1, 1, 1)))
+    assert tried == [1, 2, 1, 2]
+    assert Simulation(Settings(X=9, Y=8, Z=6, N=100), gw.world).fuse_steps == 1  # too small for a trial
+    assert Simulation(Settings(X=9, Y=8, Z=7, N=99), gw.world).fuse_steps == 1  # too short for one
+    assert Simulation(Settings(X=9, Y=8, Z=7, N=100, fuse_steps=1), gw.world).fuse_steps == 1
+    assert len(tried) == 4
+
+
+def test_blocks_that_are_too_thin_for_two_steps() -> None:
+    with pytest.raises(
+        UsageError, match=r"fuse_steps is 2, and a block of a box of 5x1x1, divided as 3x1x1, has 1 cells"
+    ):
+        division.layout(Settings(X=5, Y=1, Z=1), 3, 2)
+    assert division.layout(Settings(X=5, Y=1, Z=1), 2, 2).ghost == (2, 2, 2)
+    assert division.layout(Settings(X=1, Y=1, Z=1), 1, 2).ghost == (2, 2, 2)
+    with pytest.raises(UsageError, match="set fuse_steps = 1, start fewer ranks, or enlarge the box"):
+        app.check(["-X", "5", "-Y", "1", "-Z", "1", "--set", "fuse_steps=2"], 3)
+    app.check(["-X", "5", "-Y", "1", "-Z", "1"], 3)
+
+
 def test_verdicts() -> None:
     s = Settings(X=20, Y=20, Z=20, N=10)
     good, bad = Balance(1.0, 1.5, 0.5), Balance(1.0, 1.5, 0.5001)
@@ -152,6 +215,11 @@ def test_settings_of_file_and_command_line(tmp_path: Path) -> None:
         (("--set", "variant=three-sided"), r"--set: variant is 'three-sided'; legal is"),
         (("--set", "varant=two-sided"), r"unknown key varant; did you mean variant\?"),
         (("--set", "blocks=ceiling"), "blocks is 'ceiling'"),
+        (("--set", "fuse_steps=3"), "fuse_steps is 3; legal is"),
+        (
+            ("--set", "fuse_steps=2", "--device", "cuda"),
+            'fuse_steps is 2 and device is "cuda"; set fuse_steps to 1, or',
+        ),
         (("-W", "3"), "see gondwana run heat --help"),
         (("no-such-file.toml",), "no-such-file.toml"),
     ],
@@ -186,7 +254,7 @@ def test_a_run_from_the_command_line(tmp_path: Path) -> None:
     assert "verified: the mean agrees with the original program's to 1e-10" in outcome.stdout
     result = json.loads((tmp_path / "r.json").read_text())
     assert (result["app"], result["verified"], result["ranks"], result["steps"]) == ("heat", True, 1, 101)
-    assert (result["variant"], result["config"]["X"]) == ("one-sided", 20)
+    assert (result["variant"], result["fuse_steps"], result["config"]["X"]) == ("one-sided", 1, 20)
     assert result["value"] == pytest.approx(GOLDEN[20, 100], rel=1e-10)
     assert 0.0 < result["step_seconds"]["p1"] <= result["step_seconds"]["median"] <= result["seconds"]
     rows = (tmp_path / "steps.csv").read_text().splitlines()

@@ -30,7 +30,14 @@ def job(seed: int, **medians: float) -> bench.Job:
 
 
 def jobs_of(number: int = 3) -> list[bench.Job]:
-    medians = {"C": 100.0, "two_sided": 200.0, "one_sided": 50.0, "copy_notify": 100.0, "application": 100.0}
+    medians = {
+        "C": 100.0,
+        "two_sided": 200.0,
+        "one_sided": 50.0,
+        "copy_notify": 100.0,
+        "application": 100.0,
+        "fused": 80.0,
+    }
     return [job(seed, **medians) for seed in range(number)]
 
 
@@ -64,7 +71,7 @@ def test_other_temperatures_are_not_verified() -> None:
 def test_files(tmp_path: Path) -> None:
     measured = {16: jobs_of(2)}
     rows = list(csv.DictReader(bench.as_csv(measured).splitlines()))
-    assert len(rows) == 2 * 5 * 2 * 300
+    assert len(rows) == 2 * 6 * 2 * 300
     assert rows[0].keys() == {"size", "job", "variant", "rank", "step", "seconds"}
     assert sum(float(row["seconds"]) for row in rows) == pytest.approx(
         sum(steps.sum() for one in measured[16] for steps in one.microseconds.values()) * 1e-6, rel=1e-4
@@ -101,7 +108,7 @@ def test_a_short_run(tmp_path: Path) -> None:
     [rows] = result["panels"].values()
     assert [row["variant"] for row in rows] == list(bench.VARIANTS)
     assert all(row["verified"] and row["samples"] == 19 for row in rows)
-    assert len((tmp_path / "r.csv").read_text().splitlines()) == 1 + 5 * 2 * 30
+    assert len((tmp_path / "r.csv").read_text().splitlines()) == 1 + 6 * 2 * 30
     assert (tmp_path / "r.png").exists()
 
 

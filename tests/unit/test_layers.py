@@ -35,6 +35,8 @@ ROOMS = (
     "tasks",
     "io",
     "results",
+    "traces",
+    "report",
     "apps",
     "model",
     "bench",

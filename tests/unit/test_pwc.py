@@ -459,6 +459,7 @@ def test_a_run_writes_what_it_found(folder: Path, capsys: pytest.CaptureFixture[
     result = json.loads(Path("r.json").read_text())
     assert (result["app"], result["verified"], result["points"], result["clusters"]) == ("pwc", True, 150, 3)
     assert (result["ari"], result["purity"], result["config"]["MaxNcent"]) == (1.0, 1.0, 3)
+    assert result["sponge_fraction"] == 0.0
     parts = [result[f"seconds_{name}"] for name in ("compute", "allreduce", "send_receive", "eigen_send_receive")]
     assert sum(parts) == pytest.approx(result["seconds"])
     assert 0 < result["seconds_splitting"] < result["seconds"]
@@ -475,11 +476,14 @@ def test_a_run_writes_what_it_found(folder: Path, capsys: pytest.CaptureFixture[
     assert "adjusted Rand index 1.0000" in capsys.readouterr().out
 
 
-def test_no_files_are_written_where_none_are_named(folder: Path) -> None:
+def test_no_files_are_written_where_none_are_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save("d.npy", blobs(30, 1)[1])
     names = [f"--set={key}" for key in ("DistanceMatrixFile=d.npy", "ClusterFile=", "CenterFile=", "MaxNcent=1")]
-    assert app.main(names) == 0
-    assert [path.name for path in folder.iterdir()] == ["d.npy"]
+    assert app.main([*names, "--json", "r.json"]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["d.npy", "r.json"]
+    result = json.loads(Path("r.json").read_text())
+    assert (result["files"], result["sponge_fraction"], result["ari"], result["purity"]) == ([], 0.0, None, None)
+    assert "Rand" not in capsys.readouterr().out
     assert output.names(Settings(ClusterFile="", CenterFile=""), 3) == []
 
 

@@ -210,7 +210,11 @@ def _call(case: Case, domain: RectDomain, arrays: list[GlobalArray]) -> Callable
         (case.kernel, *between, *inputs, *case.constants),
         (case.kernel, *outputs, *between, *case.constants),
     )
-    return lambda: fused(domain, first, second)
+
+    def pair() -> None:
+        fused(domain, first, second)
+
+    return pair
 
 
 def _native_call(case: Case, native: Callable[..., None], arrays: list[Field]) -> Callable[[], None]:

@@ -26,12 +26,17 @@ from gondwana.kernels.cpu import launch as cpu
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.foreach_kernels import Foreach
 from gondwana.kernels.intermediate import Intermediate, numbered
+from gondwana.kernels.reductions import Number, Reduce
 from gondwana.kernels.variant import Variant
+from gondwana.runtime.tracing import traced
 
 Call = tuple[Any, ...]
 """A kernel and its arguments."""
 
-Kernels = tuple[Foreach, Foreach]
+Kernels = tuple[Foreach, Foreach | Reduce]
+Interior = tuple[RectDomain, Foreach, Foreach | Reduce]
+"""A box, and what runs there instead of the two kernels."""
+
 Arguments = tuple[Call, Call]
 Arrays = tuple[list[KernelArray], list[KernelArray]]
 
@@ -42,7 +47,15 @@ _REACH = 1
 """How far around a point the second kernel reads."""
 
 
-def fused(domain: RectDomain, first: Call, second: Call) -> None:
+def _names(_domain: object, *calls: Call, **_options: object) -> str:
+    """The names of kernels, of calls that are not checked yet."""
+    return " and ".join(
+        getattr(call[0], "__qualname__", "?") if isinstance(call, tuple) and call else "?" for call in calls
+    )
+
+
+@traced("kernel", _names)
+def fused(domain: RectDomain, first: Call, second: Call, *, interior: Interior | None = None) -> Number | None:
     """Run two kernels over a domain as if one after the other, in one sweep. Local; asynchronous on devices.
 
     `first` runs on `domain` and one point around it, `second` on `domain`; it reads what the first has written to
@@ -54,7 +67,14 @@ def fused(domain: RectDomain, first: Call, second: Call) -> None:
         domain: a dense RectDomain of three axes; the arrays that `first` reads must have elements around it for both
             kernels (two ghost layers, corners exchanged).
         first: a kernel of `gw.foreach` and its arguments; it writes intermediates, at its own point, and nothing else.
-        second: the same; what it writes must not overlap what the first reads.
+        second: the same; what it writes must not overlap what the first reads. On the host it may be a kernel of
+            `gw.reduce` that writes arrays and whose values over `domain` are folded.
+        interior: a box and two kernels that may run in place of the others, with the same arguments, at the points of
+            that box: there they give the same results at less cost, since they need not look for boundaries. The host
+            uses them.
+
+    Returns:
+        The folded values of a second kernel of `gw.reduce`, else None.
 
     Raises:
         UsageError: the domain is illegal, too small, or arrays would be left.
@@ -71,41 +91,75 @@ def fused(domain: RectDomain, first: Call, second: Call) -> None:
         >>> b[5, 5, 5]
         4.0
     """
-    kernels = _kernel(first), _kernel(second)
+    kernels = _foreach(first), _foreach_or_reduce(second)
     if not isinstance(domain, RectDomain) or not domain.is_dense or domain.ndim != 3:
         raise UsageError(f"fused kernels run over a dense RectDomain of three axes, not over {domain!r}")
     if domain.is_empty:
-        return
-    stale = [kernel.forget_if_stale() for kernel in kernels]
+        return kernels[1].neutral if isinstance(kernels[1], Reduce) else None
+    inside = None if interior is None else _checked(interior, kernels)
+    stale = [kernel.forget_if_stale() for kernel in (*kernels, *(inside or ()))]
     if any(stale):
         _remembered.clear()
     described = [describe(value) for value in (*first[1:], *second[1:])]
     specs, data = tuple(spec for spec, _ in described), b"".join(raw for _, raw in described)
     arrays = (raw for spec, raw in described if holds_array(spec))
-    key = (id(domain), *map(id, kernels), len(first), threads(), *map(id, specs), *arrays)
+    key = (id(domain), *map(id, kernels), *map(id, interior or ()), len(first), threads(), *map(id, specs), *arrays)
     found = _remembered.get(key)
     if found is None:
         if len(_remembered) >= _MEMO:
             _remembered.clear()
-        # Domain and kernels are kept so that their identities, which the key holds, stay their own.
-        prepared = _prepared(domain, kernels, (first[1:], second[1:]), specs, data)
-        found = _remembered[key] = *prepared, (domain, kernels)
+        # Domains and kernels are kept so that their identities, which the key holds, stay their own.
+        prepared = _prepared(domain, kernels, (first[1:], second[1:]), specs, data, interior)
+        found = _remembered[key] = *prepared, (domain, kernels, interior)
     loaded, table, _ = found
     if loaded is None:
-        _one_after_the_other(domain, kernels, (first[1:], second[1:]), loop_order(specs, domain.ndim))
-    else:
-        names = " or ".join(kernel.py_func.__qualname__ for kernel in kernels)
-        loaded.run(table, data, names, kernels[1].flags)
+        return _one_after_the_other(domain, kernels, (first[1:], second[1:]), loop_order(specs, domain.ndim))
+    if isinstance(kernels[1], Reduce):
+        return kernels[1].fold(loaded, table, data, domain.size)
+    loaded.run(table, data, " or ".join(kernel.py_func.__qualname__ for kernel in kernels), kernels[1].flags)
+    return None
 
 
-def _kernel(call: Call) -> Foreach:
+def _foreach(call: Call) -> Foreach:
     if not call or not isinstance(call[0], Foreach):
-        raise UsageError(f"fused takes pairs (kernel, arguments...) of kernels of gw.foreach, not {call!r}")
+        raise UsageError(
+            f"fused takes pairs (kernel, arguments...) of kernels of gw.foreach, not {call!r}; "
+            "the second may be one of gw.reduce"
+        )
     return call[0]
 
 
+def _foreach_or_reduce(call: Call) -> Foreach | Reduce:
+    return call[0] if call and isinstance(call[0], Reduce) else _foreach(call)
+
+
+def _checked(interior: Interior, kernels: Kernels) -> Kernels:
+    """The kernels of the interior, alike to those of the other points."""
+    box, *inside = interior
+    if not isinstance(box, RectDomain) or not box.is_dense or box.ndim != 3:
+        raise UsageError(f"the interior of fused kernels is a dense RectDomain of three axes, not {box!r}")
+    first, second = _foreach((inside[0],)), _foreach_or_reduce((inside[1],))
+    for other, kernel in zip((first, second), kernels, strict=True):
+        if _shape(other) != _shape(kernel):
+            raise UsageError(
+                f"{other.py_func.__qualname__} cannot replace {kernel.py_func.__qualname__} in the interior: both must "
+                "have the same number of parameters, flush_subnormals and, of gw.reduce, op"
+            )
+    return first, second
+
+
+def _shape(kernel: Foreach | Reduce) -> tuple[object, ...]:
+    return len(kernel.parameters), kernel.flags, kernel.operation
+
+
+@traced("compile", "prepare a fused pair")
 def _prepared(
-    domain: RectDomain, kernels: Kernels, arguments: Arguments, specs: tuple[Spec, ...], data: bytes
+    domain: RectDomain,
+    kernels: Kernels,
+    arguments: Arguments,
+    specs: tuple[Spec, ...],
+    data: bytes,
+    interior: Interior | None,
 ) -> tuple[Loaded | None, Table]:
     """The compiled pair and the domain, divided for it; None and None where two sweeps have to do."""
     count, arrays = len(arguments[0]), (kernel_arrays(arguments[0]), kernel_arrays(arguments[1]))
@@ -120,13 +174,18 @@ def _prepared(
     ]
     where = common_device("a fused pair", names, [*arrays[0], *arrays[1]])
     if where is not None:
+        if isinstance(kernels[1], Reduce):
+            raise UsageError(
+                f"{kernels[1].py_func.__qualname__} folds values and its arrays are on a device, where both kernels of "
+                "a fused pair are of gw.foreach: fold in a launch of its own"
+            )
         return _on_device(domain, kernels, specs, count, arrays, data, where)
     if any(kernel.interpreted for kernel in kernels) or kernels[0].flags != kernels[1].flags:
         return None, None
-    return _on_host(domain, kernels, specs, count, arrays)
+    return _on_host(domain, kernels, specs, count, arrays, interior)
 
 
-def _one_after_the_other(domain: RectDomain, kernels: Kernels, arguments: Arguments, order: Order) -> None:
+def _one_after_the_other(domain: RectDomain, kernels: Kernels, arguments: Arguments, order: Order) -> Number | None:
     """In the interpreter, or where the two treat subnormal numbers differently: intermediates are arrays."""
     around = domain.accrete(_REACH)
     like = type(kernel_arrays(arguments[1])[0])
@@ -138,25 +197,33 @@ def _one_after_the_other(domain: RectDomain, kernels: Kernels, arguments: Argume
         return value
 
     kernels[0](around, *map(replaced, arguments[0]))
-    kernels[1](domain, *map(replaced, arguments[1]))
+    return kernels[1](domain, *map(replaced, arguments[1]))
 
 
 def _on_host(
-    domain: RectDomain, kernels: Kernels, specs: tuple[Spec, ...], count: int, arrays: Arrays
+    domain: RectDomain,
+    kernels: Kernels,
+    specs: tuple[Spec, ...],
+    count: int,
+    arrays: Arrays,
+    interior: Interior | None,
 ) -> tuple[Loaded, Table]:
     """The compiled pair for the host, and the domain divided into tiles."""
     order = loop_order(specs, domain.ndim)
     alike = alike_strides([*arrays[0], *arrays[1]])
-    variant = Variant(numbered(specs, {}), domain.ndim, order, True, alike, True, None, False)
-    halves = _half(kernels[0]), _half(kernels[1])
+    variant = Variant(numbered(specs, {}), domain.ndim, order, True, alike, True, kernels[1].operation, False)
+    inside = (None, None) if interior is None else (_half(interior[1]), _half(interior[2]))
+    halves = _half(kernels[0], inside[0]), _half(kernels[1], inside[1])
     loaded = cpu.load_pair(halves, count, variant)
     _check(domain, kernels, specs, count, arrays, loaded)
-    rows, boxes_in, _ = boxes.table(domain, order)
-    return loaded, loaded.table(rows, boxes_in, domain.size)
+    box = boxes.table(domain, order)[0]
+    nothing = bytes(len(box))
+    inner = nothing if interior is None or interior[0].is_empty else boxes.table(interior[0], order)[0]
+    return loaded, loaded.table(box + inner, 2, domain.size)
 
 
-def _half(kernel: Foreach) -> cpu.Half:
-    return cpu.Half(kernel.py_func, kernel.contract, kernel.reassociate)
+def _half(kernel: Foreach | Reduce, inside: cpu.Half | None = None) -> cpu.Half:
+    return cpu.Half(kernel.py_func, kernel.contract, kernel.reassociate, inside)
 
 
 def _on_device(

@@ -12,7 +12,9 @@ from gondwana.compiler.interpreting import interpretable
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact
+from gondwana.kernels.backends import Loaded, Table
 from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
+from gondwana.runtime.tracing import traced
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
 
@@ -59,6 +61,23 @@ class Reduce(Kernel):
         partial = self._partial(domain, self._arguments(domain, args, kwargs))
         return self._rounded(team.allgather(partial))
 
+    def fold(self, loaded: Loaded, table: Table, data: bytes, points: int) -> Number:
+        """Run what was compiled with this as its last kernel and return the folded value. Local; blocks.
+
+        Args:
+            loaded: machine code.
+            table: the points.
+            data: the arguments.
+            points: how many.
+        """
+        return self._rounded([self._folded(loaded, table, data, points)])
+
+    @property
+    def neutral(self) -> Number:
+        """The value over no points."""
+        return self._rounded([])
+
+    @traced("kernel", lambda self, *_args: self._name)
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         """One number, or for "fsum" an accumulator, for this rank's points."""
         if self._interpreted:
@@ -67,10 +86,14 @@ class Reduce(Kernel):
             loaded, table, data = self._prepare(domain, arguments)
         except KernelError as error:
             raise as_seen_by_users(error) from None
+        return self._folded(loaded, table, data, domain.size)
+
+    def _folded(self, loaded: Loaded, table: Table, data: bytes, points: int) -> Any:
+        """Run what was compiled; return what all threads left as one number, or for "fsum" as accumulators."""
         left = loaded.results(table, data, self._name, self.flags)
         if self.op == "fsum":
-            return [exact.normalise(row) for row in exact.gathered(left[:, : exact.WORDS], domain.size)]
-        if not domain.size and self.op in ("min", "max"):  # of integers no neutral element is representable
+            return [exact.normalise(row) for row in exact.gathered(left[:, : exact.WORDS], points)]
+        if not points and self.op in ("min", "max"):  # of integers no neutral element is representable
             return _fold(self.op, [])
         return _fold(self.op, left[:, 0].view(loaded.result).tolist())
 

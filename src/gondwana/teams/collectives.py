@@ -11,6 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from gondwana.runtime import progress
+from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, VectorBuffer, are_plain, as_buffer, as_contribution, as_message, is_in_place
 from gondwana.teams.ops import (
@@ -50,6 +51,7 @@ class OnNode(Protocol):
         """Combine contiguous buffers by elements, or return False: MPI must. Collective over team. Blocking."""
 
 
+@each_method("collective")
 class Collectives:
     """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.
 

@@ -4,15 +4,26 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from numpy import ndarray
 
 from gondwana.runtime import progress
+from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, as_message
 from gondwana.teams.request import PersistentRequest, Request, complete, wait_all
+
+
+def _object_route(_: object, team: Any, obj: object, dest: int, tag: int = 0) -> Route:
+    """The way of a Python object, which is as long as it was pickled."""
+    return None, team.world_ranks[dest], len(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL))
+
+
+def _buffer_route(_: object, team: Any, buf: Buffer, dest: int, tag: int = 0) -> Route:
+    return None, team.world_ranks[dest], as_message(buf, "buf").nbytes
 
 
 class Envelope(NamedTuple):
@@ -74,7 +85,9 @@ class Messages:
     comm: mpi.Communicator
     size: int
     direct: Direct | None = None
+    world_ranks: tuple[int, ...]
 
+    @counted("message", _object_route)
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send a Python object to rank ``dest``; it is pickled. Blocking until the object may be changed."""
         if isinstance(obj, ndarray):
@@ -84,6 +97,7 @@ class Messages:
         else:
             progress.wait_until(self.comm.isend(obj, self._partner(dest, "dest"), tag).Test, "a message to be sent")
 
+    @traced("message", "recv")
     def recv(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return an object that ``send`` sent here. Blocking until it has arrived."""
         place = self._from(source, tag)
@@ -91,6 +105,7 @@ class Messages:
             progress.wait_until(lambda: self.comm.Iprobe(*place), "a message")
         return self.comm.recv(None, *place)
 
+    @counted("message", _buffer_route)
     def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
         """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""
         direct = self.direct
@@ -101,6 +116,7 @@ class Messages:
         message = mpi.message(self.comm, as_message(buf, "buf"))
         complete(self.comm.Isend(message, self._partner(dest, "dest"), tag))
 
+    @traced("message", "Recv")
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
         """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
         direct = self.direct
@@ -112,6 +128,7 @@ class Messages:
         message = mpi.message(self.comm, as_message(buf, "buf", writable=True))
         complete(self.comm.Irecv(message, *self._from(source, tag)))
 
+    @traced("message", "Sendrecv")
     def Sendrecv(
         self,
         sendbuf: Buffer,
@@ -155,6 +172,7 @@ class Messages:
         received = self.Irecv(recvbuf, source, recvtag)
         wait_all((self.Isend(message, dest, sendtag), received))
 
+    @traced("message", "Probe")
     def Probe(self, source: int | None = None, tag: int | None = None) -> Envelope:
         """Return the envelope of the next message that a receive would take. Blocking until there is one.
 
@@ -189,6 +207,7 @@ class Messages:
         found = mpi.probe(self.comm, *self._from(source, tag))
         return None if found is None else Envelope(*found)
 
+    @counted("message", _buffer_route)
     def Isend(self, buf: Buffer, dest: int, tag: int = 0) -> Request:
         """Start ``Send``. Non-blocking; leave ``buf`` unchanged until the request has completed."""
         message = as_message(buf, "buf")
@@ -204,9 +223,8 @@ class Messages:
     def Send_init(self, buf: Buffer, dest: int, tag: int = 0) -> PersistentRequest:
         """Prepare sending ``buf`` to rank ``dest`` many times. Local: ``start`` of the request sends."""
         message = as_message(buf, "buf")
-        return PersistentRequest(
-            self.comm.Send_init(mpi.message(self.comm, message), self._partner(dest, "dest"), tag), None, (message,)
-        )
+        handle = self.comm.Send_init(mpi.message(self.comm, message), self._partner(dest, "dest"), tag)
+        return PersistentRequest(handle, None, (message,), (None, self.world_ranks[dest], message.nbytes))
 
     def Recv_init(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> PersistentRequest:
         """Prepare receiving into ``buf`` many times. Local: ``start`` of the request receives."""

@@ -130,10 +130,11 @@ def _open(options: Namespace, ranks: int | None) -> Settings:
             check_writable(file, f"--{option} {file}")
     settings = load(options)
     if ranks is not None:
-        division.layout(settings, ranks)
+        division.layout(settings, ranks, 2 if settings.fuse_steps == 2 else 1)
     if settings.device == "cuda" and "SLURM_JOB_ID" not in os.environ and not gw.device_count():
         raise UsageError('device: "cuda" cannot be had: no device is visible; set device to "host"')
-    needed, free = 2 * 8 * math.prod(side + 2 for side in settings.shape), available_memory()
+    ghosts = 2 if settings.fuse_steps == 1 else 4  # at both ends of an axis
+    needed, free = 2 * 8 * math.prod(side + ghosts for side in settings.shape), available_memory()
     if settings.device == "host" and needed > free:
         raise UsageError(
             f"heat: {'x'.join(map(str, settings.shape))} cells need {in_gib(needed)} of memory and {in_gib(free)} are "
@@ -149,8 +150,9 @@ def _open(options: Namespace, ranks: int | None) -> Settings:
 
 def _announce(simulation: Simulation) -> None:
     s = simulation.settings
+    steps = f"steps 0 to {s.N}{', two steps a sweep' if simulation.fuse_steps == 2 else ''}"
     print(
-        f"heat: {'x'.join(map(str, s.shape))} cells, steps 0 to {s.N}, {s.variant}{', overlap' if s.overlap else ''}, "
+        f"heat: {'x'.join(map(str, s.shape))} cells, {steps}, {s.variant}{', overlap' if s.overlap else ''}, "
         f"mean in every {s.reduce}, on {s.device}, ranks x threads = {simulation.team.size} x {gw.threads()}, "
         f"blocks {'x'.join(map(str, simulation.T.grid))}",
         flush=True,
@@ -246,6 +248,7 @@ def _result(
         "threads": gw.threads(),
         "device": s.device,
         "variant": s.variant,
+        "fuse_steps": simulation.fuse_steps,
         "grid": list(simulation.T.grid),
         "seconds": float(record.max(axis=1).sum()),
         "value": outcome.lines[-1].value if outcome.lines else None,

@@ -9,15 +9,16 @@ from gondwana.apps.heat.settings import Settings
 from gondwana.errors import UsageError
 
 
-def layout(settings: Settings, ranks: int) -> gw.Layout:
-    """Return the division of the box, with one ghost around each block. Local.
+def layout(settings: Settings, ranks: int, fuse_steps: int = 1) -> gw.Layout:
+    """Return the division of the box, with a ghost around each block for every step of a sweep. Local.
 
     Args:
         settings: of the run.
         ranks: how many share the box.
+        fuse_steps: time steps in one sweep.
 
     Raises:
-        UsageError: a rank would have no cells.
+        UsageError: a rank would have no cells, or too few for its neighbours' ghosts.
 
     Example:
         >>> layout(Settings(X=8, Y=8, Z=8), 4).owned(3).shape
@@ -25,7 +26,7 @@ def layout(settings: Settings, ranks: int) -> gw.Layout:
     """
     compatible = settings.blocks == "ceil"
     divided = gw.Layout.divide(
-        settings.shape, ranks, ghost=1, grid=grid_of(ranks) if compatible else None, division=settings.blocks
+        settings.shape, ranks, ghost=fuse_steps, grid=grid_of(ranks) if compatible else None, division=settings.blocks
     )
     empty = [rank for rank in range(ranks) if divided.owned(rank).is_empty]
     if empty:
@@ -35,7 +36,26 @@ def layout(settings: Settings, ranks: int) -> gw.Layout:
             f"heat: {gw.name_ranks(empty)} of {ranks} would have no cells of a box of {box}, divided as {grid}; "
             f"{other}start fewer ranks, or enlarge the box"
         )
+    if thinnest(divided) < fuse_steps:
+        raise UsageError(
+            f"heat: fuse_steps is {fuse_steps}, and a block of a box of {'x'.join(map(str, settings.shape))}, divided "
+            f"as {'x'.join(map(str, divided.grid))}, has {thinnest(divided)} cells along a divided axis; set "
+            "fuse_steps = 1, start fewer ranks, or enlarge the box"
+        )
     return divided
+
+
+def thinnest(divided: gw.Layout) -> float:
+    """Return the fewest cells of a block along an axis that is divided; infinity if none is. Local.
+
+    Example:
+        >>> thinnest(gw.Layout.divide((9, 8, 7), 2, ghost=1))
+        4
+    """
+    blocks = [divided.owned(rank).shape for rank in range(math.prod(divided.grid))]
+    return min(
+        (shape[axis] for axis, count in enumerate(divided.grid) if count > 1 for shape in blocks), default=math.inf
+    )
 
 
 def grid_of(ranks: int) -> tuple[int, int, int]:

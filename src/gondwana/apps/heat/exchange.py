@@ -37,7 +37,7 @@ class Exchange(Protocol):
 
 
 class Face(NamedTuple):
-    """What a rank and one neighbour exchange.
+    """What a rank and one neighbour exchange; across a face, or an edge or a corner where these are needed.
 
     Attributes:
         rank: the neighbour.
@@ -51,21 +51,27 @@ class Face(NamedTuple):
 
 
 def faces(layout: gw.Layout, rank: int) -> list[Face]:
-    """Return the faces that a rank shares with others. Local."""
-    around = layout.pieces(rank, corners=False)
+    """Return the faces that a rank shares with others; with ghosts for two steps, edges and corners too. Local."""
+    corners = has_corners(layout)
+    around = layout.pieces(rank, corners=corners)
     return [
         Face(piece.owner, piece.target, theirs.target)
         for piece in around
-        for theirs in layout.pieces(piece.owner, corners=False)
+        for theirs in layout.pieces(piece.owner, corners=corners)
         if theirs.owner == rank
     ]
+
+
+def has_corners(layout: gw.Layout) -> bool:
+    """Return whether ghosts at edges and corners are filled: the first of two steps in one sweep needs them. Local."""
+    return max(layout.ghost) > 1
 
 
 class OneSided:
     """The library's exchange of ghosts."""
 
     def __init__(self, T: gw.GlobalArray) -> None:
-        self.plan = gw.exchange(T)
+        self.plan = gw.exchange(T, corners=has_corners(T.layout))
         self.plan.wait()
 
     def begin(self) -> None:
@@ -256,12 +262,17 @@ def as_rows(boxes: list[gw.RectDomain]) -> NDArray[np.int64]:
 
     Two planes that are apart may be one box with a stride.
     """
-    rows = [
-        [*(axis.start for axis in axes), *(axis.stop for axis in axes)]
+    rows = [[*box.lo, *box.hi] for box in dense(boxes)]
+    return np.array(rows, np.int64).reshape(-1, 6)
+
+
+def dense(boxes: list[gw.RectDomain]) -> list[gw.RectDomain]:
+    """Return the cells of boxes as boxes without strides. Local."""
+    return [
+        gw.RectDomain([axis.start for axis in axes], [axis.stop for axis in axes])
         for box in boxes
         for axes in itertools.product(*map(_dense, box.axes))
     ]
-    return np.array(rows, np.int64).reshape(-1, 6)
 
 
 def _dense(axis: range) -> list[range]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import gondwana as gw
+from gondwana.apps.heat.settings import Settings
 
 
 class Rates(NamedTuple):
@@ -21,6 +22,11 @@ class Rates(NamedTuple):
     q: float
     sigma: float
     P: float
+
+
+def rates_of(settings: Settings) -> Rates:
+    """Return the constants of the model. Local."""
+    return Rates(settings.dt, settings.q, settings.sigma, settings.P)
 
 
 class Sides(NamedTuple):
@@ -77,16 +83,36 @@ def change(T: Any, p: gw.Point, has: Sides, k: Rates) -> float:
     return rate  # type: ignore[no-any-return]
 
 
-@gw.foreach
-def conduct(p: gw.Point, T_next: Any, T: Any, box: gw.RectDomain, k: Rates) -> None:
-    """One time step of a cell, on any device."""
-    T_next[p] = T[p] + k.dt * change(T, p, sides_of(p, box), k)
-
-
 @gw.jit
 def conduct_cell(T_next: Any, T: Any, p: gw.Point, has: Sides, k: Rates) -> None:
     """One time step of a cell of which the sides are known."""
     T_next[p] = T[p] + k.dt * change(T, p, has, k)
+
+
+@gw.foreach
+def conduct(p: gw.Point, T_next: Any, T: Any, box: gw.RectDomain, k: Rates) -> None:
+    """One time step of a cell, on any device."""
+    conduct_cell(T_next, T, p, sides_of(p, box), k)
+
+
+@gw.reduce
+def conduct_and_sum(p: gw.Point, T_next: Any, T: Any, box: gw.RectDomain, k: Rates) -> float:
+    """One time step of a cell as `conduct` does it, and the sum of the temperature before."""
+    conduct_cell(T_next, T, p, sides_of(p, box), k)
+    return T[p]  # type: ignore[no-any-return]
+
+
+@gw.foreach
+def conduct_inside(p: gw.Point, T_next: Any, T: Any, box: gw.RectDomain, k: Rates) -> None:
+    """One time step of a cell that has all neighbours: the same bits as `conduct`."""
+    conduct_cell(T_next, T, p, INSIDE, k)
+
+
+@gw.reduce
+def conduct_inside_and_sum(p: gw.Point, T_next: Any, T: Any, box: gw.RectDomain, k: Rates) -> float:
+    """The same, and the sum of the temperature before."""
+    conduct_cell(T_next, T, p, INSIDE, k)
+    return T[p]  # type: ignore[no-any-return]
 
 
 @gw.jit
@@ -147,6 +173,12 @@ def sweep(threads: Any, T_next: Any, T: Any, parts: Any, box: gw.RectDomain, k: 
             if y == y1:
                 x, y = x + 1, y0
     return total
+
+
+@gw.reduce
+def total(p: gw.Point, T: Any) -> float:
+    """The sum of the temperature; its last bits depend on how the cells are divided."""
+    return T[p]  # type: ignore[no-any-return]
 
 
 @gw.reduce(op="fsum")

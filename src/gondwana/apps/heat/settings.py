@@ -58,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         reduce: take the mean temperature in every "step", as the original does, or in each "interval" of `I` steps.
         blocks: "balanced" parts of the box, or "ceil", those of the original, of which the last may be much smaller.
         device: where the kernels run: "host" or "cuda".
+        fuse_steps: time steps in one sweep over memory, 2 on the host only; "auto" takes what is faster.
         output: name of the dataset of the temperature; "" writes none.
         plotgap: the temperature is written every `plotgap` steps, after the step.
         write_initial: also write the temperature before the first step.
@@ -87,6 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reduce: Literal["step", "interval"] = "step"
     blocks: Literal["balanced", "ceil"] = "balanced"
     device: Literal["host", "cuda"] = "host"
+    fuse_steps: Literal[1, 2, "auto"] = "auto"
     output: str = ""
     plotgap: Count = 1000
     write_initial: bool = False
@@ -109,6 +111,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def cells(self) -> int:
         """Number of cells."""
         return math.prod(self.shape)
+
+    @property
+    def sums_every(self) -> int:
+        """Steps between two means."""
+        return 1 if self.reduce == "step" else self.I
 
     def physics(self) -> dict[str, Any]:
         """Return the keys that decide what is computed: what a checkpoint and its continuation must share. Local."""
@@ -146,6 +153,7 @@ def load(options: Namespace) -> Settings:
             given.values[name], given.places[name] = _number(text), option
     settings = Settings(**settings_files.converted(Settings, given))
     _check_stability(settings, given.places)
+    _check_fusing(settings, given.places)
     return settings
 
 
@@ -164,3 +172,12 @@ def _check_stability(s: Settings, places: dict[str, str]) -> None:
         where = places.get("dt", places.get("q", "settings"))
         limit = 1.0 / (6.0 * s.q)
         raise UsageError(f"{where}: dt is {s.dt:g} and q is {s.q:g}, unstable: 6*q*dt is above 1; set dt to {limit:g}")
+
+
+def _check_fusing(s: Settings, places: dict[str, str]) -> None:
+    """Refuse two steps in one sweep where there are none."""
+    if s.fuse_steps == 2 and s.device != "host":
+        where = places["fuse_steps"]
+        raise UsageError(
+            f'{where}: fuse_steps is 2 and device is "{s.device}"; set fuse_steps to 1, or device to "host"'
+        )

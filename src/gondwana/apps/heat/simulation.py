@@ -8,7 +8,7 @@ import numpy as np
 
 import gondwana as gw
 from gondwana.apps import run_files
-from gondwana.apps.heat import division, kernels
+from gondwana.apps.heat import division, fusing, kernels
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.steps import Record, make_loop
 
@@ -36,7 +36,8 @@ class Simulation:
 
     Attributes:
         step: number of the next step.
-        arrays: the temperature before even and before odd steps.
+        fuse_steps: time steps in one sweep.
+        arrays: for the temperature before a sweep, and after it, in turns.
 
     Example:
         >>> run = Simulation(Settings(X=8, Y=8, Z=8, N=10), gw.world)
@@ -50,16 +51,18 @@ class Simulation:
         self.team = team
         self.step = 0
         kind = gw.cuda() if settings.device == "cuda" else gw.host
-        layout = division.layout(settings, team.size)
-        self.arrays = tuple(gw.zeros(layout, kind=kind, team=team) for _ in range(2))
-        self._loop = make_loop(settings, *self.arrays)
+        self.fuse_steps = fusing.choose(settings, team)
+        layout = division.layout(settings, team.size, self.fuse_steps)
+        self.arrays = gw.zeros(layout, kind=kind, team=team), gw.zeros(layout, kind=kind, team=team)
+        self._present = 0
+        self._loop = make_loop(settings, self.arrays, self.fuse_steps)
         self._compile()
         self.T.local.restrict(self.T.owned).fill(settings.T0)
 
     @property
     def T(self) -> gw.GlobalArray:
         """The temperature before the next step."""
-        return self.arrays[self.step % 2]
+        return self.arrays[self._present]
 
     @property
     def fields(self) -> dict[str, gw.GlobalArray]:
@@ -86,7 +89,7 @@ class Simulation:
             What was measured on this rank, for each step.
         """
         record = Record(np.zeros(steps, np.int64), np.full(steps, np.nan))
-        self._loop(self.step, record)
+        self._present = self._loop(self.step, self._present, record)
         self.step += steps
         return record
 
@@ -108,8 +111,9 @@ class Simulation:
         return float(kernels.radiated.all(self.team, self.T.owned, self.T, self.T.domain))
 
     def _compile(self) -> None:
-        """Do two steps of nothing, so that no later one compiles."""
-        self._loop(0, Record(np.zeros(2, np.int64), np.zeros(2)))
+        """Do a few steps of nothing, with sums in either step of a sweep, so that no later one compiles."""
+        for first, steps in (0, self.fuse_steps + 1), (self.settings.sums_every - 1, 2):
+            self._loop(first, 0, Record(np.zeros(steps, np.int64), np.zeros(steps)))
         self._heat(), self._radiated()
         for array in self.arrays:
             array.fill(0.0)

@@ -1,8 +1,7 @@
-"""The time loop: compiled, or from Python where devices or other nodes take part."""
+"""The time loop: compiled, or from Python where two steps are one sweep or devices or other nodes take part."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana.apps.heat import exchange
-from gondwana.apps.heat.kernels import Rates, conduct, heat, sweep
+from gondwana.apps.heat import exchange, sweeps
+from gondwana.apps.heat.kernels import Rates, rates_of, sweep
 from gondwana.apps.heat.settings import Settings
 
 
@@ -51,35 +50,38 @@ class Record(NamedTuple):
     sums: NDArray[np.float64]
 
 
-Loop = Callable[[int, Record], None]
-"""Does steps from a number on, as many as the record has room for. Collective over the team of the arrays; blocks."""
+Loop = Callable[[int, int, Record], int]
+"""`loop(first, present, record)` does steps from number `first` on, as many as the record has room for.
+
+`present` tells which of two arrays has the temperature; returned is which one has it afterwards. Collective over the
+team of the arrays; blocks.
+"""
 
 
-def rates_of(settings: Settings) -> Rates:
-    """Return the constants of the model. Local."""
-    return Rates(settings.dt, settings.q, settings.sigma, settings.P)
-
-
-def make_loop(settings: Settings, T: gw.GlobalArray, other: gw.GlobalArray) -> Loop:
+def make_loop(settings: Settings, arrays: tuple[gw.GlobalArray, gw.GlobalArray], fuse_steps: int) -> Loop:
     """Return the time loop. Collective over the team of the arrays; blocks.
 
     Args:
         settings: of the run.
-        T: the temperature before even steps.
-        other: before odd steps.
+        arrays: for the temperature before a sweep, and after it; with as many ghost layers as a sweep has steps.
+        fuse_steps: time steps in one sweep.
     """
-    every = 1 if settings.reduce == "step" else settings.I
-    plan, rates = Plan(settings.N // 2, settings.N, every, settings.overlap), rates_of(settings)
-    if not T.kind.host or (settings.variant != "two-sided" and T.team.node_count > 1):
-        return _interpreted(settings, T, other, plan, rates)
+    T = arrays[0]
+    plan = Plan(settings.N // 2, settings.N, settings.sums_every, settings.overlap)
+    rates = rates_of(settings)
+    if fuse_steps > 1 or not T.kind.host or (settings.variant != "two-sided" and T.team.node_count > 1):
+        return _Interpreted(settings, arrays, plan, rates, fuse_steps)
     ghosts_of = COMPILED[settings.variant][2]
-    function, ghosts = _loops[settings.variant], (ghosts_of(T), ghosts_of(other))
+    function, ghosts = _loops[settings.variant], [ghosts_of(array) for array in arrays]
     parts = Parts(
         exchange.as_rows([T.inner]), exchange.as_rows(list(T.rim.rects)), exchange.as_rows([T.owned])
     )  # fmt: skip
 
-    def run(first: int, record: Record) -> None:
-        gw.parallel(function, T, other, *ghosts, T.team, parts, T.domain, rates, plan, first, record)
+    def run(first: int, present: int, record: Record) -> int:
+        even = (first + present) % 2  # the array that even steps read
+        ordered = arrays[even], arrays[1 - even], ghosts[even], ghosts[1 - even]
+        gw.parallel(function, *ordered, T.team, parts, T.domain, rates, plan, first, record)
+        return (present + len(record.sums)) % 2
 
     return run
 
@@ -154,51 +156,59 @@ the ghosts of an array that both take."""
 _loops = {variant: compiled_loop(begin, finish) for variant, (begin, finish, _) in COMPILED.items()}
 
 
-@gw.jit
-def _sweep_all(threads: Any, T_next: Any, T: Any, parts: Any, box: Any, k: Rates, summed: bool) -> float:
-    total = sweep(threads, T_next, T, parts, box, k, summed)
-    return threads.sum(total)  # type: ignore[no-any-return]
+class _Interpreted:
+    """The loop from Python: on devices the kernels of a sweep are only started, unless its sum is wanted.
 
+    Args:
+        settings: of the run.
+        arrays: for the temperature before a sweep, and after it.
+        plan: of the run.
+        rates: constants of the model.
+        fuse_steps: time steps in one sweep.
+    """
 
-def _interpreted(settings: Settings, T: gw.GlobalArray, other: gw.GlobalArray, plan: Plan, rates: Rates) -> Loop:
-    """The loop from Python: on devices the kernels of a step are only started, unless its sum is wanted."""
-    exchanges = [exchange.EXCHANGES[settings.variant](array) for array in (T, other)]
-    compute = _on_host if T.kind.host else _on_device
+    def __init__(
+        self,
+        settings: Settings,
+        arrays: tuple[gw.GlobalArray, gw.GlobalArray],
+        plan: Plan,
+        rates: Rates,
+        fuse_steps: int,
+    ) -> None:
+        self._arrays, self._plan, self._rates, self._fuse_steps = arrays, plan, rates, fuse_steps
+        self._exchanges = [exchange.EXCHANGES[settings.variant](array) for array in arrays]
+        self._one_step: sweeps.Sweep = sweeps.one_step if arrays[0].kind.host else sweeps.one_step_on_device
+        T = arrays[0]
+        early, late = ([T.inner], [*T.rim.rects]) if plan.overlap else ([], [T.owned])
+        self._early, self._late = tuple(exchange.dense(early)), tuple(exchange.dense(late))
 
-    def step(number: int, k: Rates, summed: bool) -> float:
-        present, following = (T, other) if number % 2 == 0 else (other, T)
-        ghosts = exchanges[number % 2]
-        ghosts.begin()
-        total = compute(present.inner, following, present, k, summed) if plan.overlap else 0.0
-        ghosts.finish()
-        total += compute(present.rim if plan.overlap else present.owned, following, present, k, summed)
-        return float(T.team.allreduce(total)) if summed else np.nan
-
-    def run(first: int, record: Record) -> None:
-        start = gw.clock()
-        for place in range(len(record.sums)):
-            number = first + place
-            k = rates if number <= plan.half else rates._replace(P=0.0)
-            record.sums[place] = step(number, k, number % plan.every == 0 or number == plan.last)
+    def __call__(self, first: int, present: int, record: Record) -> int:
+        """Do steps: see `Loop`."""
+        place, start = 0, gw.clock()
+        while place < len(record.sums):
+            steps = min(self._fuse_steps, len(record.sums) - place)
+            done = slice(place, place + steps)
+            record.sums[done] = self._sweep(first + place, present, steps)
             end = gw.clock()
-            record.nanoseconds[place] = end - start
-            start = end
+            record.nanoseconds[done] = np.diff(np.linspace(start, end, steps + 1, dtype=np.int64))
+            start, place, present = end, place + steps, 1 - present
         gw.synchronize()
-        gw.quiesce(T.team)  # replies to notifications
+        gw.quiesce(self._arrays[0].team)  # replies to notifications
+        return present
 
-    return run
-
-
-def _on_host(domain: Any, T_next: gw.GlobalArray, T: gw.GlobalArray, k: Rates, summed: bool) -> float:
-    return float(gw.parallel(_sweep_all, T_next, T, _rows(domain), T.domain, k, summed))
-
-
-def _on_device(domain: Any, T_next: gw.GlobalArray, T: gw.GlobalArray, k: Rates, summed: bool) -> float:
-    total = float(heat(domain, T)) if summed else 0.0
-    conduct(domain, T_next, T, T.domain, k)
-    return total
-
-
-@functools.lru_cache(64)
-def _rows(domain: Any) -> NDArray[np.int64]:
-    return exchange.as_rows([domain] if isinstance(domain, gw.RectDomain) else list(domain.rects))
+    def _sweep(self, number: int, present: int, steps: int) -> NDArray[np.float64]:
+        """Do the steps of one sweep; return the sums before them over all ranks, NaN where they are not wanted."""
+        T, T_next, ghosts = self._arrays[present], self._arrays[1 - present], self._exchanges[present]
+        numbers = range(number, number + steps)
+        rates = [self._rates if n <= self._plan.half else self._rates._replace(P=0.0) for n in numbers]
+        summed = [n % self._plan.every == 0 or n == self._plan.last for n in numbers]
+        compute = self._one_step if steps == 1 else sweeps.two_steps
+        ghosts.begin()
+        early = compute(self._early, T_next, T, rates, summed) if self._early else [0.0] * steps
+        ghosts.finish()
+        late = compute(self._late, T_next, T, rates, summed)
+        own = np.add(early, late)
+        sums = np.full(steps, np.nan)
+        if any(summed):
+            T.team.Allreduce(own, sums)
+        return np.where(summed, sums, np.nan)

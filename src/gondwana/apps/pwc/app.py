@@ -107,7 +107,7 @@ def _timers(rows: Rows, seconds: float) -> dict[str, float]:
 
 
 def _result(annealing: Annealing, partition: Partition, truth: list[str]) -> dict[str, Any]:
-    measures = {"ari": adjusted_rand_index, "purity": purity}
+    labels = partition.labels
     return {
         "app": "pwc",
         "version": gw.__version__,
@@ -115,19 +115,21 @@ def _result(annealing: Annealing, partition: Partition, truth: list[str]) -> dic
         "ranks": gw.world.size,
         "threads": gw.threads(),
         "device": "host",
-        "points": len(partition.labels),
+        "points": len(labels),
         "clusters": len(partition.sizes),
         "sizes": partition.sizes.tolist(),
+        "sponge_fraction": 0.0,
+        "ari": adjusted_rand_index(labels, truth) if truth else None,
+        "purity": purity(labels, truth) if truth else None,
         "energy": partition.energy,
         "freezing": partition.freezing,
         "temperature": annealing.temperature,
         "trace": [step._asdict() for step in annealing.trace],
-        **({name: measure(partition.labels, truth) for name, measure in measures.items()} if truth else {}),
     }
 
 
 def _print(result: dict[str, Any]) -> None:
-    if "ari" in result:
+    if result["ari"] is not None:
         print(f"adjusted Rand index {result['ari']:.4f}, purity {result['purity']:.4f}")
     parts = [f"{name} {result[f'seconds_{name}']:.3f} s" for name in ("compute", *COMMUNICATION, "splitting")]
     print(f"{result['seconds']:.3f} s: {', '.join(parts)}")

@@ -11,14 +11,16 @@ from collections.abc import Callable
 from ctypes import c_double, c_int64, c_void_p
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana.apps.heat import exchange
+from gondwana.apps.heat.kernels import rates_of
 from gondwana.apps.heat.settings import Settings
 from gondwana.apps.heat.simulation import Simulation
-from gondwana.apps.heat.steps import COMPILED, Parts, Plan, Record, compiled_loop, rates_of
+from gondwana.apps.heat.steps import COMPILED, Parts, Plan, Record, compiled_loop
 from gondwana.bench import build
 from gondwana.results import write_json
 from gondwana.runtime import exits
@@ -29,6 +31,7 @@ VARIANTS = {
     "one-sided": "the loop compiled by Gondwana, the sweep of C",
     "copy-notify": "the loop compiled by Gondwana, the sweep of C",
     "application": "the application, one-sided",
+    "fused": "the application, one-sided, two steps a sweep",
 }
 """What is measured, and what computes it."""
 
@@ -48,7 +51,7 @@ class Blocks(NamedTuple):
 def settings_of(size: int, team: gw.Team, steps: int) -> Settings:
     """Return the settings of a run with a cube of some size on each rank. Local."""
     x, y, z = (size * count for count in gw.Layout.divide((size * team.size,) * 3, team.size, ghost=1).grid)
-    return Settings(X=x, Y=y, Z=z, N=steps - 1)
+    return Settings(X=x, Y=y, Z=z, N=steps - 1, fuse_steps=1)
 
 
 def variants(size: int, steps: int, team: gw.Team) -> dict[str, Variant]:
@@ -70,7 +73,12 @@ def variants(size: int, steps: int, team: gw.Team) -> dict[str, Variant]:
     blocks = Blocks(*(exchange.as_rows([box])[0] for box in (T.local.domain, T.domain)))
     sweep = _sweep_of(library)
     corner = np.tile(np.array(T.local.domain.lo), 2)
-    found = {"C": _in_c(library, settings, T, other, blocks), "application": _application(application)}
+    fused = Simulation(msgspec.structs.replace(settings, fuse_steps=2), team)
+    found = {
+        "C": _in_c(library, settings, T, other, blocks),
+        "application": _application(application),
+        "fused": _application(fused),
+    }
     for name, (begin, finish, ghosts_of) in COMPILED.items():
         ghosts = tuple(_from_zero(ghosts_of(array), corner) for array in (T, other))
         found[name] = _compiled(compiled_loop(begin, finish, sweep), settings, T, other, ghosts, blocks)

@@ -17,19 +17,19 @@ from numba.extending import intrinsic
 from gondwana.compiler.inlining import called, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.kernels.exact import SPECIAL, STRIDE
-from gondwana.kernels.folding import COMBINE, check_value, kind_of, neutral
+from gondwana.kernels.folding import COMBINE, check_no_value, check_value, kind_of, neutral
 
 _RESULTS = 16
 
 
 @inlined
-def no_start(block: int, thread: int) -> int:
+def _no_start(block: int, thread: int) -> int:
     """Start of a sweep that folds nothing."""
     return 0
 
 
 @inlined
-def no_store(block: int, thread: int, total: int) -> None:
+def _no_store(block: int, thread: int, total: int) -> None:
     """End of a sweep that folds nothing."""
 
 
@@ -107,12 +107,21 @@ class Folding:
     result: str
 
 
-def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
-    """The folding of the values of a kernel by an operation.
+def folding(name: str, operation: str | None, kernel: Any, value: Any) -> Folding:
+    """Return the folding of the values of a kernel. Local.
+
+    Args:
+        name: of the kernel.
+        operation: None for a kernel that has no value.
+        kernel: compiled.
+        value: type of what it returns.
 
     Raises:
-        KernelError: the kernel returns no number, or one that the operation cannot take.
+        KernelError: the kernel returns no number, or one that the operation cannot take; or one without an operation.
     """
+    if operation is None:
+        check_no_value(name, value)
+        return _no_folding(kernel)
     check_value(name, value)
     if operation == "fsum":
         return _exact_folding(kernel)
@@ -135,6 +144,15 @@ def fold(name: str, operation: str, kernel: Any, value: Any) -> Folding:
     return Folding(step, start, store, str(kind))
 
 
+def _no_folding(kernel: Any) -> Folding:
+    @inlined
+    def step(total: Any, p: Any, args: Any) -> Any:
+        kernel(p, *args)
+        return total
+
+    return Folding(step, _no_start, _no_store, "")
+
+
 def _exact_folding(kernel: Any) -> Folding:
     @inlined
     def step(total: Any, p: Any, args: Any) -> Any:
@@ -144,4 +162,4 @@ def _exact_folding(kernel: Any) -> Folding:
     def start(block: int, thread: int) -> Any:
         return load_word(block + _RESULTS) + thread * STRIDE
 
-    return Folding(step, start, no_store, "int64")
+    return Folding(step, start, _no_store, "int64")

@@ -40,8 +40,10 @@ _NO_RESULTS = _header(0, 0, 0)
 PLANES = 3
 """Planes of an intermediate of a pair that are kept: before, at and behind the point of the second kernel."""
 
-TILING = 72
-"""Bytes of the box in the table of a pair, behind which the words of its tiling are."""
+_BOX = 72
+"""Bytes of a box in the table of a pair."""
+TILING = 2 * _BOX
+"""Bytes of the boxes in the table of a pair, the domain and the interior, behind which the words of its tiling are."""
 
 _CACHE = 1 << 19
 """Bytes of the second level of a core's cache where the system does not say."""
@@ -111,11 +113,18 @@ class Half:
         function: the kernel.
         contract: whether its multiply-adds may be fused.
         reassociate: whether its floating-point operations may be reordered.
+        inside: what replaces it in the interior, None if nothing does.
     """
 
     function: pytypes.FunctionType
     contract: bool
     reassociate: bool
+    inside: Half | None = None
+
+    def key(self) -> tuple[str, ...]:
+        """What names its machine code in the cache."""
+        own = fingerprint(self.function), repr((self.contract, self.reassociate))
+        return own if self.inside is None else (*own, "inside", *self.inside.key())
 
 
 def load_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> LoadedPair:
@@ -132,8 +141,7 @@ def load_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> Loaded
 
         return build_pair(halves, count, variant)
 
-    options = [(fingerprint(half.function), repr((half.contract, half.reassociate))) for half in halves]
-    code = obtain(("pair", *options[0], *options[1], str(count), repr(variant)), compile_now)
+    code = obtain(("pair", *halves[0].key(), *halves[1].key(), str(count), repr(variant)), compile_now)
     sizes = tuple(np.dtype(dtype).itemsize for dtype, _ in intermediates(variant.specs).values())
     return LoadedPair(
         **vars(_linked(code, variant)),
@@ -150,9 +158,7 @@ def footprints_about(footprints: dict[int, Footprint]) -> dict[str, object]:
 
 def _linked(code: ObjectCode, variant: Variant) -> Loaded:
     found: Any = code.about["footprints"]
-    footprints = {
-        int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"]) for slot, f in found.items()
-    }
+    footprints = {int(slot): Footprint.from_about(about) for slot, about in found.items()}
     address = linker.link(code)
     return Loaded(linker.callable_at(address, 3), address, footprints, str(code.about["result"]), variant.ndim)
 
@@ -172,7 +178,7 @@ class LoadedPair(Loaded):
     order: Order
 
     def table(self, rows: bytes, count: int, points: int) -> Boxes:
-        """Keep the box of a domain with its tiling and the planes of each thread. Local."""
+        """Keep the box of a domain, and that of the interior, with the tiling and the planes of each thread. Local."""
         return TiledBox(rows, points, self._tile_bytes(), sum(self.sizes))
 
     def _tile_bytes(self) -> int:
@@ -205,24 +211,24 @@ class TiledBox(Boxes):
     """A box divided into tiles, and the memory where threads keep planes of intermediates.
 
     Args:
-        row: the box; see `boxes.table`.
+        rows: the box, and that of the interior, perhaps zeros; see `boxes.table`.
         points: its points.
         kept: bytes that a row and column of a tile should keep in the cache.
         size: bytes of the elements of all intermediates at a point.
     """
 
-    def __init__(self, row: bytes, points: int, kept: int, size: int) -> None:
-        rows, columns = struct.unpack("9q", row)[4:6]
+    def __init__(self, rows: bytes, points: int, kept: int, size: int) -> None:
+        lines, columns = struct.unpack_from("2q", rows, 4 * WORD)
         most = max(1, _cache_size() // kept)
         beside = -(-columns // max(_SHORTEST, most // _ROWS - LEAD - 1))
         width = _up(LEAD + -(-columns // beside) + 1, LEAD)
-        across = -(-rows // max(1, min(rows, most // width - 2)))
-        plane = (-(-rows // across) + 2) * width
+        across = -(-lines // max(1, min(lines, most // width - 2)))
+        plane = (-(-lines // across) + 2) * width
         each = _up(PLANES * plane * size, _PAGE)
         self.exclusive = threading.Lock()  # another thread of Python may launch the same pair
         self._scratch = np.empty(threads() * each + _PAGE, np.uint8)
         first = _up(self._scratch.ctypes.data, _PAGE)
-        super().__init__(row + struct.pack("6q", first, each, across, beside, width, plane), 1, points)
+        super().__init__(rows + struct.pack("6q", first, each, across, beside, width, plane), 1, points)
 
 
 def _up(number: int, unit: int) -> int:

@@ -27,7 +27,7 @@ _LOCALITY, _DATA = 2, 1
 
 
 def row(point: Any, step: Any, order: Order, itemsize: int, footprints: dict[int, Footprint]) -> Any:
-    """Return a compiled function that runs a kernel along a row of dense points.
+    """Return `row(total, plane, row, first, count, args)`: it runs a kernel along dense points and folds its values.
 
     Args:
         point: from loop coordinates to the point.
@@ -41,16 +41,48 @@ def row(point: Any, step: Any, order: Order, itemsize: int, footprints: dict[int
     chunk = _LINES * line
 
     @inlined
-    def run(plane: int, row: int, first: int, count: int, args: Any) -> None:
+    def run(total: Any, plane: int, row: int, first: int, count: int, args: Any) -> Any:
         chunks = count // chunk
         for number in range(chunks):
             begin = first + chunk * number
             for i in range(0, chunk, line):
                 ask(args, point((plane, row, begin + i)))
             for i in range(chunk):
-                step(0, point((plane, row, begin + i)), args)
+                total = step(total, point((plane, row, begin + i)), args)
         for i in range(chunks * chunk, count):
-            step(0, point((plane, row, first + i)), args)
+            total = step(total, point((plane, row, first + i)), args)
+        return total
+
+    return run
+
+
+def split(outside: Any, inside: Any) -> Any:
+    """Return a function like `row` that runs another kernel where the row is in the interior. Local.
+
+    It has one argument more, the box of the interior as `sweeps.box_reader` gives it.
+
+    Args:
+        outside: runs a kernel along a row; see `row`.
+        inside: runs the other kernel; None if there is none.
+    """
+    if inside is None:
+
+        @inlined
+        def whole(total: Any, plane: int, row: int, first: int, count: int, args: Any, interior: Any) -> Any:
+            return outside(total, plane, row, first, count, args)
+
+        return whole
+
+    @inlined
+    def run(total: Any, plane: int, row: int, first: int, count: int, args: Any, interior: Any) -> Any:
+        i0, j0, k0, n0, n1, n2, _, _, _ = interior
+        begin = end = first
+        if i0 <= plane < i0 + n0 and j0 <= row < j0 + n1:
+            begin = min(max(k0, first), first + count)
+            end = max(begin, min(k0 + n2, first + count))
+        total = outside(total, plane, row, first, begin - first, args)
+        total = inside(total, plane, row, begin, end - begin, args)
+        return outside(total, plane, row, end, first + count - end, args)
 
     return run
 

@@ -1,0 +1,6 @@
+"""The report: results of benchmarks, applications and traces as one HTML page (`gondwana report`)."""
+
+from gondwana.report.document import page
+from gondwana.report.sources import Source, read
+
+__all__ = ["Source", "page", "read"]

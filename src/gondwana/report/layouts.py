@@ -1,0 +1,51 @@
+"""The one table of what is drawn differently from the general rules, by benchmark and panel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CURVES, RATIOS, SCATTER, PARTS, SCALING = "curves", "ratios", "scatter", "parts", "scaling"
+ALL = (CURVES, RATIOS, SCALING, SCATTER, PARTS)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a panel is drawn.
+
+    Attributes:
+        rival: its name, where the rows do not say it.
+        kinds: of figures that are drawn.
+        log: whether sizes are on a logarithmic axis.
+    """
+
+    rival: str | None = None
+    kinds: tuple[str, ...] = ALL
+    log: bool = True
+
+
+CALLED = {"lines": "lines of code"}
+"""Columns whose names do not say enough."""
+
+LAYOUTS = {
+    ("npb", "time"): Layout(rival="NPB 3.4", kinds=(RATIOS, SCATTER)),
+    ("npb", "communication"): Layout(rival="NPB 3.4", kinds=(PARTS,)),
+    ("npb", "scaling"): Layout(rival="NPB 3.4", kinds=(SCALING,)),
+    ("npb", None): Layout(rival="NPB 3.4"),
+    ("hpcg", None): Layout(rival="HPCG 3.1", kinds=(RATIOS, CURVES)),
+    ("io", None): Layout(rival="plain ADIOS2", kinds=(RATIOS, SCATTER)),
+    ("fib", None): Layout(log=False),
+    ("heat", "against"): Layout(rival="the original program"),
+    ("heat", None): Layout(rival="C"),
+    ("clustering", None): Layout(rival="scikit-learn"),
+}
+"""By benchmark and panel; None stands for its other panels."""
+
+
+def layout(benchmark: str, panel: str) -> Layout:
+    """Return how a panel is drawn. Local.
+
+    Example:
+        >>> layout("hpcg", "rating").rival
+        'HPCG 3.1'
+    """
+    return LAYOUTS.get((benchmark, panel)) or LAYOUTS.get((benchmark, None)) or Layout()
