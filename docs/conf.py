@@ -1,6 +1,14 @@
 """How the documentation is built: `make docs`."""
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from gondwana import __version__
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 project = "Gondwana"
 author = "The Gondwana developers"
@@ -27,3 +35,17 @@ html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["gondwana.css"]
 html_theme_options = {"navigation_with_keys": False, "show_prev_next": True, "secondary_sidebar_items": ["page-toc"]}
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("build-finished", draw_report)
+
+
+def draw_report(app: Sphinx, exception: Exception | None) -> None:
+    """The page of the recorded results, without those that the model is fitted to: hundreds of short runs."""
+    from gondwana.report import page, read
+
+    if exception is None and app.builder.format == "html":
+        files = sorted(Path(app.srcdir, "results").glob("*.json"))
+        drawn = [file for file in files if not file.name.startswith("model-")]
+        Path(app.outdir, "report.html").write_text(page(read(drawn)), encoding="utf-8")

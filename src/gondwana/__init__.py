@@ -3,6 +3,9 @@
 # The first of all imports, since the others take their time: from here on, a rank ends with its launcher.
 from gondwana.runtime import lifeline as _lifeline  # noqa: F401
 
+# The second one, so that a trace shows how long they take.
+from gondwana.runtime.tracing import recorder as _recorder
+
 # isort: split
 import importlib as _importlib
 import sys as _sys
@@ -83,6 +86,7 @@ from gondwana.runtime.progress import in_callback as in_callback
 from gondwana.runtime.progress import progress as progress
 from gondwana.runtime.progress_bar import ProgressBar as ProgressBar
 from gondwana.runtime.rollcall import name_ranks as name_ranks
+from gondwana.runtime.tracing import span as span
 from gondwana.sync import AtomicDomain as AtomicDomain
 from gondwana.sync import Lock as Lock
 from gondwana.sync import Signal as Signal
@@ -129,6 +133,8 @@ from gondwana.transfer import sendrecv as sendrecv
 from gondwana.transfer import strided as strided
 
 if _TYPE_CHECKING:
+    from gondwana.kernels.inspection import Inspection as Inspection
+    from gondwana.kernels.inspection import inspect as inspect
     from gondwana.tasks import Channel as Channel
     from gondwana.tasks import ChannelClosed as ChannelClosed
     from gondwana.tasks import Condition as Condition
@@ -181,7 +187,12 @@ _OF_TASKS = frozenset(
     }
 )
 _OF_POOLS = frozenset({"PoolBrokenError", "PoolClosedError", "WorkerLostError", "WorkerPool"})
-_LATER = dict.fromkeys(_OF_TASKS, "gondwana.tasks") | dict.fromkeys(_OF_POOLS, "gondwana.tasks.pool")
+_OF_INSPECTION = frozenset({"Inspection", "inspect"})
+_LATER = (
+    dict.fromkeys(_OF_TASKS, "gondwana.tasks")
+    | dict.fromkeys(_OF_POOLS, "gondwana.tasks.pool")
+    | dict.fromkeys(_OF_INSPECTION, "gondwana.kernels.inspection")
+)
 """Names that are loaded when they are first used, and from where: programs without tasks do not load greenlets."""
 
 
@@ -197,3 +208,9 @@ def __dir__() -> list[str]:
 
 
 __version__ = "0.1.0"
+
+if _recorder is not None:
+    from gondwana.traces import closing as _closing
+
+    _closing.at_end_of(_recorder)
+    _recorder.imported()

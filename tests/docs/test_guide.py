@@ -24,6 +24,7 @@ PAGES = (
     "explicit-vectors.md",
     "ghosts-by-hand.md",
     "global-arrays-in-compiled-code.md",
+    "inspect.md",
     "kernels.md",
     "output.md",
     "pairwise-clustering.md",
@@ -34,6 +35,7 @@ PAGES = (
     "teams.md",
     "testing.md",
     "threads.md",
+    "tracing.md",
     "vector-sponge.md",
 )
 

@@ -130,10 +130,29 @@ def test_a_function_may_call_itself() -> None:
         add_up(1.0, 10)
 
 
+@gw.jit
+def ackermann(m, n):
+    if m == 0:
+        return n + 1
+    if n == 0:
+        return ackermann(m - 1, 1)  # the constant makes it another function, which calls the first
+    return ackermann(m - 1, ackermann(m, n - 1))
+
+
+@gw.jit
+def ackermann_without_constants(m, n):
+    if m == 0:
+        return n + 1
+    if n == 0:
+        return ackermann_without_constants(m - 1, n + 1)
+    return ackermann_without_constants(m - 1, ackermann_without_constants(m, n - 1))
+
+
 def test_functions_that_call_each_other_in_a_circle_are_refused() -> None:
-    for function in (is_even, is_odd):
+    for function, arguments in ((is_even, (3,)), (is_odd, (3,)), (ackermann, (2, 3))):
         with pytest.raises(KernelError, match="call each other in a circle cannot be compiled"):
-            function(3)
+            function(*arguments)
+    assert ackermann_without_constants(2, 3) == 9
 
 
 def test_integers_are_those_of_64_bits() -> None:

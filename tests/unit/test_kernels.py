@@ -172,6 +172,17 @@ def test_neighbours_on_a_strided_array_are_checked_against_its_points() -> None:
         coarsen(grid, gw.Array.zeros(grid), fine.restrict(gw.RectDomain(-1, 21, 2)).translate(1))
 
 
+def three_in_a_row(p, out, a):
+    out[p] = a[p] + a[p + gw.X] + a[p + 2 * gw.X]
+
+
+def test_a_launch_that_would_touch_points_between_those_of_an_array() -> None:
+    """Where the kernel reaches farthest, the array has elements, and none where it reads in between."""
+    coarse, out = (gw.Array.zeros(gw.RectDomain((0,), (9,), (2,))) for _ in range(2))
+    with pytest.raises(UsageError, match=r"touches a on \[0:6\], but a has elements on \[0:8:2\] only"):
+        gw.foreach(three_in_a_row)(gw.RectDomain((0,), (5,), (2,)), out, coarse)
+
+
 def test_a_reversed_array() -> None:
     data = np.arange(20.0)
     a, b = gw.Array(np.zeros(20)), gw.Array(data[::-1])

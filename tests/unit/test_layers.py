@@ -35,6 +35,7 @@ ROOMS = (
     "tasks",
     "io",
     "results",
+    "traces",
     "report",
     "apps",
     "model",

@@ -279,3 +279,14 @@ def test_lines_of_a_part_inside_another_count_once() -> None:
         "communication": inner, "computation": whole - inner, "declarations": 0
     }  # fmt: skip
     assert inner == 2
+
+
+def test_lines_of_timers_do_not_count() -> None:
+    def timed(run: Any) -> int:
+        start = gw.clock()
+        with run.sections("comm3"):
+            found = len("sections")
+        return found + gw.clock() - start
+
+    assert count_lines({"computation": [timed]})["computation"] == 5
+    assert count_lines({"computation": [timed]}, sections.TIMERS)["computation"] == 2  # the head, and what is timed

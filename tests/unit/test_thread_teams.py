@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,6 +153,42 @@ def test_shares_are_the_range(first: int, last: int, size: int) -> None:
     assert gw.parallel(cover, first, last, seen, threads=size) <= 1
     assert (seen[first:last] == 1).all()
     assert seen.sum() == last - first
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_range_that_ends_before_it_begins_has_empty_shares(size: int) -> None:
+    seen = np.zeros(100, np.int64)
+    assert gw.parallel(cover, 50, 3, seen, threads=size) == 0
+    assert gw.parallel(cover, -3, 4, seen, threads=size) <= 1  # negative indices count from the end
+    assert np.flatnonzero(seen).tolist() == [0, 1, 2, 3, 97, 98, 99]
+
+
+NOT_IN_THE_CACHE = float(time.time_ns())
+
+
+@gw.jit
+def add_in_share(threads, a, b):
+    first, last = threads.share(0, len(a))
+    for i in range(first, last):
+        a[i] += NOT_IN_THE_CACHE * b[i]
+
+
+def test_loops_over_a_share_load_and_store_whole_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba.core.codegen import JITCodeLibrary
+
+    codes = []
+    finalize = JITCodeLibrary._finalize_final_module
+
+    def record(library: Any) -> None:
+        finalize(library)
+        codes.append(str(library._final_module))
+
+    monkeypatch.setattr(JITCodeLibrary, "_finalize_final_module", record)
+    gw.parallel(add_in_share, np.zeros(8), np.zeros(8))
+    [code] = [code for code in codes if "load <" in code]
+    assert "store <" in code
+    assert "scatter" not in code
+    assert "gather" not in code
 
 
 class Problem(NamedTuple):

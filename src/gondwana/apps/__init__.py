@@ -12,4 +12,6 @@ registry: dict[str, str] = {
 }
 """Name to module. The module has ``main(argv) -> int``, run by every rank, and ``check(argv, ranks)``, which raises
 UsageError for settings that cannot work; the launcher calls it before it starts any rank. If it has ``DEVICES``, the
-names of where its kernels can run, it takes one of them as ``--device NAME``: so it gets that of ``gondwana run``."""
+names of where its kernels can run, it takes one of them as ``--device NAME``: so it gets that of ``gondwana run``. If
+it has ``inspected(argv)``, that returns the kernel of its steps with a domain and arguments, for ``gondwana inspect``.
+"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gondwana.compiler.linker import compilation
 from gondwana.errors import GondwanaError, UsageError
@@ -45,6 +45,8 @@ def interleave(
     rest_seconds: float = 0.0,
     team: Team | None = None,
     compilations: Callable[[], int] = lambda: compilation().compiled,
+    calls: tuple[int, int] | None = None,
+    of_ranks: Callable[[Sequence[float]], float] = max,
 ) -> dict[str, list[float]]:
     """Time every variant in every round. Collective over team if one is given, else local.
 
@@ -62,6 +64,8 @@ def interleave(
         team: ranks that call the variants together: they start and end each batch at a barrier, make the same number
             of calls, and the slowest rank's time counts.
         compilations: number of functions that this process has compiled so far.
+        calls: untimed and timed calls of a batch, where a procedure fixes them; None: as many as `batch_seconds` takes.
+        of_ranks: what counts of the times of the ranks.
 
     Returns:
         Seconds a call, one sample a round, by name; the samples of a round have the same index.
@@ -78,7 +82,7 @@ def interleave(
     if not variants or repeat < 1:
         raise UsageError(f"{len(variants)} variants and {repeat} rounds: give at least one of each")
     names = list(variants)
-    calls = {name: _calls_in_batch(variants[name], batch_seconds, team) for name in names}
+    batches = {name: _calls_of(variants[name], batch_seconds, team, calls) for name in names}
     samples: dict[str, list[float]] = {name: [] for name in names}
     compiled = compilations()
     with collector.paused():
@@ -86,11 +90,12 @@ def interleave(
             for position in range(len(names)):
                 name = names[(number + position) % len(names)]
                 time.sleep(rest_seconds)
-                _batch(variants[name], math.ceil(calls[name] / 10), team)
-                samples[name].append(_batch(variants[name], calls[name], team) / calls[name])
+                untimed, number_of_calls = batches[name]
+                _batch(variants[name], untimed, team)
+                samples[name].append(_batch(variants[name], number_of_calls, team) / number_of_calls)
     if compilations() != compiled:
         raise GondwanaError("a function was compiled while the clock ran: call it with its final arguments before")
-    return {name: _slowest(values[discard:], team) for name, values in samples.items()}
+    return {name: _over_ranks(values[discard:], team, of_ranks) for name, values in samples.items()}
 
 
 def pin(team: Team) -> None:
@@ -109,14 +114,22 @@ def _batch(variant: Variant, calls: int, team: Team | None) -> float:
     return seconds
 
 
+def _calls_of(variant: Variant, seconds: float, team: Team | None, given: tuple[int, int] | None) -> tuple[int, int]:
+    """Return the untimed and the timed calls of a batch: those given, or what lasts `seconds`."""
+    _batch(variant, WARM_UP, team)
+    if given is not None:
+        return given
+    calls = _calls_in_batch(variant, seconds, team)
+    return math.ceil(calls / 10), calls
+
+
 def _calls_in_batch(variant: Variant, seconds: float, team: Team | None) -> int:
     """Return the calls of a batch of `seconds`: doubled until the estimate is based on a tenth of that."""
-    _batch(variant, WARM_UP, team)
     calls = 1
     while True:
         elapsed = math.inf
         for _ in range(2):  # the shorter of two, since another program may have interrupted one
-            [once] = _slowest([_batch(variant, calls, team)], team)
+            [once] = _over_ranks([_batch(variant, calls, team)], team, max)
             elapsed = min(elapsed, once)
             if elapsed < seconds / 10 and calls < MAX_CALLS:
                 break
@@ -125,7 +138,7 @@ def _calls_in_batch(variant: Variant, seconds: float, team: Team | None) -> int:
         calls *= 2
 
 
-def _slowest(values: list[float], team: Team | None) -> list[float]:
+def _over_ranks(values: list[float], team: Team | None, combine: Callable[[Sequence[float]], float]) -> list[float]:
     if team is None:
         return values
-    return [max(of_ranks) for of_ranks in zip(*team.allgather(values), strict=True)]
+    return [combine(of_ranks) for of_ranks in zip(*team.allgather(values), strict=True)]

@@ -15,6 +15,7 @@ from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.errors import UsageError
 from gondwana.futures import Future
 from gondwana.runtime import exits, interruptions, progress
+from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.teams import RemoteError, Team, world
 
 T = TypeVar("T")
@@ -126,6 +127,15 @@ def offer_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any
     return _offer(target, Message(tag, FORGET, parts))
 
 
+def _route(sent: bool | None, target: int, *message: Any) -> Route | None:
+    """The way of a call: whether it was sent, where to, and its parts, which come last or inside of a message."""
+    if sent is False:
+        return None
+    last = message[-1]
+    return None, target, last.total if isinstance(last, Message) else sum(memoryview(part).nbytes for part in last)
+
+
+@counted("call", _route, "send a call")
 def _send(target: int, tag: int, number: int, parts: list[Any]) -> None:
     """Send a request; if it must wait for room, make progress where that is allowed."""
     box = mailbox.own()
@@ -141,6 +151,7 @@ def _send(target: int, tag: int, number: int, parts: list[Any]) -> None:
         box.keep(message)
 
 
+@counted("call", _route, "send a call")
 def _offer(target: int, message: Message) -> bool:
     box = mailbox.own()
     if not box.offer(target, rings.CALL, message):
@@ -149,6 +160,7 @@ def _offer(target: int, message: Message) -> bool:
     return True
 
 
+@counted("call", lambda sent, box, *message: _route(sent, *message), "send a reply")
 def _reply(box: Mailbox, target: int, tag: int, number: int, parts: list[Any]) -> None:
     """Send a reply; without room it waits, and with many waiting the requests of that rank wait too."""
     box.sent[target] += 1
@@ -282,6 +294,7 @@ def _read_call(source: int, tag: int, number: int, data: Any) -> tuple[int, int,
         return source, number, None, error
 
 
+@traced("call", "serve a call")
 def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | None) -> None:
     """Run a request and send its reply, now or when the future that it returns is ready.
 

@@ -10,13 +10,13 @@ from typing import Any, cast
 import typer
 
 from gondwana.inputs import message_of, printable
-from gondwana.runtime import exits
+from gondwana.runtime import exits, tracing
 
-COMMANDS = ("run", "plot", "ls", "bench", "report", "model", "doctor")
+COMMANDS = ("run", "plot", "ls", "bench", "inspect", "report", "model", "doctor")
 """Each is a function, or commands of its own, of the same name in ``gondwana.cli.<name>``."""
 
-PASSES_THE_REST_ON = {"allow_interspersed_args": False}
-"""Settings of ``run``: options after its first argument belong to the program."""
+PASS_THE_REST_ON = ("run", "inspect")
+"""Commands for which options after the first argument belong to what that names."""
 
 CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 """What typer raises for all that it finds wrong with a command line; it has no public name for it."""
@@ -24,10 +24,13 @@ CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 
 def main() -> None:
     """Run the command line; an error of use, data or disk is one line and a status. Local."""
+    if tracing.recorder is not None:
+        tracing.recorder.withdraw()
     sys.exit(_status())
 
 
-def _application() -> typer.Typer:
+def application() -> typer.Typer:
+    """Return the command with all that is below it. Local."""
     app = typer.Typer(
         name="gondwana",
         help="Run parallel Python programs on many ranks, show their data, and measure them beside C.",
@@ -41,14 +44,15 @@ def _application() -> typer.Typer:
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         else:
-            app.command(name, context_settings=PASSES_THE_REST_ON if name == "run" else None)(command)
+            settings = {"allow_interspersed_args": False} if name in PASS_THE_REST_ON else None
+            app.command(name, context_settings=settings)(command)
     return app
 
 
 def _status() -> int:
     """Run the command and return its exit status; errors of the program keep their traceback."""
     try:
-        status = _application()(standalone_mode=False)
+        status = application()(standalone_mode=False)
         # What cannot be written, as to a full disk, is an error of this command and none of Python's exit.
         sys.stdout.flush()
     except BrokenPipeError:

@@ -7,6 +7,7 @@ import enum
 import importlib
 import os
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +17,8 @@ from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.cli.programs import has_module, installed
 from gondwana.errors import UsageError
+from gondwana.results import check_writable
+from gondwana.runtime import tracing
 from gondwana.runtime.placement.binding import Bind
 
 
@@ -63,6 +66,14 @@ def run(
         bool, typer.Option("--oversubscribe", help="Start more than 8 threads a core (ranks x threads).")
     ] = False,
     timing: Annotated[bool, typer.Option("--timing", help="Print how long the start and the program took.")] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar=tracing.VARIABLE,
+            help="Record what every rank does and when, for ui.perfetto.dev; print where the time went.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command, and start nothing.")] = False,
 ) -> None:
     """Run an application or a Python program on N ranks, with the launcher of the installed MPI.
@@ -78,6 +89,8 @@ def run(
     if time_limit is not None and not 0 < time_limit < 1e7:
         raise UsageError(f"--time-limit {time_limit:g}: legal is a positive number of seconds")
     variables = {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
+    if trace is not None:
+        variables[tracing.VARIABLE] = trace_file(trace)
     command = launch.command(
         ranks,
         ["-P", "-m", "gondwana.cli.rank", *(["-m"] if module else []), target, *arguments],
@@ -92,6 +105,18 @@ def run(
         print(command)
         return
     launch.become(command)
+
+
+def trace_file(path: Path) -> str:
+    """Check where a trace is to go, and return its absolute path for the ranks. Local.
+
+    Raises:
+        UsageError: no file can be written there.
+    """
+    check_writable(path, f"--trace {path}")
+    if path.exists() and not path.is_file():
+        raise UsageError(f"--trace {path}: this is no regular file; name another file")
+    return str(path.absolute())
 
 
 def device_option(target: str, device: Device | None, module: bool) -> list[str]:

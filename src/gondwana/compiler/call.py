@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types as pytypes
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -29,6 +30,17 @@ def compile_call(
     Raises:
         KernelError: the function does not type, or returns what cannot be handed to Python.
     """
+    entry, names = call_entry(function, specs, precision, reassociate=reassociate)
+    return compile_entry(entry, 1, {"results": names})
+
+
+def call_entry(
+    function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str, *, reassociate: bool
+) -> tuple[Callable[[int], int], str | list[str]]:
+    """The entry that calls `function` with what an argument block holds, and the dtypes of the result. Local.
+
+    Arguments and errors as for `compile_call`.
+    """
     typing = Typing(precision)
     kinds = tuple(typing.type_of(spec) for spec in specs)
     twin, result = typed(function, kinds, reassociate=reassociate)
@@ -44,7 +56,7 @@ def compile_call(
     def entry(block: int) -> int:
         return guarded(run, block, (load(block),))  # type: ignore[no-any-return]
 
-    return compile_entry(entry, 1, {"results": names})
+    return entry, names
 
 
 def result_names(function: pytypes.FunctionType, result: Any) -> str | list[str]:

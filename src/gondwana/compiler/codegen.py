@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types as pytypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from llvmlite import binding, ir
@@ -16,12 +16,13 @@ from numba.core import cgutils, types
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, typeof_impl
 
+from gondwana.compiler import checks
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.errors import readable_errors
 from gondwana.compiler.externs import PREFIX as EXTERN
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import Compilable, JitFunction
-from gondwana.compiler.inlining import INLINED
+from gondwana.compiler.inlining import INLINED, ListingCompiler
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
 from gondwana.compiler.printing_overloads import Printing
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
@@ -46,6 +47,10 @@ class _Compiler(literals.Compiler):
         """Add what they may do besides."""
         super().add_passes(manager)
         manager.add_pass_after(Printing, IRProcessing)
+        if checks.active():
+            from gondwana.compiler.checks_overloads import check_accesses
+
+            check_accesses(manager)
 
 
 def inline_njit(function: pytypes.FunctionType, *, contract: bool = False, reassociate: bool = False) -> Any:
@@ -108,16 +113,16 @@ def compile_entry(
     Raises:
         KernelError: a function does not type; the message says where.
     """
-    signature = types.int64(*[types.int64] * arguments)
     with readable_errors(entry.__qualname__, ()):
-        compiled = numba.cfunc(signature, error_model="numpy")(entry)
+        compiled = numba.cfunc(_signature(arguments), error_model="numpy")(entry)
     library = compiled._library
     if library.has_dynamic_globals:
         raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
     if any(variable.name.startswith(_UNRESOLVED) for variable in library._final_module.global_variables):
         raise KernelError(
-            "functions that call each other in a circle cannot be compiled, only a function that calls itself: make "
-            "them one function, with an argument that says which of them is meant"
+            "functions that call each other in a circle cannot be compiled, only a function that calls itself with "
+            "arguments of the types that it has: make them one function, with an argument that says which of them is "
+            "meant; in place of a constant, which has a type of its own, pass a number that is computed, such as n - n"
         )
     _, _, (code, _) = library.serialize_using_object_code()
     outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
@@ -130,6 +135,29 @@ def compile_entry(
     needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
     externs = sorted(name for name in outside if name.startswith(EXTERN))
     return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, externs, about or {})
+
+
+class Listing(NamedTuple):
+    """An entry as text.
+
+    Attributes:
+        llvm: LLVM's intermediate representation, optimised, before machine code is made of it.
+        asm: assembly for this processor.
+    """
+
+    llvm: str
+    asm: str
+
+
+def listing(entry: Callable[..., int], arguments: int) -> Listing:
+    """Compile an entry to text. Local; arguments and errors as for `compile_entry`."""
+    with readable_errors(entry.__qualname__, ()):
+        compiled = numba.cfunc(_signature(arguments), error_model="numpy", pipeline_class=ListingCompiler)(entry)
+    return Listing(compiled._library.get_llvm_str(), compiled._library.get_asm_str())
+
+
+def _signature(arguments: int) -> Any:
+    return types.int64(*[types.int64] * arguments)
 
 
 @intrinsic

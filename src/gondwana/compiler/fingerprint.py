@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from gondwana.compiler import checks
 from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
 
@@ -154,6 +155,8 @@ def _add_code(digest: Any, code: types.CodeType) -> _Names:
     """Add one code object and those nested in it; return all names that they refer to."""
     digest.update(code.co_code)
     digest.update(repr((code.co_varnames, code.co_names, code.co_argcount, code.co_exceptiontable)).encode())
+    if checks.active():  # it is other machine code then, which names the lines
+        digest.update(f"{code.co_filename}:{code.co_firstlineno}".encode() + code.co_linetable)
     names = _Names()
     line = code.co_firstlineno
     for instruction in dis.get_instructions(code):

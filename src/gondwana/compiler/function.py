@@ -18,6 +18,7 @@ from gondwana.compiler.interpreting import interpretable, interprets
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import collector, second_interrupt
+from gondwana.runtime.tracing import traced
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +57,7 @@ class JitFunction(Compilable, Generic[P, R]):
         self._watch = watch(function)
         functools.update_wrapper(self, function)
 
+    @traced("compiled", lambda self, *_args, **_kwargs: self._name)
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the compiled function."""
         positional = bind(self.py_func, args, kwargs)
@@ -84,6 +86,7 @@ class JitFunction(Compilable, Generic[P, R]):
         """Return what names the function in the cache, whatever its arguments. Local."""
         return f"{fingerprint(self.py_func)} {self.reassociate}"
 
+    @traced("compile", lambda self, *_args: f"prepare {self._name}")
     def _compile(self, specs: tuple[Spec, ...]) -> tuple[Any, tuple[str, ...] | str]:
         check_host(self._name, specs)
 
@@ -176,6 +179,7 @@ def check_host(name: str, specs: tuple[Spec, ...]) -> None:
         )
 
 
+@traced("compile", lambda key, _build: f"compile or load {key[2] if key[0] == 'native' else key[0]}")
 def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache.ObjectCode:
     """Machine code from the cache, or built now, by one thread at a time; counted in `linker.compilation`."""
     import time

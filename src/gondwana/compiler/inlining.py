@@ -43,34 +43,58 @@ class Part(JITCodeLibrary):  # type: ignore[misc]
         return 0
 
 
+class Optimised(Part):
+    """What an entry has been optimised to, before machine code is made of it: that step changes what it is made of."""
+
+    def _optimize_final_module(self) -> None:
+        JITCodeLibrary._optimize_final_module(self)
+
+
 @register_pass(mutates_CFG=False, analysis_only=True)
 class KeepAsPart(FunctionPass):  # type: ignore[misc]
     """Have the function that is being compiled lowered into a `Part`."""
 
     _name = "gondwana_keep_as_part"
+    _kind = Part
 
     def __init__(self) -> None:
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Choose the library."""
-        state.library = Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library = self._kind(state.targetctx.codegen(), state.func_id.func_qualname)
         return False
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class KeepOptimised(KeepAsPart):
+    """Have the entry that is being compiled lowered and optimised, and no more."""
+
+    _name = "gondwana_keep_optimised"
+    _kind = Optimised
 
 
 class Compiler(CompilerBase):  # type: ignore[misc]
     """Numba's compiler for functions that only compiled code calls."""
 
+    keeping = KeepAsPart
+
     def define_pipelines(self) -> list[Any]:
         """The passes, in order."""
         manager = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        manager.add_pass_after(KeepAsPart, IRProcessing)
+        manager.add_pass_after(self.keeping, IRProcessing)
         self.add_passes(manager)
         manager.finalize()
         return [manager]
 
     def add_passes(self, manager: Any) -> None:
         """Add what a derived compiler does besides."""
+
+
+class ListingCompiler(Compiler):
+    """Numba's compiler for entries that are to be read, not run."""
+
+    keeping = KeepOptimised
 
 
 CALLED = {

@@ -13,6 +13,7 @@ from gondwana.compiler import externs, without_scipy
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.mpi import table
 from gondwana.runtime import collector, interruptions
+from gondwana.runtime.tracing import traced
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ def load(code: bytes, symbol: str) -> tuple[int, Any]:
     return engine.get_function_address(symbol), engine
 
 
+@traced("compile", "import Numba")
 def import_numba() -> None:
     """Import what makes up most of Numba, where signal handlers do not interrupt it. Local."""
     without_scipy.install()
@@ -123,6 +125,7 @@ def import_numba() -> None:
         interruptions.import_on_thread("numba.core.registry")
 
 
+@traced("compile", "link")
 def link(entry: ObjectCode) -> int:
     """Link an object into this process and return the address of its entry. Local; one thread at a time."""
     with preparing:

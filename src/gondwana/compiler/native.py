@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import sys
 from typing import Any
 
 from gondwana.compiler import cache, direct_calls, linker
@@ -14,6 +15,19 @@ BYTES_AT = bytes.__basicsize__ - 1
 """Where in a bytes object its bytes are: `id(data) + BYTES_AT` is their address, a tenth of the time of ctypes."""
 DATA_AT = object.__basicsize__
 """Where in an ndarray the address of its elements is: NumPy's ABI has it first after what every object has."""
+
+_WORTH_LOADING = 2000
+"""Calls after which machine code is loaded even if nothing else needs it: 50 MB, and a tenth of a second."""
+
+
+def pays_off(calls: int) -> bool:
+    """Return whether it pays to use machine code for what so many calls have done without. Local."""
+    return calls > _WORTH_LOADING or has_machine_code()
+
+
+def has_machine_code() -> bool:
+    """Return whether this process has loaded what machine code takes. Local."""
+    return "llvmlite.binding" in sys.modules
 
 
 class Native:

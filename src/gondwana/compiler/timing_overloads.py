@@ -18,7 +18,7 @@ _BILLION = 10**9
 
 
 @intrinsic
-def _monotonic(typingctx: Any) -> Any:
+def monotonic(typingctx: Any) -> Any:
     """Read the seconds and nanoseconds of CLOCK_MONOTONIC as one number."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -35,6 +35,6 @@ def _monotonic(typingctx: Any) -> Any:
 @overload(clock, jit_options=INLINED)
 def _clock() -> Any:
     def read() -> int:
-        return _monotonic()  # type: ignore[no-any-return]
+        return monotonic()  # type: ignore[no-any-return]
 
     return read

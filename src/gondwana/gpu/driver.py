@@ -9,6 +9,7 @@ from collections.abc import Callable
 from gondwana.errors import UsageError
 from gondwana.gpu.bindings import CudaDriver
 from gondwana.gpu.interface import Driver
+from gondwana.gpu.recording import recorded
 
 GROUP = "gondwana.cuda_drivers"
 """The group of entry points of packages with a driver: a function or class that is called without arguments."""
@@ -28,7 +29,7 @@ def driver() -> Driver:
     """
     wanted = os.environ.get(VARIABLE, "")
     if not wanted:
-        return CudaDriver.connect()
+        return recorded(CudaDriver.connect())
     from importlib.metadata import entry_points  # not at the start of every rank: it imports 40 modules
 
     stand_ins = entry_points(group=GROUP)
@@ -36,4 +37,4 @@ def driver() -> Driver:
         legal = " or ".join(f'"{name}"' for name in sorted(stand_ins.names))
         raise UsageError(f"{VARIABLE}={wanted!r}: legal is {legal}, or leave it out to use the GPUs")
     chosen: Callable[[], Driver] = stand_ins[wanted].load()
-    return chosen()
+    return recorded(chosen())

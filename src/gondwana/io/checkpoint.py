@@ -25,6 +25,7 @@ from gondwana.io.layout import Arrays, Distributed, block_of, set_cells, shape_o
 from gondwana.io.paths import DatasetError, StrPath, check_output
 from gondwana.io.reservation import reserve as reserve
 from gondwana.io.writer import StepWriter
+from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
 
 _UNFINISHED = ".unfinished"
@@ -49,6 +50,7 @@ class Checkpoint:
     skipped: tuple[str, ...] = field(default=())
 
 
+@traced("io", "save a checkpoint")
 def save(
     path: StrPath,
     arrays: Arrays,
@@ -132,6 +134,7 @@ def _write(common: Path, arrays: Arrays, step: int, attributes: Mapping[str, str
     return target
 
 
+@traced("io", "load a checkpoint")
 def load(
     path: StrPath,
     arrays: Arrays,

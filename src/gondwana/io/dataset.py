@@ -20,6 +20,7 @@ from gondwana.io.adios import LOCK, TYPE_OF_NAME, BPReader, integers
 from gondwana.io.layout import AXES, Block
 from gondwana.io.other_process import OtherProcessReader
 from gondwana.io.paths import DatasetError, StrPath, has_steps, is_dataset
+from gondwana.runtime.tracing import traced
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ class Dataset:
             return tuple(reversed(AXES[: len(variable.shape)]))
         return tuple(f"{name}_{axis}" for axis in range(len(variable.shape)))
 
+    @traced("io", "read a variable")
     def read(
         self, name: str, step: int, start: Sequence[int] | None = None, count: Sequence[int] | None = None
     ) -> npt.NDArray[Any]:

@@ -16,6 +16,7 @@ from gondwana.io.aggregate import AggregatedSink, remote_ranks
 from gondwana.io.dataset import Dataset
 from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays, shape_of
 from gondwana.io.paths import StrPath, check_output, has_steps
+from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
 
 
@@ -66,6 +67,11 @@ class _DirectSink:
         """Do nothing: closing the dataset would be collective."""
 
 
+def _own_bytes(writer: object, step: int, arrays: Arrays, *_rest: object, **_more: object) -> int:
+    """Bytes that this rank has of a step."""
+    return sum(array.owned.size * array.dtype.itemsize for array in arrays.values())
+
+
 class StepWriter:
     """A writer of global arrays, step by step, into one ADIOS2 dataset. Collective over team.
 
@@ -101,6 +107,7 @@ class StepWriter:
         array([10], dtype=int32)
     """
 
+    @traced("io", "open a dataset to write")
     def __init__(
         self,
         path: StrPath,
@@ -150,6 +157,7 @@ class StepWriter:
                 background=background,
             )
 
+    @traced("io", "write a step", _own_bytes)
     def write(self, step: int, arrays: Arrays, scalars: Mapping[str, int | float] | None = None) -> None:
         """Write one step; the arrays may change as soon as it returns. Collective over team.
 
@@ -169,6 +177,7 @@ class StepWriter:
         self._last = step
         self._sink.write(step, arrays, scalars or {})
 
+    @traced("io", "flush steps")
     def flush(self) -> None:
         """Wait until readers can see all steps so far, even if this program is killed. Collective over team.
 
@@ -177,6 +186,7 @@ class StepWriter:
         """
         self._sink.flush()
 
+    @traced("io", "close a dataset")
     def close(self) -> None:
         """Wait until everything is written to the file system, and close the dataset. Collective over team.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from gondwana.compiler.types.footprint import Footprint
 from gondwana.domains import IndexSet, Point, RectDomain
 from gondwana.errors import UsageError
 from gondwana.kernels.boxes import Order
+from gondwana.transfer.unfinished import Use
 
 
 class KernelArray(Protocol):
@@ -138,10 +140,37 @@ def check_reach(
         held = array.domain
         if held.is_dense and touched <= held:
             continue
-        if not held.is_dense and all(rect + corner <= held for rect in domain.rects for corner in corners):
+        if not held.is_dense and all(rect + Point(at) <= held for rect in domain.rects for at in footprint.offsets):
             continue
         raise UsageError(
             f"{name} on {domain} touches {parameters[slot]} on {touched}, "
             f"but {parameters[slot]} has elements on {held} only: "
             "use a smaller domain (such as .inner or .owned), or more ghost cells (ghost=...)"
         )
+
+
+def check_completion(
+    name: str,
+    parameters: Sequence[str],
+    domain: IndexSet,
+    arrays: Sequence[Any],
+    reach: dict[int, Footprint],
+    uses: Sequence[Use],
+) -> None:
+    """Refuse a launch on the host that would use memory of which a copy is under way.
+
+    Accesses with constant offsets are compared; where others are, it is not known.
+
+    Raises:
+        RuntimeError: names the array, the access and the copy.
+    """
+    for slot, footprint in reach.items():
+        for offsets, written in ((footprint.reads, False), (footprint.writes, True)):
+            for rect, offset in itertools.product(domain.rects, sorted(offsets)):
+                touched = arrays[slot].restrict(rect + Point(offset))
+                use = next((use for use in uses if use.excludes(touched.numpy(), written=written)), None)
+                if use is not None:
+                    raise RuntimeError(
+                        f"{name} {'writes' if written else 'reads'} {parameters[slot]} on {touched.domain}, part of "
+                        f"which is {'written' if use.written else 'read'} by {use.what}: call wait() before"
+                    )

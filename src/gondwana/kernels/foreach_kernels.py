@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
+from gondwana.compiler import checks
 from gondwana.compiler.errors import as_seen_by_users
 from gondwana.compiler.fingerprint import fingerprint, watch
 from gondwana.compiler.function import bind, parameters
@@ -22,6 +23,7 @@ from gondwana.kernels.arguments import (
     KernelArray,
     alike_strides,
     array_names,
+    check_completion,
     check_reach,
     common_device,
     kernel_arrays,
@@ -32,6 +34,9 @@ from gondwana.kernels.backends import Loaded, Table, Target, extents, load, targ
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant
+from gondwana.runtime.tracing import traced
+from gondwana.transfer import unfinished
+from gondwana.transfer.unfinished import Use
 
 _MEMO = 256
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -120,8 +125,19 @@ class Kernel:
         if found is None:
             specs = tuple(describe(value)[0] for value in args)
             found = self._remember(tuple(key), domain, kernel_arrays(args), specs, b"".join(data))
+        uses = list(unfinished.uses()) if checks.active() else []
+        if uses:
+            self._check_completion(domain, args, found[0], uses)
         return found[0], found[1], b"".join(data)
 
+    def _check_completion(self, domain: IndexSet, args: tuple[Any, ...], loaded: Loaded, uses: list[Use]) -> None:
+        """Refuse a launch that would use memory of which a copy is under way."""
+        arrays = kernel_arrays(args)
+        if all(array.device is None for array in arrays):  # devices keep the order of copies and launches
+            names = array_names(self.parameters, tuple(describe(value)[0] for value in args))
+            check_completion(self._name, names, domain, arrays, loaded.footprints, uses)
+
+    @traced("compile", lambda self, *_args: f"prepare {self._name}")
     def _remember(
         self,
         key: tuple[Any, ...],
@@ -130,20 +146,9 @@ class Kernel:
         specs: tuple[Spec, ...],
         data: bytes,
     ) -> tuple[Loaded, Table, IndexSet]:
-        self._check_domain(domain)
-        if intermediates(specs):
-            raise UsageError(f"{self._name} got a gw.Intermediate: that is an argument of kernels in gw.fused only")
-        if not 1 <= domain.ndim <= 4:
-            raise UsageError(f"{self._name} runs over domains of 1 to 4 axes, not {domain.ndim}")
-        order = loop_order(specs, domain.ndim)
-        rows, count, dense = boxes.table(domain, order)
-        alike = alike_strides(arrays)
+        rows, count, dense = self._boxes(domain, specs)
+        variant, device = self._variant(domain, specs, arrays, dense=dense)
         names = array_names(self.parameters, specs)
-        device = common_device(self._name, names, arrays)
-        flush, reassociate = device is not None and self.flushes, device is None and self.reassociate
-        variant = Variant(
-            specs, domain.ndim, order, dense, alike, True, self._operation, self.contract, reassociate, flush
-        )
         where = target(device, variant, domain)
         loaded = self._version(variant, where)
         if overlapping(arrays, loaded.footprints):
@@ -157,6 +162,39 @@ class Kernel:
         # The domain is kept so that its identity, which the key holds, stays its own; specs are permanent.
         self._remembered[key] = loaded, loaded.table(rows, count, domain.size), domain
         return self._remembered[key]
+
+    def variant_of(
+        self, domain: IndexSet, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Variant, int | None, list[KernelArray]]:
+        """Return how a launch would be compiled, on which device (None: the host), and its arrays. Local.
+
+        Arguments and errors as for a call.
+        """
+        arguments = self._arguments(domain, args, kwargs)
+        specs, arrays = tuple(describe(value)[0] for value in arguments), kernel_arrays(arguments)
+        _, _, dense = self._boxes(domain, specs)
+        return *self._variant(domain, specs, arrays, dense=dense), arrays
+
+    def _boxes(self, domain: IndexSet, specs: tuple[Spec, ...]) -> tuple[bytes, int, bool]:
+        """The boxes of a domain as compiled code walks them: see `boxes.table`."""
+        self._check_domain(domain)
+        if intermediates(specs):
+            raise UsageError(f"{self._name} got a gw.Intermediate: that is an argument of kernels in gw.fused only")
+        if not 1 <= domain.ndim <= 4:
+            raise UsageError(f"{self._name} runs over domains of 1 to 4 axes, not {domain.ndim}")
+        return boxes.table(domain, loop_order(specs, domain.ndim))
+
+    def _variant(
+        self, domain: IndexSet, specs: tuple[Spec, ...], arrays: list[KernelArray], *, dense: bool
+    ) -> tuple[Variant, int | None]:
+        """How to compile for arguments whose arrays do not overlap, and the device where they lie."""
+        order, alike = loop_order(specs, domain.ndim), alike_strides(arrays)
+        device = common_device(self._name, array_names(self.parameters, specs), arrays)
+        flush, reassociate = device is not None and self.flushes, device is None and self.reassociate
+        variant = Variant(
+            specs, domain.ndim, order, dense, alike, True, self._operation, self.contract, reassociate, flush
+        )
+        return variant, device
 
     def _version(self, variant: Variant, where: Target) -> Loaded:
         loaded = self._versions.get((variant, where))
@@ -212,6 +250,7 @@ class Foreach(Kernel):
             flush_subnormals=flush_subnormals,
         )
 
+    @traced("kernel", lambda self, *_args, **_kwargs: self._name)
     def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> None:
         """Run the kernel at each point of `domain`. Local; returns when all points are done.
 
@@ -265,10 +304,10 @@ def foreach(
 
     The function is compiled at the first call for arguments of these types, and the machine code is kept on disk.
     Launches run on the threads of the rank and return when done. Points write only their own elements, or the result is
-    undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch.
-    `print` writes whole lines, on the host. Literals and Python floats take the precision of the arrays. A division by
-    zero raises nothing: of floats it gives inf or NaN, of integers `//` and `%` give 0, as in NumPy. With
-    `GONDWANA_INTERPRET=1` kernels run in the interpreter, slow but open to a debugger.
+    undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch,
+    others with `GONDWANA_CHECK=1`. `print` writes whole lines, on the host. Literals and Python floats take the
+    precision of the arrays. A division by zero raises nothing: of floats it gives inf or NaN, of integers `//` and `%`
+    give 0, as in NumPy. With `GONDWANA_INTERPRET=1` kernels run in the interpreter, slow but open to a debugger.
 
     Args:
         function: `f(p, *arguments)`; `p` is the point, arrays are indexed by points in the coordinates of their

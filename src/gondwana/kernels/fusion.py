@@ -28,6 +28,7 @@ from gondwana.kernels.foreach_kernels import Foreach
 from gondwana.kernels.intermediate import Intermediate, numbered
 from gondwana.kernels.reductions import Number, Reduce
 from gondwana.kernels.variant import Variant
+from gondwana.runtime.tracing import traced
 
 Call = tuple[Any, ...]
 """A kernel and its arguments."""
@@ -46,6 +47,14 @@ _REACH = 1
 """How far around a point the second kernel reads."""
 
 
+def _names(_domain: object, *calls: Call, **_options: object) -> str:
+    """The names of kernels, of calls that are not checked yet."""
+    return " and ".join(
+        getattr(call[0], "__qualname__", "?") if isinstance(call, tuple) and call else "?" for call in calls
+    )
+
+
+@traced("kernel", _names)
 def fused(domain: RectDomain, first: Call, second: Call, *, interior: Interior | None = None) -> Number | None:
     """Run two kernels over a domain as if one after the other, in one sweep. Local; asynchronous on devices.
 
@@ -143,6 +152,7 @@ def _shape(kernel: Foreach | Reduce) -> tuple[object, ...]:
     return len(kernel.parameters), kernel.flags, kernel.operation
 
 
+@traced("compile", "prepare a fused pair")
 def _prepared(
     domain: RectDomain,
     kernels: Kernels,

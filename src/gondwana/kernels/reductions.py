@@ -14,6 +14,7 @@ from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact
 from gondwana.kernels.backends import Loaded, Table
 from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
+from gondwana.runtime.tracing import traced
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
 
@@ -76,6 +77,7 @@ class Reduce(Kernel):
         """The value over no points."""
         return self._rounded([])
 
+    @traced("kernel", lambda self, *_args: self._name)
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         """One number, or for "fsum" an accumulator, for this rank's points."""
         if self._interpreted:

@@ -90,7 +90,7 @@ class GlobalPtr:
         """Return a pointer to the same byte of the part of another rank. Local; callable in compiled code too.
 
         Where all ranks divide their parts alike, one pointer says where something is on every rank. In compiled code
-        the rank is checked and the size of its part, like other bounds there, is not.
+        the rank is checked; the size of its part, like other bounds there, with `GONDWANA_CHECK=1` when it is accessed.
 
         Args:
             rank: of the team.

@@ -1,6 +1,7 @@
 """Global pointers in compiled code: arithmetic, attributes, and the address that loads and stores reach.
 
 A pointer is three words: the address of its segment's table (see `Segment.table`), the rank and the offset in bytes.
+With `GONDWANA_CHECK=1` the elements that are accessed are compared with the bounds of the segment.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_attribute, overload_method
 from numba.np import arrayobj, numpy_support
 
+from gondwana.compiler import checks
+from gondwana.compiler.checks_overloads import refuse_unless
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle, with_word
@@ -41,6 +44,34 @@ def near(ptr: Any) -> int:
     """The address of the element in this process, 0 if loads and stores do not reach it."""
     base = load_word(handle_word(ptr, 0) + (TABLE_HEAD + handle_word(ptr, 1)) * _WORD)
     return base + handle_word(ptr, 2) if base else 0
+
+
+@intrinsic
+def check_bytes(typingctx: Any, ptr: Any, nbytes: Any) -> Any:
+    """Refuse bytes from a pointer on that are not inside its segment, if accesses are checked."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if checks.active():
+            _check_bytes(context, builder, ptr, *args)
+        return context.get_dummy_value()
+
+    return types.none(ptr, types.int64), codegen
+
+
+def _check_bytes(context: Any, builder: Any, ptr: Any, value: Any, nbytes: Any) -> None:
+    table, rank, offset = (builder.extract_value(value, word) for word in range(3))
+    ranks = builder.load(builder.inttoptr(table, INT.as_pointer()))
+    entry = builder.add(builder.add(ranks, rank), INT(TABLE_HEAD))
+    place = builder.add(table, builder.mul(entry, INT(_WORD)))
+    size = builder.load(builder.inttoptr(place, INT.as_pointer()))
+    # No byte is negative, and none lies behind the last one; the sum of both could be too large for an integer.
+    inside = builder.icmp_signed("<=", nbytes, builder.sub(size, offset))
+    for word in (offset, nbytes):
+        inside = builder.and_(inside, builder.icmp_signed(">=", word, INT(0)))
+    dtype = np.dtype(ptr.parameters[0])
+    count = builder.sdiv(nbytes, INT(dtype.itemsize))
+    access = checks.Description("segment", dtype=dtype.name)
+    refuse_unless(context, builder, inside, access, [count, rank, offset, size])
 
 
 @intrinsic
@@ -163,6 +194,7 @@ def _local(ptr: Any, count: Any = 1) -> Any:
         address = near(ptr)
         if address == 0:
             raise ValueError("ptr.local: loads and stores do not reach this memory; use gw.get and gw.put")
+        check_bytes(ptr, count * element_size(ptr))
         return _array_at(ptr, address, count)
 
     return view

@@ -46,7 +46,8 @@ _numbers = itertools.count(1)
 _open: weakref.WeakValueDictionary[int, Segment] = weakref.WeakValueDictionary()
 
 TABLE_HEAD = 4
-"""Words of a segment's table before the base addresses: ranks, handle of the MPI window or 0, this rank, unused."""
+"""Words of a segment's table before those of ranks: ranks, handle of the MPI window or 0, this rank, address of the
+ranks in the world."""
 
 
 @dataclass(frozen=True)
@@ -274,9 +275,14 @@ class Segment:
 
     @cached_property
     def table(self) -> npt.NDArray[np.int64]:
-        """The table for compiled code: `TABLE_HEAD` words, then the base address of every rank or 0. Local."""
+        """The table for compiled code: `TABLE_HEAD` words, then for every rank its base address or 0, and its bytes.
+
+        Local.
+        """
         handle = 0 if self.window is None else self.window.handle
-        return np.array([self.team.size, handle, self.team.rank, 0, *self.bases], np.int64)
+        sizes = map(self.nbytes_of, range(self.team.size))
+        head = self.team.size, handle, self.team.rank, self.team.world_ranks_at
+        return np.array([*head, *self.bases, *sizes], np.int64)
 
     @cached_property
     def table_address(self) -> int:

@@ -55,8 +55,6 @@ def compare(panel: Panel, key: str, how: Layout) -> list[Comparison]:
         if not drawable(values[0], log=True):
             continue
         ratio, low, high = (value if drawable(value, log=True) else values[0] for value in values)
-        if how.of_times:
-            ratio, low, high = 1.0 / ratio, 1.0 / high, 1.0 / low
         rival = rival_of(panel, key, how, row)
         if rival == row.get(names[0] if names else "") and ratio == 1.0:
             continue  # the row of the rival itself

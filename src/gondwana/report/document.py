@@ -10,6 +10,7 @@ from typing import Any
 
 from gondwana.report import tables
 from gondwana.report.charts import Stack, matrix_chart, stack_chart
+from gondwana.report.charts.frame import FILLINGS, STYLES
 from gondwana.report.draw import Figure, figures
 from gondwana.report.markup import Markup, join, tag
 from gondwana.report.quantities import quantity
@@ -80,16 +81,19 @@ def _digest(text: str) -> str:
 
 
 def _fillings() -> Markup:
-    patterns = [
-        tag(
-            "pattern",
-            tag("rect", width=6, height=6, class_=f"p{number}"),
-            tag("path", d=hatch, class_="hatch") if hatch else None,
-            id=f"f{number}", width=6, height=6, patternUnits="userSpaceOnUse",
-        )
-        for number, hatch in enumerate(_HATCHES)
-    ]  # fmt: skip
+    patterns = [_filling(number) for number in range(FILLINGS)]
     return tag("svg", tag("defs", *patterns), class_="fillings", aria_hidden="true")
+
+
+def _filling(number: int) -> Markup:
+    round_, colour = divmod(number, STYLES)
+    hatch = _HATCHES[(colour + round_) % len(_HATCHES)]
+    return tag(
+        "pattern",
+        tag("rect", width=6, height=6, class_=f"p{colour}"),
+        tag("path", d=hatch, class_="hatch") if hatch else None,
+        id=f"f{number}", width=6, height=6, patternUnits="userSpaceOnUse",
+    )  # fmt: skip
 
 
 def _heading(key: tuple[str, str]) -> str:
@@ -169,14 +173,14 @@ def _about(source: Source) -> Markup:
     parts: list[Markup] = [
         tag(
             "p",
-            f"{_from(source)}, {content['environment'].get('time', 'time not known')}. Load: {source.load}.",
+            f"{_from(source)}, {content['environment'].get('time', 'time not known')}. {source.load.capitalize()}.",
             class_="about",
         ),
         tag("p", tag("code", " ".join(content["command"])), class_="about"),
     ]
-    remarks = []
-    if source.kind == "benchmark":
-        remarks += [*content["notes"], *(f"FAILED: {failure}" for failure in content["failures"])]
+    remarks: list[str] = []
+    if source.kind != "app":
+        remarks += [*content["notes"], *(f"FAILED: {failure}" for failure in content.get("failures", []))]
         remarks += [] if content["complete"] else ["not complete: the measurement ended early"]
     if content["verified"] is False:
         remarks.append("NOT VERIFIED: results were wrong")

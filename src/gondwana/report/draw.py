@@ -57,7 +57,7 @@ def _curves(panel: Panel, how: Layout) -> Iterator[Figure]:
     if axis is None:
         return
     names = [name for name in panel.names() if name != axis]
-    x = Axis(axis, panel.unit(axis))
+    x = Axis(axis, panel.unit(axis), log=how.log)
     for rows in groups(panel.rows, names).values():
         if not _is_curve(rows, axis):
             continue
@@ -88,7 +88,8 @@ def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x:
         drawn.append(Curve(f"bound: {bound}", _dots(rows, x.label, bound, once=True), None))
     kind = "time" if panel.is_time(measure.ours, rows[0]) else "rate"
     title = f"{label}: {kind}"
-    yield from _figure(title, charts.curve_chart(title, drawn, x, Axis(_called(measure.ours), unit)), "")
+    chart = charts.curve_chart(title, drawn, x, Axis(_called(measure.ours), unit))
+    yield from _figure(title, chart, _left_out(rows, x))
 
 
 def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
@@ -117,31 +118,47 @@ def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
 
 def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
     """Efficiency and speed-up over the ranks."""
-    del how
     if "ranks" not in panel.names():
         return
     names = [name for name in panel.names() if name not in ("ranks", "problem", "size")]
+    by_name = {label_of(panel, rows[0], names): rows for rows in groups(panel.rows, names).values()}
     x = Axis("ranks", "1", log=False)
-    parts = groups(panel.rows, names)
-    for key, title in (("efficiency", "efficiency"), ("speedup", "speed-up")):
-        drawn = [
-            Curve(label_of(panel, rows[0], names), _dots(rows, "ranks", key), number)
-            for number, rows in enumerate(parts.values())
-            if key in panel.keys
-        ]
-        if key == "speedup" and not drawn and panel.rows[0].get("kind") == "strong":
-            drawn = [
-                Curve(label_of(panel, rows[0], names), _speedups(rows), number)
-                for number, rows in enumerate(parts.values())
-            ]
-        heading = f"{panel.name}: {title}"
-        if key == "speedup":
-            ideal = tuple(Dot(dot.x, dot.x) for dot in {dot.x: dot for curve in drawn for dot in curve.dots}.values())
-            chart = charts.curve_chart(heading, [*drawn, Curve("ideal", ideal, None)], x, Axis(title, "1", log=False))
-        else:
-            chart = charts.curve_chart(heading, drawn, x, Axis(title, "1", log=False, line=1.0))
-        hollow = any(dot.hollow for curve in drawn for dot in curve.dots)
-        yield from _figure(heading, chart, "Hollow: more ranks than cores, which take turns." if hollow else "")
+    if "efficiency" in panel.keys:
+        title = f"{panel.name}: efficiency"
+        drawn = _over_ranks(by_name, "efficiency")
+        chart = charts.curve_chart(title, drawn, x, Axis("efficiency", "1", log=False, line=1.0))
+        yield from _figure(title, chart, _about_hollow(drawn))
+    drawn = _speedups(panel, how, by_name)
+    if drawn:
+        title = f"{panel.name}: speed-up"
+        ideal = tuple(Dot(ranks, ranks) for ranks in sorted({dot.x for curve in drawn for dot in curve.dots}))
+        chart = charts.curve_chart(title, [*drawn, Curve("ideal", ideal, None)], x, Axis("speed-up", "1", log=False))
+        yield from _figure(title, chart, _about_hollow(drawn))
+
+
+def _over_ranks(by_name: Mapping[str, Sequence[Row]], key: str) -> list[Curve]:
+    return [Curve(name, _dots(rows, "ranks", key), number) for number, (name, rows) in enumerate(by_name.items())]
+
+
+def _speedups(panel: Panel, how: Layout, by_name: Mapping[str, Sequence[Row]]) -> list[Curve]:
+    """The speed-ups in the rows and those of the rival, or those that follow from the efficiency of strong scaling."""
+    if "speedup" in panel.keys:
+        drawn, theirs = _over_ranks(by_name, "speedup"), panel.theirs("speedup")
+        if theirs is not None:
+            rival = rival_of(panel, "ratio", how, panel.rows[0])
+            drawn.append(Curve(rival, _dots(panel.rows, "ranks", theirs, once=True), len(drawn)))
+        return drawn
+    if "efficiency" not in panel.keys or panel.rows[0].get("kind") != "strong":
+        return []
+    return [
+        Curve(curve.name, tuple(Dot(dot.x, dot.y * dot.x, hollow=dot.hollow) for dot in curve.dots), curve.style)
+        for curve in _over_ranks(by_name, "efficiency")
+    ]
+
+
+def _about_hollow(drawn: Sequence[Curve]) -> str:
+    hollow = any(dot.hollow for curve in drawn for dot in curve.dots)
+    return "Hollow: more ranks than cores, which take turns." if hollow else ""
 
 
 def _scatter(panel: Panel, how: Layout) -> Iterator[Figure]:
@@ -150,14 +167,7 @@ def _scatter(panel: Panel, how: Layout) -> Iterator[Figure]:
         return
     names = panel.names()
     for ours, theirs in _samples(panel):
-        found: list[Spread] = []
-        for row in panel.rows:
-            label = label_of(panel, row, names)
-            of_pair = [spread_of(label, _sample(row, ours), 0) or _point(label, _sample(row, ours))]
-            if theirs is not None:
-                rival = rival_of(panel, "ratio", how, row)
-                of_pair.append(spread_of(f"{label}: {rival}", _sample(row, theirs), 1))
-            found += [spread for spread in of_pair if spread is not None]
+        found = [spread for row in panel.rows for spread in _spreads(panel, how, row, names, (ours, theirs))]
         unit = panel.unit(ours or "median", panel.rows[0])
         what = _called(ours or "time")
         for number, part in enumerate(_chunks(list(dict.fromkeys(found)))):
@@ -167,6 +177,17 @@ def _scatter(panel: Panel, how: Layout) -> Iterator[Figure]:
             if len(spread.values) >= HISTOGRAM:
                 title = f"{spread.label}: {what}"
                 yield from _figure(title, charts.histogram(title, spread.values, unit, what), "")
+
+
+def _spreads(
+    panel: Panel, how: Layout, row: Row, names: Sequence[str], keys: tuple[str | None, str | None]
+) -> list[Spread]:
+    """How our sample and the rival's scatter, as far as a row has them."""
+    label, (ours, theirs) = label_of(panel, row, names), keys
+    found = [spread_of(label, _sample(row, ours), 0) or _point(label, _sample(row, ours))]
+    if theirs is not None:
+        found.append(spread_of(f"{label}: {rival_of(panel, 'ratio', how, row)}", row[theirs], 1))
+    return [spread for spread in found if spread is not None]
 
 
 def _parts(panel: Panel, how: Layout) -> Iterator[Figure]:
@@ -183,7 +204,7 @@ def _parts(panel: Panel, how: Layout) -> Iterator[Figure]:
             if is_whole(row[key])
         ]
         yield from _stacked(f"{panel.name}: {_called(key)}", stacks, panel.unit(key))
-    shares = panel.shares()
+    shares = {key: panel.name if key == "share" else _called(key) for key in panel.shares()}
     stacks = [Stack(label_of(panel, row, names), _with_rest(row, shares)) for row in panel.rows]
     yield from _stacked(f"{panel.name}: shares", stacks, "1")
 
@@ -217,7 +238,7 @@ def _dots(rows: Sequence[Row], x: str, y: str, *, once: bool = False) -> tuple[D
         if place is None or value is None:
             continue
         low, high = interval(row[y])
-        if f"{y}_low" in row:
+        if {f"{y}_low", f"{y}_high"} <= row.keys():
             low, high = figure(row[f"{y}_low"]), figure(row[f"{y}_high"])
         found.setdefault(place if once else number, Dot(place, value, low, high, bool(row.get("beyond_cores"))))
     return tuple(found.values())
@@ -243,16 +264,14 @@ def _is_curve(rows: Sequence[Row], axis: str) -> bool:
     return len({row[axis] for row in rows if drawable(row[axis], log=True)}) > 1
 
 
+def _left_out(rows: Sequence[Row], x: Axis) -> str:
+    """What is said of sizes that have no place on a logarithmic axis."""
+    return f"{x.label.capitalize()} 0 is in the table only." if x.log and any(row[x.label] == 0 for row in rows) else ""
+
+
 def _prefix(key: str) -> str:
     """What a ratio is of, if it is not the only one."""
     return "" if key in ("ratio", "speed") else f"{_called(key.removesuffix('_ratio'))}: "
-
-
-def _speedups(rows: Sequence[Row]) -> tuple[Dot, ...]:
-    return tuple(
-        Dot(dot.x, dot.y * dot.x, hollow=dot.hollow)
-        for dot in (_dots(rows, "ranks", "efficiency") if "efficiency" in rows[0] else ())
-    )
 
 
 def _samples(panel: Panel) -> list[tuple[str | None, str | None]]:
@@ -280,8 +299,10 @@ def _point(label: str, value: Any) -> Spread | None:
     return None if found is None else Spread(label, found, (found, found), (found, found), (found,))
 
 
-def _with_rest(row: Row, shares: Sequence[str]) -> tuple[tuple[str, float], ...]:
-    found = [(_called(key), value) for key in shares if (value := figure(row[key])) is not None and 0.0 <= value <= 1.0]
+def _with_rest(row: Row, shares: Mapping[str, str]) -> tuple[tuple[str, float], ...]:
+    found = [
+        (name, value) for key, name in shares.items() if (value := figure(row[key])) is not None and 0.0 <= value <= 1.0
+    ]
     rest = 1.0 - math.fsum(value for _, value in found)
     return (*found, ("the rest", rest)) if found and rest > 1e-6 else tuple(found)
 
@@ -325,4 +346,4 @@ def _how_to_read(spreads: Sequence[Spread]) -> str:
 
 def _called(key: str) -> str:
     """A column's name in words."""
-    return key.replace("_", " ")
+    return layouts.CALLED.get(key, key.replace("_", " "))

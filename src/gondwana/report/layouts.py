@@ -14,22 +14,26 @@ class Layout:
 
     Attributes:
         rival: its name, where the rows do not say it.
-        of_times: whether its ratios are our time over theirs.
         kinds: of figures that are drawn.
+        log: whether sizes are on a logarithmic axis.
     """
 
     rival: str | None = None
-    of_times: bool = False
     kinds: tuple[str, ...] = ALL
+    log: bool = True
 
+
+CALLED = {"lines": "lines of code"}
+"""Columns whose names do not say enough."""
 
 LAYOUTS = {
-    ("npb", "time"): Layout(rival="NPB 3.4", of_times=True, kinds=(RATIOS, SCATTER)),
-    ("npb", "communication"): Layout(rival="NPB 3.4", of_times=True, kinds=(PARTS,)),
-    ("npb", "scaling"): Layout(rival="NPB 3.4", of_times=True, kinds=(SCALING,)),
-    ("npb", None): Layout(rival="NPB 3.4", of_times=True),
+    ("npb", "time"): Layout(rival="NPB 3.4", kinds=(RATIOS, SCATTER)),
+    ("npb", "communication"): Layout(rival="NPB 3.4", kinds=(PARTS,)),
+    ("npb", "scaling"): Layout(rival="NPB 3.4", kinds=(SCALING,)),
+    ("npb", None): Layout(rival="NPB 3.4"),
     ("hpcg", None): Layout(rival="HPCG 3.1", kinds=(RATIOS, CURVES)),
     ("io", None): Layout(rival="plain ADIOS2", kinds=(RATIOS, SCATTER)),
+    ("fib", None): Layout(log=False),
     ("heat", "against"): Layout(rival="the original program"),
     ("heat", None): Layout(rival="C"),
     ("clustering", None): Layout(rival="scikit-learn"),

@@ -13,8 +13,12 @@ MOST = 1e200
 _FACTORS = {
     "ms": (1e-3, SECONDS), "us": (1e-6, SECONDS), "ns": (1e-9, SECONDS),
     "KiB": (2.0**10, BYTES), "MiB": (2.0**20, BYTES), "GiB": (2.0**30, BYTES),
-    "KiB/s": (2.0**10, "B/s"), "MiB/s": (2.0**20, "B/s"), "GB/s": (1e9, "B/s"),
-    "Gflop/s": (1e9, "flop/s"), "Mop/s": (1e6, "op/s"), "Gcells/s": (1e9, "cells/s"),
+    "KiB/s": (2.0**10, "B/s"), "MiB/s": (2.0**20, "B/s"), "GiB/s": (2.0**30, "B/s"),
+    **{
+        f"{prefix}{rate}": (factor, rate)
+        for rate in ("B/s", "flop/s", "op/s", "cells/s")
+        for factor, prefix in ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+    },
 }  # fmt: skip
 """Units of results: how many of which unit that takes prefixes."""
 

@@ -29,7 +29,7 @@ RIVALS = {"c_": "C", "official_": "the official program", "rival_": "the rival",
 
 _OF_ROW = "unit of the row"
 _LEAST_SIZES = 3
-_RATIO = re.compile(r"(.*_)?ratio|speed")
+_RATIO = re.compile(r"(?!time_)(.*_)?ratio|speed")
 _BOUND = re.compile(r"(.*_)?(bound|triad|peak|copy)(_.*)?")
 _OF_BOUND = re.compile(r"of_(bound|triad|peak|copy)")
 _SHARE = re.compile(r"(.*_)?share(_.*)?")
@@ -94,11 +94,18 @@ class Panel:
         paired = [
             Measure(key, theirs)
             for key in self.keys
-            if self._is_time_or_rate(key) and (theirs := self._rival_of(key)) is not None
+            if self._is_time_or_rate(key) and (theirs := self.theirs(key)) is not None
         ]
         if paired:
             return paired
         return [Measure(key, None) for key in self.keys if self._is_time_or_rate(key) and not _BOUND.fullmatch(key)]
+
+    def theirs(self, key: str) -> str | None:
+        """Return the column with the rival's figure of a column, None without one. Local."""
+        candidates = [f"{prefix}{key}" for prefix in RIVALS]
+        if key == "ours" or key.startswith("ours_"):
+            candidates += [key.replace("ours", other, 1) for other in ("theirs", "rival")]
+        return next((other for other in candidates if other in self.keys), None)
 
     def is_time(self, key: str, row: Row | None = None) -> bool:
         """Return whether less of a figure is better. Local."""
@@ -106,7 +113,7 @@ class Panel:
 
     def ratios(self) -> list[str]:
         """Return the columns that have our speed over the rival's, with an interval beside them. Local."""
-        return [key for key in self.keys if _RATIO.fullmatch(key) and f"{key}_low" in self.keys]
+        return [key for key in self.keys if _RATIO.fullmatch(key) and {f"{key}_low", f"{key}_high"} <= set(self.keys)]
 
     def bound(self, measure: Measure) -> str | None:
         """Return the column with the bound of a figure: one named so, in the same unit. Local."""
@@ -142,12 +149,6 @@ class Panel:
         known = unit in _TIMES or unit.endswith("/s") or unit == _OF_ROW
         ours = not any(key.startswith(prefix) for prefix in RIVALS) and key not in ("theirs", "goal", "rival_us")
         return known and ours and any(figure(row[key]) is not None for row in self.rows)
-
-    def _rival_of(self, key: str) -> str | None:
-        candidates = [f"{prefix}{key}" for prefix in RIVALS]
-        if key == "ours" or key.startswith("ours_"):
-            candidates += [key.replace("ours", other, 1) for other in ("theirs", "rival")]
-        return next((other for other in candidates if other in self.keys), None)
 
 
 def groups(rows: Sequence[Row], keys: Sequence[str]) -> dict[tuple[Any, ...], list[Row]]:

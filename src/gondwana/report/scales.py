@@ -79,7 +79,7 @@ def from_zero(values: Iterable[float], start: float, end: float) -> Scale:
 def _decades(low: float, high: float) -> list[float]:
     """Powers of ten, with their multiples by 2 and 5 where they are few."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    for mantissas in ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
+    for mantissas in (tuple(map(float, range(1, 10))), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,)):
         found = [m * 10.0**e for e in range(first, last + 1) for m in mantissas]
         inside = [value for value in found if low <= value <= high]
         if len(inside) <= MOST_TICKS:

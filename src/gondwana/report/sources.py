@@ -48,6 +48,8 @@ class Trace(msgspec.Struct, frozen=True):
         seconds: of each rank.
         matrix: bytes and messages from rank to rank.
         spans: seconds of each rank by category.
+        complete: whether all ranks wrote their events to their end.
+        notes: what is missing, and why.
     """
 
     schema: Literal[1]
@@ -59,6 +61,8 @@ class Trace(msgspec.Struct, frozen=True):
     seconds: list[Amount]
     matrix: Matrix
     spans: dict[str, list[Amount]]
+    complete: bool = True
+    notes: list[str] = []
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,7 @@ def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, A
     averages = environment.get("load_average")
     average = figure(averages[0]) if isinstance(averages, list) and averages else None
     if average is None:
-        return "not known"
+        return "load not known"
     return f"load average {digits(average)} at the start"
 
 

@@ -44,7 +44,7 @@ def _lines(sources: Sequence[Source]) -> Iterator[list[Content]]:
     for source in sources:
         for panel in source.panels:
             load = load_in_words(panel.rows, source.environment)
-            for what, words, goal in _panel(panel):
+            for what, words, goal in _panel(panel) if source.kind == "benchmark" else _of_trace(panel):
                 named = f"{what} ({source.file})" if len(sources) > 1 else what
                 yield [named, words, goal, source.machine, load, _verified([source])]
 
@@ -52,17 +52,21 @@ def _lines(sources: Sequence[Source]) -> Iterator[list[Content]]:
 def _runs(sources: Sequence[Source]) -> list[Content]:
     """The line of an application: how many runs there are, and how long they took."""
     panel = together(sources)
-    seconds = [value for row in panel.rows if (value := figure(row.get("seconds"))) is not None]
-    words = " to ".join(dict.fromkeys(quantity(end, "s") for end in (min(seconds), max(seconds)))) if seconds else ""
-    rates = [key for key in panel.keys if panel.unit(key).endswith("/s")]
-    for key in rates[:1]:
-        merits = [value for row in panel.rows if (value := figure(row[key])) is not None]
-        ends = (min(merits), max(merits)) if merits else ()
-        words += ", " + " to ".join(dict.fromkeys(quantity(end, panel.unit(key)) for end in ends))
+    rates = [key for key in panel.keys if panel.unit(key).endswith("/s") and figure(panel.rows[0][key]) is not None]
+    words = ", ".join(_ends(panel, key) for key in ("seconds", *rates[:1]))
     machines = ", ".join(dict.fromkeys(source.machine for source in sources))
-    loads = ", ".join(dict.fromkeys(source.load for source in sources)) if len(sources) == 1 else "see there"
+    load = sources[0].load if len(sources) == 1 else "see there"
     count = len(sources)
-    return [f"{count} run{'' if count == 1 else 's'}", words, "", machines, loads, _verified(sources)]
+    return [f"{count} run{'' if count == 1 else 's'}", words, "", machines, load, _verified(sources)]
+
+
+def _ends(panel: Panel, key: str) -> str:
+    values = [value for row in panel.rows if (value := figure(row[key])) is not None]
+    return (
+        " to ".join(dict.fromkeys(quantity(end, panel.unit(key)) for end in (min(values), max(values))))
+        if values
+        else ""
+    )
 
 
 def _verified(sources: Sequence[Source]) -> Content:
@@ -88,6 +92,17 @@ def _panel(panel: Panel) -> Iterator[tuple[str, str, str]]:
         yield panel.name, _without_rival(panel), ""
 
 
+def _of_trace(panel: Panel) -> Iterator[tuple[str, str, str]]:
+    """What ranks spent most of their time on."""
+    seconds = [figure(row["seconds"]) or 0.0 for row in panel.rows]
+    parts = {key: sum(figure(row[key]) or 0.0 for row in panel.rows) for key in panel.keys[2:]}
+    whole = sum(parts.values())
+    most = sorted((key for key in parts if parts[key] > 0), key=lambda key: -parts[key])[:3]
+    shares = ", ".join(f"{name} {100 * parts[name] / whole:.0f} %" for name in most)
+    ranks = f"{len(seconds)} rank{'' if len(seconds) == 1 else 's'}"
+    yield ranks, f"{quantity(max(seconds), 's')}: {shares}" if most else quantity(max(seconds), "s"), ""
+
+
 def _goals(panel: Panel, compared: Sequence[Comparison]) -> str:
     """Whether goals are met, and what part of the bound is reached."""
     parts = []
@@ -110,7 +125,8 @@ def _goal(panel: Panel, one: Comparison) -> str:
     for key in ("goal", "goal_us"):
         goal = one.row.get(key)
         if isinstance(goal, str):
-            return goal
+            unit = one.row.get("unit")
+            return f"{goal} {unit}" if isinstance(unit, str) and goal[-1:].isdigit() else goal
         value = figure(goal)
         if value is not None:
             return quantity(value, panel.unit(key, one.row))
@@ -121,9 +137,6 @@ def _without_rival(panel: Panel) -> str:
     efficiencies = [value for row in panel.rows if (value := figure(row.get("efficiency"))) is not None]
     if efficiencies and all("ranks" in row for row in panel.rows):
         return f"efficiency {span(min(efficiencies), max(efficiencies))}"
-    if panel.rows and all("rank" in row and "seconds" in row for row in panel.rows):
-        seconds = [figure(row["seconds"]) or 0.0 for row in panel.rows]
-        return f"{len(seconds)} ranks, {quantity(max(seconds), 's')}"
     count = len(panel.rows)
     return (
         f"{count} row{'' if count == 1 else 's'}, nothing beside {'it' if count == 1 else 'them'}" if count else "empty"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import re
 import textwrap
 import tokenize
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ LINE_KINDS = ("communication", "computation", "declarations")
 _LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENDMARKER}
 
 
-def count_lines(parts: Mapping[str, Sequence[object]]) -> dict[str, int]:
+def count_lines(parts: Mapping[str, Sequence[object]], without: re.Pattern[str] | None = None) -> dict[str, int]:
     """Count lines of code by kind, without blank lines, comments and docstrings. Local.
 
     As the Titanium study did (UCB/EECS-2006-5, figure 2).
@@ -24,8 +25,9 @@ def count_lines(parts: Mapping[str, Sequence[object]]) -> dict[str, int]:
     Args:
         parts: functions, classes or modules by kind; compiled functions count as they are written. What lies inside
             another part, as a method in a class, is counted once, as the kind that names it itself.
+        without: found in lines that are not counted, such as those of timers.
     """
-    by_kind = {kind: [_source(part) for part in parts.get(kind, ())] for kind in LINE_KINDS}
+    by_kind = {kind: [_source(part, without) for part in parts.get(kind, ())] for kind in LINE_KINDS}
     own = [place for places in by_kind.values() for place in places]
     return {
         kind: len({line for place in places for line in place - _inside(place, own)})
@@ -56,11 +58,13 @@ def _docstrings(tree: ast.AST) -> set[int]:
     return found
 
 
-def _source(part: Any) -> frozenset[tuple[str, int]]:
+def _source(part: Any, without: re.Pattern[str] | None) -> frozenset[tuple[str, int]]:
     plain = inspect.unwrap(getattr(part, "py_func", part))
     text, first = inspect.getsourcelines(plain)
-    source = textwrap.dedent("".join(text))
-    return frozenset((inspect.getfile(plain), line + max(first, 1) - 1) for line in code_lines(source))
+    kept = code_lines(textwrap.dedent("".join(text)))
+    if without is not None:
+        kept = {line for line in kept if not without.search(text[line - 1])}
+    return frozenset((inspect.getfile(plain), line + max(first, 1) - 1) for line in kept)
 
 
 def _inside(place: frozenset[tuple[str, int]], all_: Iterable[frozenset[tuple[str, int]]]) -> set[tuple[str, int]]:

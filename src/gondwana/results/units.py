@@ -15,6 +15,7 @@ _RULES = (
     (r"(.*_)?(microseconds|us)", "us"),
     (r"(.*_)?ns_per_cell", "ns"),
     (r"(.*_)?(gb_per_s|gb_s|bandwidth_gb_s)", "GB/s"),
+    (r"(.*_)?mb_per_s", "MB/s"),
     (r"(.*_)?gcells_per_s", "Gcells/s"),
     (r"cells_per_s", "cells/s"),
     (r"(ours|rival)_per_s", "1/s"),
@@ -36,10 +37,13 @@ _OF = {
     "hpcg": {"size": "points", "samples": "Gflop/s", "official_samples": "Gflop/s"},
     "io": dict.fromkeys(("write", "read", "sync"), "MiB/s"),
     "kinds": {"size": "B"},
+    "osu": {"size": "B"},
+    "ping-pong": {"size": "B"},
     "npb": dict.fromkeys(
         ("median", "official_median", "samples", "official_samples", "communication", "official_communication"), "s"
     ),
     "pools": {"ours": OF_THE_ROW, "theirs": OF_THE_ROW, "goal": OF_THE_ROW},
+    "ring": {"size": "B"},
     "rma": {"size": "B", "ours": OF_THE_ROW, "theirs": OF_THE_ROW},
     "scaling": {"min": "s", "median": "s", "max": "s", "samples": "s"},
     "stencil": {"size": "cells"},

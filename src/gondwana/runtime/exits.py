@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.inputs import message_of
-from gondwana.runtime import idle, interruptions, launcher, progress, second_interrupt, standard_error
+from gondwana.runtime import idle, interruptions, launcher, progress, second_interrupt, standard_error, tracing
 
 Communicator: TypeAlias = Any
 """The communicator of all ranks of a job, with the methods of mpi4py's communicators."""
@@ -277,6 +277,7 @@ def _report_unfinished() -> None:
         )
 
 
+@tracing.traced("wait", "all ranks to finish")
 def _await_others(arrived: Any, end: float) -> bool:
     """Return True when all ranks have finished, False at the time `end`; without a limit, serve others meanwhile."""
     pause = 1e-4

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from gondwana.errors import GondwanaError
-from gondwana.runtime import idle
+from gondwana.runtime import idle, tracing
 
 Poll = Callable[[], bool]
 """Does whatever work there is, and returns whether there was any."""
@@ -82,6 +82,17 @@ class _Thread(threading.local):
 
 thread = _Thread()
 """`thread.flow` is the calling thread's. One look-up finds all, since it costs as much as a call."""
+
+
+def _place() -> tuple[int, int]:
+    """Where the calling thread is: in how many callbacks, and a number of the strand of tasks that runs, 0 for none."""
+    flow = thread.flow
+    in_program = flow.tasks is None or flow.tasks.current is flow.tasks.program
+    return flow.depth, 0 if in_program else id(flow.tasks.current)
+
+
+if tracing.recorder is not None:
+    tracing.recorder.place = _place
 
 
 class ProgressError(GondwanaError, RuntimeError):
@@ -207,6 +218,11 @@ def serve_others() -> bool:
     return done
 
 
+def _kind_of_wait() -> str:
+    return "wait" if _tasks.scheduler is None else "suspended"
+
+
+@tracing.traced(_kind_of_wait, lambda ready, what, *_args, **_kwargs: what)
 def wait_until(
     ready: Callable[[], bool],
     what: str,

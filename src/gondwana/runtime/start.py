@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gondwana.runtime import exits, watchdog
+from gondwana.runtime import exits, tracing, watchdog
 
 _hooks: list[Callable[[Any], None]] = []
 
@@ -15,6 +15,7 @@ def at_connect(hook: Callable[[Any], None]) -> None:
     _hooks.append(hook)
 
 
+@tracing.traced("startup", "connect")
 def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
     """Handle errors, join the other ranks and start the watchdog. Collective over all ranks.
 
@@ -29,10 +30,13 @@ def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
     limit = watchdog.time_limit()
     comm = join()
     exits.connected(comm)
+    if tracing.recorder is not None:
+        tracing.recorder.connected(comm)
     watchdog.start(comm, limit)
     return comm
 
 
+@tracing.traced("startup", "prepare the world")
 def connected(world: Any) -> None:
     """Call the hooks of the upper layers. Collective over the world."""
     for hook in _hooks:

@@ -66,6 +66,9 @@ DRAIN = 2.0
 _STRAY = b"\0"
 """What prterun 5.0.11 prints behind its last notice, once or more, before or after what a rank says."""
 
+_TRACE, _PARTS = "GONDWANA_TRACE", ".parts"
+"""As in `gondwana.runtime.tracing`, which this process does without."""
+
 _LOOK = 0.25
 _RANKS = (b"PMIX_RANK=", b"PMI_RANK=")
 _PR_SET_PDEATHSIG = 1
@@ -214,6 +217,20 @@ class Supervisor:
         return status
 
 
+def merge_trace(environment: dict[str, str]) -> None:
+    """Make the trace of a job that has ended before its ranks could. Local; blocks.
+
+    Args:
+        environment: of the job.
+    """
+    file = environment.pop(_TRACE, "")
+    if not file or not os.path.isdir(file + _PARTS):
+        return
+    command = [sys.executable, "-P", "-m", "gondwana.traces", file]
+    with contextlib.suppress(OSError):
+        os.waitpid(os.posix_spawn(sys.executable, command, environment, setsigmask=[]), 0)
+
+
 def descendants(pid: int) -> list[int]:
     """Return the children of a process, their children, and so on. Local.
 
@@ -351,4 +368,6 @@ def _report(text: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(Supervisor(sys.argv[2:], int(sys.argv[1])).run())
+    _status = Supervisor(sys.argv[2:], int(sys.argv[1])).run()
+    merge_trace(dict(os.environ))
+    sys.exit(_status)

@@ -12,6 +12,8 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, overload, overload_method, register_model
 
+from gondwana.compiler import checks
+from gondwana.compiler.checks_overloads import check_element, check_item
 from gondwana.compiler.inlining import INLINED
 from gondwana.compiler.types import views
 from gondwana.compiler.types.footprint import recorder
@@ -96,6 +98,20 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any, start:
     return builder.gep(first, [context.cast(builder, start, index, types.int64)])
 
 
+def _check_row_at(context: Any, builder: Any, kind: Any, array: Any, index: Any, start: Any, count: int) -> None:
+    """Emit the check that `count` elements from an index on are inside an array, if accesses are checked."""
+    if not checks.active():
+        return
+    access = checks.Description("", count=count)
+    if isinstance(kind, ViewType):
+        coordinates = views.index_values(context, builder, index, start)
+        check_element(context, builder, kind, array, coordinates, access)
+    else:
+        check_item(
+            context, builder, kind, array, [(0, context.cast(builder, start, index, types.int64), False)], access
+        )
+
+
 def _as_vector(context: Any, builder: Any, place: Any, kind: VectorType) -> Any:
     return builder.bitcast(place, context.get_value_type(kind).as_pointer())
 
@@ -131,6 +147,7 @@ def _load(typingctx: Any, array: Any, start: Any, width: Any) -> Any:
     kind = _vector_type(array.dtype, width)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _check_row_at(context, builder, array, args[0], start, args[1], kind.width)
         place = _place(context, builder, array, args[0], start, args[1], written=False)
         loaded = builder.load(_as_vector(context, builder, place, kind), align=_itemsize(kind))
         if isinstance(array, ViewType):
@@ -143,6 +160,7 @@ def _load(typingctx: Any, array: Any, start: Any, width: Any) -> Any:
 @intrinsic
 def _store(typingctx: Any, array: Any, start: Any, vector: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _check_row_at(context, builder, array, args[0], start, args[1], vector.width)
         place = _place(context, builder, array, args[0], start, args[1], written=True)
         stored = builder.store(args[2], _as_vector(context, builder, place, vector), align=_itemsize(vector))
         if isinstance(array, ViewType):
@@ -161,6 +179,8 @@ def _at_indices(context: Any, builder: Any, array: Any, indices: VectorType, arg
         index = builder.extract_element(args[1], lane)
         if wide:
             index = (builder.sext if indices.dtype.signed else builder.zext)(index, wide)
+        if checks.active():
+            check_item(context, builder, array, args[0], [(0, index, False)], checks.Description(""))
         places.append(builder.gep(data, [index]))
     return places
 

@@ -13,6 +13,7 @@ from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle
 from gondwana.compiler.types.unpack import scalar_type
+from gondwana.memory.pointer_overloads import check_bytes, element_size
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.sync.atomics import NAMES
 from gondwana.sync.mpi_atomics import compare_and_swap, reader, updater, writer
@@ -25,6 +26,7 @@ _FAMILY = family_type("atomic_domain")
 @inlined
 def _address(target: Any) -> int:
     """Return the address of the word in this process."""
+    check_bytes(target, element_size(target))
     base = load_word(handle_word(target, _TABLE) + (TABLE_HEAD + handle_word(target, _RANK)) * _WORD)
     if base == 0:
         raise ValueError("an atomic operation got a pointer that is not to host memory of this node")

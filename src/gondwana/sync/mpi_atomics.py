@@ -16,6 +16,7 @@ from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
 from gondwana.compiler.types.buffers import load_like, on_stack
 from gondwana.compiler.types.handle_types import handle_word
+from gondwana.memory.pointer_overloads import check_bytes, element_size
 
 _TABLE, _RANK, _OFFSET = 0, 1, 2
 _WINDOW = 8
@@ -42,6 +43,7 @@ _OPERATIONS = {
 @inlined
 def _window_of(target: Any) -> int:
     """Return the MPI window of the segment of a pointer."""
+    check_bytes(target, element_size(target))
     window = load_word(handle_word(target, _TABLE) + _WINDOW)
     if window == 0:
         raise ValueError("an atomic operation through MPI got a pointer into a segment that is on one node")

@@ -12,6 +12,7 @@ from gondwana.compiler.types.handles import describe_handle, extend
 from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
 from gondwana.runtime import cores, progress
+from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.teams import SUM, Team, addresses
 
 extend("gondwana.sync.signals_overloads")
@@ -29,6 +30,11 @@ _FEW = 20
 
 MOST = 2**31 - 1
 """The largest number of arrivals of one call: the counters of 64 bits then never overflow."""
+
+
+def _route(_: object, target: Signal, rank: int, *_rest: int, **_more: int) -> Route:
+    """The way of a signal, which has no data."""
+    return None, target.team.world_ranks[rank], 0
 
 
 class Signal:
@@ -75,6 +81,7 @@ class Signal:
         self._bases = self.segment.bases
         self._own: int = self._bases[team.rank]
 
+    @counted("signal", _route, "signal")
     def add(self, rank: int, n: int = 1, channel: int = 0) -> None:
         """Add arrivals for a rank. Local, does not wait for the owner; internal progress.
 
@@ -96,6 +103,7 @@ class Signal:
         else:
             self._add_far(rank, n, channel)
 
+    @traced("wait", "wait for a signal")
     def wait(self, n: int = 1, channel: int = 0, timeout: float | None = None) -> None:
         """Wait for `n` arrivals at this rank, and consume them. Blocks; user-level progress.
 

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numba.extending import overload
 
+from gondwana.compiler import recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
 from gondwana.compiler.types.handle_types import advise, handle_word, is_handle
 from gondwana.memory.segment import TABLE_HEAD
+from gondwana.runtime.tracing.part import SIGNAL_WAIT
 from gondwana.sync import signals
 from gondwana.sync.mpi_atomics import accumulate
 from gondwana.sync.signals_native import CHANNEL, FAR, add, consume, relax
@@ -75,6 +77,7 @@ def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
 
     def run(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> None:
         _check(target, rank, n, channel)
+        recording.sent(load_word(handle_word(target, _TABLE) + 3 * _WORD), rank, 0)
         base = _base(target, rank)
         if base:
             _add(base + channel * CHANNEL, n)
@@ -94,12 +97,13 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
         rank = load_word(handle_word(source, _TABLE) + 2 * _WORD)
         _check(source, rank, n, channel)
         line = _base(source, rank) + channel * CHANNEL
-        polls = 0
+        polls, begin = 0, recording.begin()
         while not consume(line, n):
             relax(line, polls)
             polls += 1
             if polls % _POLLS_BETWEEN_PROBES == 0:
                 let_mpi_progress(source)
+        recording.end(begin, SIGNAL_WAIT, -1)
 
     return run
 

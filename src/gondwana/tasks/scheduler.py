@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from greenlet import getcurrent, greenlet
 
 from gondwana.runtime import idle, progress
+from gondwana.runtime.tracing import traced
 from gondwana.tasks import reports
 
 if TYPE_CHECKING:
@@ -336,6 +337,7 @@ class Home:
         self._wake_waiting()
         return done
 
+    @traced("wait", "no task is ready")
     def _idle(self) -> None:
         """Make progress until some strand is ready; once a wait, refuse to wait for what cannot happen."""
         failed, ready = 0, self.ready

@@ -9,6 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.futures import Future
 from gondwana.runtime import interruptions, progress
+from gondwana.runtime.tracing import traced
 from gondwana.tasks import reports, scheduler
 
 T = TypeVar("T")
@@ -130,6 +131,7 @@ class Task(Future[T], Generic[T]):
         assert self._home is not None
         self._home.start(self)
 
+    @traced("task", lambda self, _strand: self._title())
     def run(self, strand: scheduler.Strand) -> None:
         """Run the function, on a strand whose turn it is, and complete the future."""
         if self._done:
@@ -153,6 +155,9 @@ class Task(Future[T], Generic[T]):
         self._settle(value, error)
         if error is not None and not awaited and not isinstance(error, TaskCancelled):
             reports.unseen(self)
+
+    def _title(self) -> str:
+        return f"task {getattr(self._function, '__qualname__', self._function)}"
 
     def _what(self) -> str:
         return repr(self)

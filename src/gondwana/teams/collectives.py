@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from numpy import ndarray
 
 from gondwana.runtime import progress
+from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, VectorBuffer, are_plain, as_buffer, as_contribution, as_message, is_in_place
 from gondwana.teams.ops import (
@@ -42,10 +44,14 @@ class OnNode(Protocol):
     def bcast(self, buffer: np.ndarray[Any, Any], root: int) -> None:
         """Fill a contiguous buffer that fits with that of ``root``. Collective over team. Blocking."""
 
+    def add(self, send: Any, recv: Any) -> bool:
+        """Add arrays by elements, or return False: `allreduce` or MPI must. Collective over team. Blocking."""
+
     def allreduce(self, send: Any, recv: Any, op: object) -> bool:
         """Combine contiguous buffers by elements, or return False: MPI must. Collective over team. Blocking."""
 
 
+@each_method("collective")
 class Collectives:
     """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.
 
@@ -193,8 +199,11 @@ class Collectives:
             op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
         """
         on_node, given = self.on_node, recvbuf if sendbuf is IN_PLACE else sendbuf
-        if on_node is not None and are_plain(given, recvbuf) and on_node.allreduce(given, recvbuf, op):
-            return  # a short cut: what follows takes as long as all of it
+        if on_node is not None:  # short cuts: what follows each of them takes as long as all of it
+            if op is SUM and type(given) is type(recvbuf) is ndarray and on_node.add(given, recvbuf):
+                return
+            if are_plain(given, recvbuf) and on_node.allreduce(given, recvbuf, op):
+                return
         send, recv, operation = self._reduction("Allreduce", op, sendbuf, recvbuf)
         if on_node is not None and on_node.allreduce(recv if send is IN_PLACE else send, recv, operation):
             return

@@ -4,14 +4,26 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import pickle
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-import numpy as np
+from numpy import ndarray
 
 from gondwana.runtime import progress
+from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, as_message
 from gondwana.teams.request import PersistentRequest, Request, complete, wait_all
+
+
+def _object_route(_: object, team: Any, obj: object, dest: int, tag: int = 0) -> Route:
+    """The way of a Python object, which is as long as it was pickled."""
+    return None, team.world_ranks[dest], len(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL))
+
+
+def _buffer_route(_: object, team: Any, buf: Buffer, dest: int, tag: int = 0) -> Route:
+    return None, team.world_ranks[dest], as_message(buf, "buf").nbytes
 
 
 class Envelope(NamedTuple):
@@ -28,6 +40,40 @@ class Envelope(NamedTuple):
     nbytes: int
 
 
+DONE = 0
+"""What machine code returns of a message that is complete."""
+UNFIT = -(2**41)
+"""What machine code returns of an array or a rank that it leaves to mpi4py."""
+ANY = -(2**40)
+"""What machine code is given as the rank to receive from where any will do."""
+
+
+Start: TypeAlias = Callable[[int, int, int, int], int]
+"""Machine code that starts a message: see `Direct`."""
+
+
+class Direct(Protocol):
+    """What a team of MPI ranks has: blocking messages of arrays by machine code.
+
+    Attributes:
+        block: the address of what machine code needs to know of the team.
+        any_tag: the tag to receive with where any will do.
+        send: takes the block, the address of an array (its `id`), a rank and a tag; returns `DONE` if the message has
+            been sent, else what `finish` takes.
+        receive: the same.
+        start: the same for a receive that is not waited for: what it returns is for `finish` unless it is `UNFIT`.
+    """
+
+    block: int
+    any_tag: int
+    send: Start
+    receive: Start
+    start: Start
+
+    def finish(self, found: int) -> bool:
+        """Wait until a message is complete, or return False: it was left to mpi4py. Blocking; user-level progress."""
+
+
 class Messages:
     """Point-to-point operations under mpi4py's names.
 
@@ -38,16 +84,20 @@ class Messages:
 
     comm: mpi.Communicator
     size: int
+    direct: Direct | None = None
+    world_ranks: tuple[int, ...]
 
+    @counted("message", _object_route)
     def send(self, obj: Any, dest: int, tag: int = 0) -> None:
         """Send a Python object to rank ``dest``; it is pickled. Blocking until the object may be changed."""
-        if isinstance(obj, np.ndarray):
+        if isinstance(obj, ndarray):
             raise TypeError("send pickles Python objects, which is slow for an array: use Send and Recv")
         if mpi.is_serial(self.comm):
             self.comm.send(obj, self._partner(dest, "dest"), tag)
         else:
             progress.wait_until(self.comm.isend(obj, self._partner(dest, "dest"), tag).Test, "a message to be sent")
 
+    @traced("message", "recv")
     def recv(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return an object that ``send`` sent here. Blocking until it has arrived."""
         place = self._from(source, tag)
@@ -55,16 +105,30 @@ class Messages:
             progress.wait_until(lambda: self.comm.Iprobe(*place), "a message")
         return self.comm.recv(None, *place)
 
+    @counted("message", _buffer_route)
     def Send(self, buf: Buffer, dest: int, tag: int = 0) -> None:
         """Send a buffer to rank ``dest``. Blocking until the buffer may be changed."""
+        direct = self.direct
+        if direct is not None and type(buf) is ndarray:
+            found = direct.send(direct.block, id(buf), dest, tag)
+            if found == DONE or direct.finish(found):
+                return
         message = mpi.message(self.comm, as_message(buf, "buf"))
         complete(self.comm.Isend(message, self._partner(dest, "dest"), tag))
 
+    @traced("message", "Recv")
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
         """Receive a message, at most as long as ``buf``, into ``buf``. Blocking until it has arrived."""
+        direct = self.direct
+        if direct is not None and type(buf) is ndarray:
+            rank, number = ANY if source is None else source, direct.any_tag if tag is None else tag
+            found = direct.receive(direct.block, id(buf), rank, number)
+            if found == DONE or direct.finish(found):
+                return
         message = mpi.message(self.comm, as_message(buf, "buf", writable=True))
         complete(self.comm.Irecv(message, *self._from(source, tag)))
 
+    @traced("message", "Sendrecv")
     def Sendrecv(
         self,
         sendbuf: Buffer,
@@ -95,11 +159,20 @@ class Messages:
             True
         """
         message = as_message(sendbuf, "sendbuf")
-        as_message(recvbuf, "recvbuf", writable=True)
         self._partner(dest, "dest")
+        direct = self.direct
+        if direct is not None and type(recvbuf) is ndarray:
+            rank, number = ANY if source is None else source, direct.any_tag if recvtag is None else recvtag
+            found = direct.start(direct.block, id(recvbuf), rank, number)
+            if found != UNFIT:
+                self.Send(message, dest, sendtag)
+                direct.finish(found)
+                return
+        as_message(recvbuf, "recvbuf", writable=True)
         received = self.Irecv(recvbuf, source, recvtag)
         wait_all((self.Isend(message, dest, sendtag), received))
 
+    @traced("message", "Probe")
     def Probe(self, source: int | None = None, tag: int | None = None) -> Envelope:
         """Return the envelope of the next message that a receive would take. Blocking until there is one.
 
@@ -134,6 +207,7 @@ class Messages:
         found = mpi.probe(self.comm, *self._from(source, tag))
         return None if found is None else Envelope(*found)
 
+    @counted("message", _buffer_route)
     def Isend(self, buf: Buffer, dest: int, tag: int = 0) -> Request:
         """Start ``Send``. Non-blocking; leave ``buf`` unchanged until the request has completed."""
         message = as_message(buf, "buf")
@@ -149,9 +223,8 @@ class Messages:
     def Send_init(self, buf: Buffer, dest: int, tag: int = 0) -> PersistentRequest:
         """Prepare sending ``buf`` to rank ``dest`` many times. Local: ``start`` of the request sends."""
         message = as_message(buf, "buf")
-        return PersistentRequest(
-            self.comm.Send_init(mpi.message(self.comm, message), self._partner(dest, "dest"), tag), None, (message,)
-        )
+        handle = self.comm.Send_init(mpi.message(self.comm, message), self._partner(dest, "dest"), tag)
+        return PersistentRequest(handle, None, (message,), (None, self.world_ranks[dest], message.nbytes))
 
     def Recv_init(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> PersistentRequest:
         """Prepare receiving into ``buf`` many times. Local: ``start`` of the request receives."""

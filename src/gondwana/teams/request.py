@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gondwana.runtime import progress
+from gondwana.runtime.tracing import Route, counted
 from gondwana.teams.serial import SerialRequest
 
 _FEW = 20
@@ -79,12 +80,16 @@ class PersistentRequest(Request):
     longer needed.
     """
 
-    __slots__ = ()
+    __slots__ = ("route",)
 
-    def __init__(self, handle: Any, value: Any = None, buffers: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, handle: Any, value: Any = None, buffers: tuple[Any, ...] = (), route: Route | None = None
+    ) -> None:
         super().__init__(handle, value, buffers)
+        self.route = route
         self._done = True
 
+    @counted("message", lambda _, self: self.route, "start a request")
     def start(self) -> None:
         """Start the operation. Local."""
         if not self._done:

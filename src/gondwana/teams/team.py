@@ -8,6 +8,8 @@ import socket
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import numpy as np
+
 from gondwana.errors import UsageError
 from gondwana.runtime.exits import RemoteError
 from gondwana.runtime.placement.report import simulated_ranks_per_node
@@ -91,9 +93,18 @@ class Team(Collectives, Messages):
         return int(self.comm.size)
 
     @functools.cached_property
-    def world_ranks(self) -> tuple[int, ...]:
+    def world_ranks(self) -> tuple[int, ...]:  # type: ignore[override]
         """The rank in ``gondwana.world`` of every rank of this team. Local."""
         return mpi.world_ranks(self.comm)
+
+    @functools.cached_property
+    def _world_ranks(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.array(self.world_ranks, np.int64)
+
+    @property
+    def world_ranks_at(self) -> int:
+        """The address of `world_ranks` as 64-bit integers, for compiled code. Local."""
+        return self._world_ranks.ctypes.data
 
     def rank_of_world(self, world_rank: int) -> int | None:
         """Return the rank here of a rank of ``gondwana.world``, None if it is not in this team. Local.
@@ -213,7 +224,7 @@ class Team(Collectives, Messages):
         if self._owned:
             self.comm.Free()
             self._owned = False
-            self.on_node = None
+            self.on_node = self.direct = None
             self.comm = _FreedComm(self.name)
         if self._forget is not None:
             self._forget()

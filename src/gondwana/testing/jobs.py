@@ -30,7 +30,7 @@ Program: TypeAlias = Path | str | Callable[..., Any]
 
 _FOREIGN = (
     *("OMPI_", "PMIX_", "PMI_", "PYTEST_", "GONDWANA_BIND", "GONDWANA_MPI", "GONDWANA_RANKS", "GONDWANA_THREADS"),
-    "GONDWANA_TIME",
+    *("GONDWANA_TIME", "GONDWANA_TRACE"),
 )
 """How variables begin that another launcher, another test or the runner of the tests may have left."""
 

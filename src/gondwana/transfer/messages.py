@@ -13,6 +13,7 @@ import numpy as np
 
 from gondwana.compiler.types.handles import extend
 from gondwana.teams import Request, Team
+from gondwana.transfer import direct_messages as direct_messages
 
 Buffer: TypeAlias = Any
 """An ndarray or an `Array` without gaps."""

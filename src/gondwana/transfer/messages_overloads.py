@@ -11,17 +11,20 @@ from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import overload
 
+from gondwana.compiler import recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
-from gondwana.compiler.mpi.team_overloads import check_team, communicator, has_mpi
+from gondwana.compiler.mpi.team_overloads import check_team, communicator, has_mpi, ranks_in_world
 from gondwana.compiler.types.buffers import (
     address_of,
     check_array,
     contiguous_count,
+    item_size,
     on_stack,
 )
 from gondwana.compiler.types.handle_types import advise
+from gondwana.runtime.tracing import part
 from gondwana.teams import request as requests
 from gondwana.transfer import messages
 
@@ -65,7 +68,10 @@ def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
 
     def with_mpi(team: Any, buf: Any, dest: Any, tag: int = 0) -> None:
         _check_partner(team, dest)
-        _mpi_send(address_of(buf), _message_count(buf), datatype_of(buf), dest, tag, communicator(team))
+        begin, count = recording.begin(), _message_count(buf)
+        _mpi_send(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
+        recording.sent(ranks_in_world(team), dest, count * item_size(buf))
+        recording.end(begin, part.SEND, count * item_size(buf))
 
     return with_mpi
 
@@ -83,8 +89,9 @@ def _recv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
 
     def with_mpi(team: Any, buf: Any, source: Any, tag: int = 0) -> None:
         _check_partner(team, source)
-        count = _message_count(buf)
+        begin, count = recording.begin(), _message_count(buf)
         _mpi_recv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), _status())
+        recording.end(begin, part.RECV, -1)
 
     return with_mpi
 
@@ -104,11 +111,13 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
     def with_mpi(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag: int = 0) -> None:
         _check_partner(team, dest)
         _check_partner(team, source)
-        sent, received = _message_count(sendbuf), _message_count(recvbuf)
+        begin, sent, received = recording.begin(), _message_count(sendbuf), _message_count(recvbuf)
         _mpi_sendrecv(
             address_of(sendbuf), sent, datatype_of(sendbuf), dest, tag,
             address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), _status(),
         )  # fmt: skip
+        recording.sent(ranks_in_world(team), dest, sent * item_size(sendbuf))
+        recording.end(begin, part.SENDRECV, sent * item_size(sendbuf))
 
     return with_mpi
 
@@ -128,6 +137,7 @@ def _isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
         _check_partner(team, dest)
         request, count = on_stack(0), _message_count(buf)
         _mpi_isend(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team), request)
+        recording.sent(ranks_in_world(team), dest, count * item_size(buf))
         return load_word(request)  # type: ignore[no-any-return]
 
     return with_mpi
@@ -170,7 +180,9 @@ def _wait_all(requests: Any) -> Any:
         )
 
     def wait(requests: Any) -> None:
+        begin = recording.begin()
         for request in requests:
             _mpi_wait(on_stack(request), _status())
+        recording.end(begin, part.WAIT_ALL, -1)
 
     return wait

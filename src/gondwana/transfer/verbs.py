@@ -8,12 +8,14 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler import checks
 from gondwana.compiler.types.handles import extend
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, ready
 from gondwana.memory.pointer import GlobalPtr
+from gondwana.runtime.tracing import counted
 from gondwana.sync.signals import Signal
-from gondwana.transfer import engine
+from gondwana.transfer import engine, routes, unfinished
 from gondwana.transfer.box import End, StridedBox, check_fit, ends_of_copy
 from gondwana.transfer.completion import (
     COMPLETE,
@@ -32,6 +34,7 @@ from gondwana.transfer.paths import DIRECT, state
 extend("gondwana.transfer.verbs_overloads")
 
 
+@counted("copy", routes.of_copy)
 def copy(
     src: End,
     dst: End,
@@ -99,6 +102,8 @@ def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order:
         check_notify(notify, target)
     call = notify if isinstance(notify, tuple) else None
     started = engine.start(source, target, call, order)
+    if checks.active():
+        unfinished.note(source, target, started)
     if notify is None:
         return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
     if started.called:
@@ -106,6 +111,7 @@ def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order:
     return Transfer(started.operation, started.source, notify_after(started.operation, notify, target))
 
 
+@counted("copy", routes.of_indexed)
 def copy_indexed(
     src: GlobalPtr | npt.NDArray[Any],
     src_indices: npt.ArrayLike,
@@ -144,6 +150,7 @@ def copy_indexed(
     return _start(source, target, notify)
 
 
+@counted("copy", routes.of_put)
 def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[None]:
     """Start to write elements that are here to where a pointer points. Local; internal progress; does not wait.
 
@@ -194,6 +201,7 @@ def get(ptr: GlobalPtr, n: int, *, stream: Stream | None = None) -> Future[npt.N
 def get(
     ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any], stream: Stream | None = None
 ) -> Future[npt.NDArray[Any]]: ...
+@counted("copy", routes.of_get)
 def get(
     ptr: GlobalPtr, n: int | None = None, *, out: npt.NDArray[Any] | None = None, stream: Stream | None = None
 ) -> Future[Any]:

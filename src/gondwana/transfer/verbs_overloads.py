@@ -14,6 +14,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numba.np import numpy_support
 
+from gondwana.compiler import recording
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, mpi_constant
@@ -21,6 +22,7 @@ from gondwana.compiler.types.buffers import address_of, check_array, contiguous_
 from gondwana.compiler.types.handle_types import handle_word
 from gondwana.compiler.types.points import INT
 from gondwana.memory.pointer_overloads import (
+    check_bytes,
     element,
     element_size,
     element_slot,
@@ -77,9 +79,17 @@ def _get_far(table: int, rank: int, offset: int, address: int, nbytes: int) -> N
 
 
 @inlined
+def _ranks(ptr: Any) -> int:
+    """The address of the ranks in the world of the team of a pointer."""
+    return load_word(handle_word(ptr, 0) + 3 * _WORD)  # type: ignore[no-any-return]
+
+
+@inlined
 def put_bytes(ptr: Any, address: int, nbytes: int) -> None:
     """Copy bytes from here to where a pointer points."""
+    check_bytes(ptr, nbytes)
     target = near(ptr)
+    recording.sent(_ranks(ptr), handle_word(ptr, 1), nbytes)
     if target != 0:
         _move(target, address, nbytes)
     else:
@@ -89,7 +99,9 @@ def put_bytes(ptr: Any, address: int, nbytes: int) -> None:
 @inlined
 def get_bytes(ptr: Any, address: int, nbytes: int) -> None:
     """Copy bytes from where a pointer points to here."""
+    check_bytes(ptr, nbytes)
     source = near(ptr)
+    recording.fetched(_ranks(ptr), handle_word(ptr, 1), nbytes)
     if source != 0:
         _move(address, source, nbytes)
     else:
@@ -100,6 +112,8 @@ def get_bytes(ptr: Any, address: int, nbytes: int) -> None:
 def _relay(src: Any, dst: Any, nbytes: int) -> None:
     """Copy from another node to another node, through the stack."""
     room = _room()
+    recording.fetched(_ranks(src), handle_word(src, 1), nbytes)
+    recording.sent(_ranks(dst), handle_word(dst, 1), nbytes)
     done = 0
     while done < nbytes:
         count = min(nbytes - done, _ROOM)
@@ -127,7 +141,9 @@ def _put_array(value: Any, ptr: Any) -> None:
 
 
 def _put_number(value: Any, ptr: Any) -> None:
+    check_bytes(ptr, element_size(ptr))
     target = near(ptr)
+    recording.sent(_ranks(ptr), handle_word(ptr, 1), element_size(ptr))
     if target != 0:
         write_element(ptr, target, value)
     else:
@@ -148,7 +164,9 @@ def _get(ptr: Any, n: Any = None, out: Any = None) -> Any:
 
 
 def _get_number(ptr: Any, n: Any = None, out: Any = None) -> Any:
+    check_bytes(ptr, element_size(ptr))
     source = near(ptr)
+    recording.fetched(_ranks(ptr), handle_word(ptr, 1), element_size(ptr))
     if source != 0:
         return read_element(ptr, source)
     slot = element_slot(ptr)
@@ -184,9 +202,13 @@ def _copy(src: Any, dst: Any, n: Any = None) -> Any:
 def _copy_between(src: Any, dst: Any, n: Any = None) -> None:
     _check_count(n, n)
     source, target, nbytes = near(src), near(dst), n * element_size(src)
+    check_bytes(src, nbytes)
+    check_bytes(dst, nbytes)
     if source != 0:
+        recording.fetched(_ranks(src), handle_word(src, 1), nbytes)
         put_bytes(dst, source, nbytes)
     elif target != 0:
+        recording.sent(_ranks(dst), handle_word(dst, 1), nbytes)
         get_bytes(src, target, nbytes)
     else:
         _relay(src, dst, nbytes)

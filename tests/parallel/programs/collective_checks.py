@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from unittest import mock
 
 import numpy as np
 from checks import raises, run_checks
 
 import gondwana as gw
+from gondwana.compiler import native
 from gondwana.errors import UsageError
-from gondwana.transfer.collectives import on_node
 from gondwana.transfer.collectives.on_node import LIMIT, most_of
 
 world = gw.world
@@ -112,12 +113,46 @@ def check_random_sequences():
             np.testing.assert_allclose(array, expected(what, rows, root), rtol=1e-12)
 
 
+def check_sums_without_asking_the_arrays():
+    """Machine code looks at the arrays itself, and leaves what it cannot add to the other ways."""
+    importlib.import_module("llvmlite.binding")
+    n = world.size
+    for _ in range(3):
+        world.Allreduce(np.ones(1), np.ones(1))
+    if ON_NODE:
+        assert type(world.on_node._add) is type(len)
+    of = [(rank + 1) * np.arange(24).reshape(2, 3, 4) % 11 for rank in range(n)]
+    for dtype in ("f4", "f8", "i8", "q", "i4", "u8", "c16", ">f8", "b"):
+        for shape in ((0,), (24,), (2, 3, 4), (4, 6)):
+            for order in ("CC", "FF", "FC"):
+                given, total = (np.zeros(shape, dtype, letter) for letter in order)
+                given[...] = np.resize(of[world.rank], shape)
+                oracle = sum(np.resize(rows.astype(dtype), shape) for rows in of).astype(dtype)
+                if order != "FC" and dtype != ">f8":
+                    world.Allreduce(given, total)
+                    assert np.array_equal(total, oracle), (dtype, shape, order)
+                    world.Allreduce(gw.IN_PLACE, given)
+                    assert np.array_equal(given, oracle), (dtype, shape, order)
+    numbers = np.random.default_rng(5).random((n, 2048), np.float32)
+    total = np.zeros(2048, np.float32)
+    world.Allreduce(numbers[world.rank].copy(), total)  # the largest one that shared memory takes
+    expected = functools.reduce(np.add, numbers)
+    assert total.tobytes() == expected.tobytes() if ON_NODE else np.allclose(total, expected)
+    constant = np.zeros(3)
+    constant.flags.writeable = False
+    assert "read-only" in raises(ValueError, world.Allreduce, np.zeros(3), constant)
+    assert "contiguous" in raises(ValueError, world.Allreduce, np.zeros(6)[::2], np.zeros(3))
+    raises((TypeError, ValueError), world.Allreduce, np.zeros(3), np.zeros(4))
+    raises((TypeError, ValueError), world.Allreduce, np.zeros(3), np.zeros(3, np.float32))
+    world.barrier()
+
+
 def check_python_meets_machine_code():
     """Ranks take part from Python until they load machine code for another reason."""
     if not ON_NODE:
         return
     team, alike = world.split(0), np.random.default_rng(8)
-    with mock.patch.object(on_node, "_has_machine_code", return_value=world.rank % 2 == 0):
+    with mock.patch.object(native, "has_machine_code", return_value=world.rank % 2 == 0):
         for _ in range(100):
             what, root = int(alike.integers(4)), int(alike.integers(world.size))
             rows = contributions(alike, int(alike.integers(9)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 from checks import raises, run_checks
 
@@ -107,6 +109,86 @@ def all_to_all(team, mine, theirs, requests, rounds):
 @gw.jit
 def swap_with(team, mine, theirs, other):
     gw.wait_all((gw.irecv(team, theirs, other, 5), gw.isend(team, mine, other, 5)))
+
+
+def check_messages_by_machine_code():
+    """Python's blocking messages are machine code's once it is loaded; what that leaves to mpi4py arrives as well."""
+    importlib.import_module("llvmlite.binding")
+    first = np.zeros(1)
+    world.Sendrecv(first, world.rank, 0, first.copy(), world.rank, 0)
+    world.Sendrecv(first, world.rank, 0, first.copy(), world.rank, 0)
+    assert type(world.direct.send) is type(world.direct.start) is type(len)  # built-in functions
+    r, n, right, left = world.rank, world.size, RIGHT, LEFT
+
+    def pass_on(sent, received, source=left, tag=8):
+        if r % 2:
+            world.Recv(received, source, tag)
+            world.Send(sent, right, 8)
+        else:
+            arrival = world.Irecv(received, source, tag)
+            world.Send(sent, right, 8)
+            arrival.wait()
+
+    for dtype in ("?", "b", "H", "i4", "u8", "q", "f4", "f8", "c8", "c16", ">i4", "m8[s]", [("a", "i4"), ("b", "f8")]):
+        for shape in ((), (0,), (3,), (2, 3), (2, 3, 4)):
+            for order in "CF":
+                of = [np.full(shape, rank + 1, np.int8).astype(dtype, order=order) for rank in range(n)]
+                received = np.zeros(shape, dtype, order)
+                pass_on(of[r], received)
+                assert received.tobytes() == of[left].tobytes()
+    for size in (1, 600, 5000, 300_000):  # eager, in pieces, after a handshake
+        received = np.full(size, -1)
+        pass_on(np.arange(size) + r, received)
+        assert (received == np.arange(size) + left).all()
+        received = np.full(size, -1)
+        world.Sendrecv(np.arange(size) + r, right, 9, received, left, 9)
+        assert (received == np.arange(size) + left).all()
+    if n == 2 or right == r:
+        received = np.zeros(2)
+        pass_on(np.full(2, r + 1.0), received, None, None)
+        assert (received == left + 1).all()
+    gw.barrier(world)
+
+
+def check_what_machine_code_leaves_to_mpi():
+    """Errors are those of the way through mpi4py, and nothing is sent before one."""
+    n, right, left = world.size, RIGHT, LEFT
+    data, strided, constant = np.zeros(4), np.zeros(8)[::2], np.zeros(4)
+    constant.flags.writeable = False
+    assert f"dest={n}" in raises(ValueError, world.Send, data, n)
+    assert "dest=-1" in raises(ValueError, world.Send, data, -1)
+    assert f"source={n}" in raises(ValueError, world.Recv, data, n)
+    assert "source=-1" in raises(ValueError, world.Recv, data, -1)
+    assert "not contiguous" in raises(ValueError, world.Send, strided, right)
+    assert "not contiguous" in raises(ValueError, world.Recv, strided, left)
+    assert "read-only" in raises(ValueError, world.Recv, constant, left)
+    assert "read-only" in raises(ValueError, world.Sendrecv, data, right, 0, constant, left)
+    assert "Python objects" in raises(TypeError, world.Send, np.array([None]), right)
+    raises(TypeError, world.Send, data, right, 1.5)
+    raises(TypeError, world.Send, data, 0.5)
+    gw.barrier(world)
+    found = world.Iprobe()
+    gw.barrier(world)
+    assert found is None
+    raises(Exception, world.Send, data, right, -5)
+    too_long = world.Isend(np.zeros(9), right, 5)
+    raises(RuntimeError, world.Recv, np.zeros(2), left, 5)
+    too_long.wait()
+    gw.barrier(world)
+
+
+def check_a_waiting_receive_serves_calls():
+    if world.size == 1:
+        return
+    received = np.zeros(1)
+    if world.rank == 0:
+        for rank in range(1, world.size):
+            assert gw.rpc(rank, int, "7").result() == 7  # the rank is in Recv until the message below
+            world.Send(np.ones(1), rank, 3)
+    else:
+        world.Recv(received, 0, 3)
+        assert received[0] == 1
+    gw.barrier(world)
 
 
 def check_messages_that_do_not_block():

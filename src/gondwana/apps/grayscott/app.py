@@ -10,9 +10,12 @@ from typing import Any
 
 import gondwana as gw
 from gondwana.apps.grayscott import devices, loop, resources
+from gondwana.apps.grayscott.fields import Fields
+from gondwana.apps.grayscott.kernels import Rates, react_and_diffuse
 from gondwana.apps.grayscott.pace import Pace
 from gondwana.apps.grayscott.settings import Settings, load, notices
 from gondwana.apps.grayscott.simulation import Simulation, Summary
+from gondwana.apps.grayscott.sweeps import noises_of
 from gondwana.apps.grayscott.verify import Verdict, verify
 from gondwana.apps.options import Parser, on_first_rank
 from gondwana.apps.run_files import reserved
@@ -25,6 +28,9 @@ ARRAYS_MOVED = 4
 
 DEVICES = ("host", "cuda")
 """Where the kernels can run."""
+
+INSPECTED_CELLS = 130
+"""Along each side of the arrays for which the kernel is inspected: as many as a long row of a run."""
 
 
 def _parser() -> Parser:
@@ -72,6 +78,22 @@ def main(argv: list[str]) -> int:
     settings = on_first_rank(team, lambda: _checked(options, team.size))
     with reserved(settings, team):
         return _run(settings, team, options.json)
+
+
+def inspected(argv: list[str]) -> tuple[Any, gw.RectDomain, tuple[Any, ...]]:
+    """Return the kernel of a step, and a domain and arguments of the types that a run with these settings has. Local.
+
+    Args:
+        argv: as for `check`.
+
+    Raises:
+        UsageError: one line that says what to change.
+    """
+    settings = _load(_parser().parse_args(argv))
+    box = gw.RectDomain((0, 0, 0), (INSPECTED_CELLS,) * 3)
+    fields = [gw.Array.zeros(box, settings.precision.lower(), order="F") for _ in Fields._fields]
+    rates = Rates(settings.F, settings.k, settings.Du, settings.Dv, settings.dt)
+    return react_and_diffuse, box.shrink(1), (*fields, rates, noises_of(settings, 0)[0])
 
 
 def _run(settings: Settings, team: gw.Team, result_file: str | None) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import clustering, every, fib, gpu, heat, hpcg, init, io, npb, pools, scaling
+from gondwana.cli.bench import clustering, every, fib, gpu, heat, hpcg, init, io, messages, npb, pools, scaling
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -160,6 +160,9 @@ def tasks(
     on_ranks(ranks, "tasks.benchmark", names=kept, repeat=repeat, batch_seconds=batch, file=file)
 
 
+bench.command("ping-pong")(messages.ping_pong)
+bench.command()(messages.ring)
+bench.command()(messages.osu)
 bench.command()(init.init)
 bench.command()(fib.fib)
 bench.command()(pools.pools)

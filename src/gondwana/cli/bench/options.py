@@ -7,9 +7,10 @@ import os
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeAlias
 
 import typer
 
@@ -17,6 +18,9 @@ from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
+
+if TYPE_CHECKING:
+    from gondwana.bench.rows import Row
 
 Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
 Nbytes: TypeAlias = Annotated[str | None, typer.Option("--sizes", metavar="N,N,...", help="Bytes of a transfer.")]
@@ -75,6 +79,35 @@ def on_ranks(ranks: int, module: str, *, file: Path | None, **options: object) -
     options |= {"file": None if file is None else str(file), "command": sys.argv}
     command = launch.command(ranks, ["-P", "-m", f"gondwana.bench.{module}", json.dumps(options)], threads=1)
     launch.become(command)
+
+
+def rows_on_ranks(ranks: int, module: str, **options: object) -> list[Row]:
+    """Run a benchmark's ranks to their end and return the rows of its report. Local.
+
+    Args:
+        ranks: how many.
+        module: as for `on_ranks`.
+        options: for the benchmark.
+
+    Raises:
+        UsageError: the job failed.
+    """
+    from gondwana.bench.processes import last_words, run
+    from gondwana.results import read
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.json"
+        options |= {"file": str(file), "command": sys.argv}
+        words = ["-P", "-m", f"gondwana.bench.{module}", json.dumps(options)]
+        command = launch.command(ranks, words, threads=1)
+        done = run(command.argv, command.environment())
+        if not file.exists():
+            raise UsageError(
+                f"the job of {ranks} ranks ended with status {done.returncode}: {last_words(done.stdout, done.stderr)}"
+            )
+        [rows] = read(file)[0]["panels"].values()
+        found: list[Row] = rows
+        return found
 
 
 def official(

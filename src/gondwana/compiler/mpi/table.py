@@ -6,9 +6,12 @@ every process and with every MPI library. Importing this module loads neither Nu
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from gondwana.compiler.types.arguments import DTYPES
+from gondwana.runtime.tracing import recorder
 from gondwana.teams import addresses, mpi
 
 SYMBOL = "gondwana_mpi"
@@ -52,9 +55,12 @@ do, but its value differs between libraries and mpi4py does not know it."""
 MAILBOX = "MAILBOX"
 """Place of the address of this rank's mailbox, for compiled code that makes progress; 0 until there is one."""
 
+RECORDS = "RECORDS"
+"""Place of the address of what this process records for a trace, for compiled code that records as well."""
+
 _STATUS_BYTES = 256
 
-_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, UNUSED_TAG, STATUS, MAILBOX]
+_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, UNUSED_TAG, STATUS, MAILBOX, RECORDS]
 SLOTS = {name: place for place, name in enumerate(_NAMES)}
 """Place of every entry in the table, by its name."""
 
@@ -74,8 +80,18 @@ def register() -> None:
 
         binding.add_symbol(SYMBOL, _table.ctypes.data)
         _registered = True
+    _follow_recorder()
     if _table[0] == 0 and mpi.is_running():
         _table[: SLOTS[MAILBOX]] = _entries()
+
+
+def _follow_recorder() -> None:
+    """Tell compiled code where the records of this process are, which may be a copy of a rank by now."""
+    if recorder is not None:
+        _table[SLOTS[RECORDS]] = recorder.address
+
+
+os.register_at_fork(after_in_child=_follow_recorder)
 
 
 def set_mailbox(address: int) -> None:

@@ -10,11 +10,15 @@ extend("gondwana.compiler.mpi.team_overloads")
 
 
 def _describe(team: Team) -> Described:
-    """Spec and words for compiled code: handle of the communicator or 0, rank, size, memory on the node or 0."""
+    """Spec and words for compiled code.
+
+    Handle of the communicator or 0, rank, size, memory on the node or 0, address of the ranks in the world.
+    """
     serial = mpi.is_serial(team.comm)
     handle = 0 if serial else addresses.handle(team.comm)
     memory = team.on_node.address if team.on_node is not None else 0
-    return describe_handle("team", ("serial" if serial else "mpi",), (handle, team.rank, team.size, memory))
+    words = handle, team.rank, team.size, memory, team.world_ranks_at
+    return describe_handle("team", ("serial" if serial else "mpi",), words)
 
 
 register_describer(Team, _describe)

@@ -40,6 +40,12 @@ def memory_on_node(team: Any) -> int:
     return handle_word(team, 3)  # type: ignore[no-any-return]
 
 
+@inlined
+def ranks_in_world(team: Any) -> int:
+    """The address of the ranks in the world of the ranks of the team."""
+    return handle_word(team, 4)  # type: ignore[no-any-return]
+
+
 @overload_attribute(TeamType, "rank", jit_options=INLINED)
 def _rank(team: Any) -> Any:
     def read(team: Any) -> int:

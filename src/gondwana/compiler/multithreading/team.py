@@ -18,6 +18,7 @@ from gondwana.compiler.types.arguments import WORD, Spec, describe, working_prec
 from gondwana.compiler.types.handles import extend
 from gondwana.errors import KernelError, UsageError
 from gondwana.runtime import cores
+from gondwana.runtime.tracing import traced
 
 extend("gondwana.compiler.multithreading.team_overloads")
 
@@ -120,6 +121,7 @@ def _error() -> RuntimeError:
     return RuntimeError("teams of threads are for compiled code: see gw.parallel")
 
 
+@traced("compiled", lambda function, *_args, **_kwargs: getattr(function, "__qualname__", "?"))
 def parallel(function: Callable[..., R], *args: Any, threads: int | None = None, slots: int | None = None) -> R:
     """Run a compiled function on several threads of this rank as a team; return when all have returned. Local; blocks.
 

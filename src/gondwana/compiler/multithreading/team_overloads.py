@@ -166,13 +166,23 @@ def _barrier(team: Any) -> Any:
     return wait
 
 
+_LARGEST = 1 << 60
+"""Limit of the begin and of the length of a part of a range, which are not negative.
+
+By these limits LLVM knows that a loop over a part of `range(0, n)` has no negative indices, which would count from the
+end of an array, and loads and stores whole vectors instead of gathering and scattering their elements.
+"""
+
+
 @overload_method(_TeamType, "share", jit_options=INLINED)
 def _share(team: Any, first: Any, last: Any) -> Any:
     _check_integers("share", first, last)
 
     def part(team: Any, first: Any, last: Any) -> tuple[int, int]:
         count, index, size = last - first, handle_word(team, _INDEX), handle_word(team, _SIZE)
-        return first + count * index // size, first + count * (index + 1) // size
+        begin, end = count * index // size, count * (index + 1) // size
+        start = first + min(max(begin, 0), _LARGEST)
+        return start, start + min(max(end - begin, 0), _LARGEST)
 
     return part
 

@@ -83,6 +83,7 @@ class HandleSpec:
     family: str
     parameters: tuple[Hashable, ...]
     words: int
+    recorded: bool = False
 
 
 Spec: TypeAlias = ScalarSpec | ArraySpec | NdarraySpec | PointSpec | ConstantSpec | TupleSpec | HandleSpec

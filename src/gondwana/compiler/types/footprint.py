@@ -20,6 +20,7 @@ class Footprint:
         bounded: whether all accesses have a constant offset, so that `lo` and `hi` say everything.
         read: whether any access loads.
         reads: the constant offsets at which it loads.
+        writes: the constant offsets at which it stores.
     """
 
     lo: tuple[int, ...]
@@ -28,24 +29,64 @@ class Footprint:
     bounded: bool = True
     read: bool = False
     reads: set[tuple[int, ...]] = field(default_factory=set, compare=False)
+    writes: set[tuple[int, ...]] = field(default_factory=set, compare=False)
+
+    @property
+    def offsets(self) -> set[tuple[int, ...]]:
+        """All constant offsets."""
+        return self.reads | self.writes
+
+    @classmethod
+    def from_about(cls, about: dict[str, Any]) -> Footprint:
+        """Return what `about` says."""
+        corners = tuple(about["lo"]), tuple(about["hi"])
+        offsets = (set(map(tuple, about[name])) for name in ("reads", "writes"))
+        return cls(*corners, about["written"], about["bounded"], about["read"], *offsets)
 
     def about(self) -> dict[str, object]:
         """What must be known at each launch, as JSON values."""
-        return {"lo": self.lo, "hi": self.hi, "written": self.written, "bounded": self.bounded, "read": self.read}
+        return {
+            "lo": self.lo,
+            "hi": self.hi,
+            "written": self.written,
+            "bounded": self.bounded,
+            "read": self.read,
+            "reads": sorted(self.reads),
+            "writes": sorted(self.writes),
+        }
 
 
 @dataclass
 class Recorder:
-    """Collects the footprints of the kernels under compilation, by number of the compilation and slot."""
+    """Collects the footprints of the kernels under compilation, by number of the compilation and slot.
+
+    Attributes:
+        kernels: what was found so far.
+        mixed: for each compilation the slots known to have accesses both with a constant offset and without, for which
+            launches are not checked.
+        count: how many compilations there were.
+    """
 
     kernels: dict[int, dict[int, Footprint]] = field(default_factory=dict)
+    mixed: dict[int, frozenset[int]] = field(default_factory=dict)
     count: int = 0
 
-    def new_kernel(self) -> int:
-        """Number of a new compilation."""
+    def new_kernel(self, mixed: frozenset[int] = frozenset()) -> int:
+        """Number of a new compilation; `mixed` is what an earlier one of the same kernel found."""
         self.count += 1
         self.kernels[self.count] = {}
+        self.mixed[self.count] = mixed
         return self.count
+
+    def is_proven(self, view: ViewType, index: Any) -> bool:
+        """Return whether launches are checked for an access to the array `view` at `index` (both are types)."""
+        known = view.kernel in self.kernels and getattr(index, "offset", None) is not None
+        return known and view.slot >= 0 and view.slot not in self.mixed.get(view.kernel, ())
+
+    def mixed_slots(self, kernel: int) -> frozenset[int]:
+        """The slots of a compilation that have accesses both with a constant offset and without."""
+        slots = self.kernels[kernel].items()
+        return frozenset(slot for slot, footprint in slots if footprint.offsets and not footprint.bounded)
 
     def record(self, view: ViewType, index: Any, *, written: bool) -> None:
         """Note one access of compiled code to the array `view` at `index` (both are types)."""
@@ -58,8 +99,7 @@ class Recorder:
         if seen is None:
             seen = slots[view.slot] = Footprint(at, at, written, offset is not None)
         if offset is not None:
-            if not written:
-                seen.reads.add(at)
+            (seen.writes if written else seen.reads).add(at)
             seen.lo = tuple(map(min, seen.lo, at))
             seen.hi = tuple(map(max, seen.hi, at))
         seen.written |= written
@@ -68,6 +108,7 @@ class Recorder:
 
     def finish(self, kernel: int) -> dict[int, Footprint]:
         """The footprints of a compilation, by slot; forgets it."""
+        self.mixed.pop(kernel, None)
         return self.kernels.pop(kernel)
 
 

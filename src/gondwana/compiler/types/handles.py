@@ -13,6 +13,7 @@ from collections.abc import Hashable
 from functools import cache
 
 from gondwana.compiler.types.arguments import Described, HandleSpec, intern
+from gondwana.runtime.tracing import recorder
 
 _extensions: list[str] = []
 
@@ -30,7 +31,7 @@ def describe_handle(family: str, parameters: tuple[Hashable, ...], words: tuple[
 
 @cache
 def _spec(family: str, parameters: tuple[Hashable, ...], words: int) -> HandleSpec:
-    spec = intern(HandleSpec(family, parameters, words))
+    spec = intern(HandleSpec(family, parameters, words, recorder is not None))
     assert isinstance(spec, HandleSpec)
     return spec
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gondwana.compiler import checks
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.inlining import called, inlined
@@ -23,7 +24,9 @@ from gondwana.kernels.intermediate import as_arrays, intermediates
 from gondwana.kernels.variant import Variant, alike_among
 
 
-def build_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> ObjectCode:
+def build_pair(
+    halves: tuple[Half, Half], count: int, variant: Variant, mixed: frozenset[int] = frozenset()
+) -> ObjectCode:
     """Compile two kernels into one sweep. Local.
 
     Args:
@@ -31,15 +34,19 @@ def build_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> Objec
         count: how many of the arguments that `variant` describes are those of the first.
         variant: arguments of both, first and second, with intermediates numbered from 0; and the operation that folds
             the values of the second.
+        mixed: the arrays, by slot, all of whose accesses are checked in compiled code; see `Recorder`.
 
     Raises:
         KernelError: a kernel does not type; the message says where and for which arguments.
     """
-    number = recorder.new_kernel()
+    number = recorder.new_kernel(mixed)
     try:
         loads, places, rows, folds = zip(*_parts(halves, count, variant, number), strict=True)
+        found = recorder.mixed_slots(number)
     finally:
         footprints = recorder.finish(number)
+    if checks.active() and found != mixed:
+        return build_pair(halves, count, variant, found)
     fold = folds[1]
     run = called(pairs.sweep(loads, places, rows, fold.start, fold.store))
 

@@ -158,9 +158,7 @@ def footprints_about(footprints: dict[int, Footprint]) -> dict[str, object]:
 
 def _linked(code: ObjectCode, variant: Variant) -> Loaded:
     found: Any = code.about["footprints"]
-    footprints = {
-        int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"]) for slot, f in found.items()
-    }
+    footprints = {int(slot): Footprint.from_about(about) for slot, about in found.items()}
     address = linker.link(code)
     return Loaded(linker.callable_at(address, 3), address, footprints, str(code.about["result"]), variant.ndim)
 

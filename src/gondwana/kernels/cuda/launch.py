@@ -184,10 +184,7 @@ def _loaded(
     about_all = (driver.name, toolchain(), repr(variant), repr(shape.code()), repr(capability))
     code = obtain(("cuda", *about_all, *key), compile_now)
     found: Any = code.about["footprints"]
-    footprints = {
-        int(slot): Footprint(tuple(f["lo"]), tuple(f["hi"]), f["written"], f["bounded"], f["read"])
-        for slot, f in found.items()
-    }
+    footprints = {int(slot): Footprint.from_about(about) for slot, about in found.items()}
     where.activate()
     entry = driver.entry(driver.load(code.code), code.symbol)
     narrow = tuple(_weak(variant.specs)) if working_precision(variant.specs) == "float32" else ()

@@ -125,4 +125,4 @@ def _stack(stack: Stack, names: list[str], unit: str, top: float) -> Markup:
 
 
 def _filling(names: list[str], name: str) -> str:
-    return f"part f{names.index(name) % frame.STYLES}"
+    return f"part f{names.index(name) % frame.FILLINGS}"

@@ -14,7 +14,10 @@ LINE = 15.0
 """Between lines of text."""
 
 STYLES = 6
-"""Numbers of colours, dashes, markers and fillings in the style sheet."""
+"""Numbers of colours, dashes and markers in the style sheet."""
+
+FILLINGS = 12
+"""Number of fillings: colours with one hatch, then with another."""
 
 _CHARACTER = 6.0
 """Width of a character on average, of text of 11 pixels."""

@@ -14,6 +14,9 @@ LEFT, TOP, SIDE = 44.0, 34.0, 310.0
 MOST = 48
 """Squares a side; of more ranks, neighbours share a square."""
 
+FAINTEST = 0.08
+"""Of what is not nothing."""
+
 NAMED = 6
 """Squares a side up to which each has its figure in it."""
 
@@ -58,7 +61,7 @@ def _square(
     row, column = place
     x, y = LEFT + column * side, TOP + row * side
     # The square root keeps small parts visible beside large ones.
-    strength = math.sqrt(value / largest) if drawable(value, log=True) and largest else 0.0
+    strength = max(FAINTEST, math.sqrt(value / largest)) if drawable(value, log=True) else 0.0
     hint = f"from rank {names[row]} to rank {names[column]}: {quantity(value, unit)}"
     parts = [
         tag("title", hint),

@@ -11,14 +11,14 @@ import ctypes
 import mmap
 import os
 import platform
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.native import DATA_AT, Native
+from gondwana.compiler.native import DATA_AT, Native, pays_off
+from gondwana.compiler.ndarrays import abi_is_known
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile
@@ -50,26 +50,25 @@ OPERATIONS: dict[Op, Callable[..., Any]] = {
 }
 """The operations that shared memory has; MPI has others, and those on complex numbers."""
 
-NUMPY, SUM_DOUBLES, SUM_INTEGERS = 0, 1, 2
+NUMPY, SUM_DOUBLES, SUM_INTEGERS, SUM_FLOATS = 0, 1, 2, 3
 
-LATE, MISMATCH = -1, -2
-"""What machine code returns if ranks have not come yet, or are in another collective."""
+LATE, MISMATCH, UNFIT = -1, -2, -3
+"""What machine code returns if ranks have not come yet, or are in another collective; or of arrays that it leaves."""
 
 _PATIENCE, _FEW = 1000, 20
 """Polls before a waiting rank makes progress, and between later calls of progress."""
 
-_WORTH_LOADING = 2000
-"""Collectives after which machine code is loaded even if nothing else needs it: 50 MB, and a tenth of a second."""
 _IN_ORDER = platform.machine() in ("x86_64", "AMD64")
 """Whether the processor keeps the order of stores, as the collectives in Python need, which have no fences."""
 
 _MODULE = "gondwana.transfer.collectives.on_node_native"
 _advance = Native(_MODULE, "advance", 6, brief=True)
+_add = Native(_MODULE, "add", 4, brief=True)
 
 _CODES = {op: ALLREDUCE + code for code, op in enumerate(OPERATIONS)}
 _NAMES = ("a barrier", "a broadcast", *(f"an allreduce by {op.name.lower()!r}" for op in OPERATIONS))
 
-_IN_MACHINE_CODE = {("d", SUM): SUM_DOUBLES, ("l", SUM): SUM_INTEGERS, ("q", SUM): SUM_INTEGERS}
+_IN_MACHINE_CODE = {("d", SUM): SUM_DOUBLES, ("f", SUM): SUM_FLOATS, ("l", SUM): SUM_INTEGERS, ("q", SUM): SUM_INTEGERS}
 _PLANS = {
     (char, op): (_CODES[op] << KIND, _IN_MACHINE_CODE.get((char, op), NUMPY))
     for op in OPERATIONS
@@ -124,6 +123,7 @@ class OnNode:
         self.largest = most_of(team.size)
         self._busy = self._machine_code = False
         self._advance: Callable[..., int] = self._advance_in_python
+        self._add: Callable[[int, int, int, int], int] = self._load_add
         self._words = memory.data.cast("q")
         self._entered = 0
         self._count = 0
@@ -162,6 +162,39 @@ class OnNode:
             parts = self._contributions(recv.dtype, recv.size)[n & 1]
             self._combine(parts, recv.reshape(-1, order="A"), OPERATIONS[op])
         return True
+
+    def add(self, send: npt.NDArray[Any], recv: npt.NDArray[Any]) -> bool:
+        """Add arrays: as `allreduce` with `SUM`, without asking them in Python what they are. Collective over team.
+
+        Returns:
+            False, and nothing is done, if `allreduce` or MPI must; perhaps not the same on all ranks.
+        """
+        if self._busy or progress.thread.flow.depth:
+            return False
+        n = self._add(self._own, id(send), id(recv), self._polls)
+        if n == UNFIT:
+            return False
+        if n < 0:
+            self._finish_adding(n, send, recv)
+        return True
+
+    def _load_add(self, own: int, send: int, recv: int, polls: int) -> int:
+        """Leave the first sum, and load machine code for the next if it is used here."""
+        if self._machine_code and abi_is_known():
+            self._add = _add.call
+        return UNFIT
+
+    def _finish_adding(self, n: int, send: npt.NDArray[Any], recv: npt.NDArray[Any]) -> None:
+        kind, how = _PLANS[recv.dtype.char, SUM]
+        what = kind | recv.nbytes
+        self._busy = True
+        try:
+            if n == LATE:
+                n = self._wait(what, id(send) + DATA_AT, id(recv) + DATA_AT, how)
+        finally:
+            self._busy = False
+        if n == MISMATCH:
+            raise self._mismatch(what)
 
     def _combine(self, parts: list[npt.NDArray[Any]], total: npt.NDArray[Any], function: Callable[..., Any]) -> None:
         function(parts[0], parts[1], out=total)
@@ -206,7 +239,7 @@ class OnNode:
     def _choose(self) -> None:
         """Go on with collectives by machine code if it pays to load it."""
         self._count += 1
-        if self._count > _WORTH_LOADING or not _IN_ORDER or _has_machine_code():
+        if not _IN_ORDER or pays_off(self._count):
             self._machine_code, self._advance = True, _advance.call
 
     def _advance_in_python(self, own: int, what: int, source: int, target: int, how: int, polls: int) -> int:
@@ -256,11 +289,6 @@ class OnNode:
             f"the ranks of {self._name} call different collectives: rank {self._rank} {_name(what)}, rank {other} "
             f"{_name(given[other])}; all ranks call the same ones in the same order, with buffers of one size"
         )
-
-
-def _has_machine_code() -> bool:
-    """Return whether this process has loaded what machine code takes."""
-    return "llvmlite.binding" in sys.modules
 
 
 def _load(address: int) -> int:

@@ -16,18 +16,30 @@ import numpy as np
 
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, sched_yield, store_release
+from gondwana.compiler.ndarrays import DATA
+from gondwana.compiler.ndarrays_native import count_of, dtype_number_of, is_in_c_order
 from gondwana.compiler.types.buffers import element, item_size, set_element
+from gondwana.teams import SUM
 from gondwana.transfer.collectives.on_node import (
     HEAD,
     LATE,
+    LIMIT,
     MISMATCH,
+    MOST_READ,
     NBYTES,
     NUMBER,
     SLOT,
     SUM_DOUBLES,
+    SUM_FLOATS,
     SUM_INTEGERS,
+    UNFIT,
     WORD,
+    kind_of,
+    meaning,
 )
+
+_ADDITION = meaning(kind_of(SUM), 0)
+_DOUBLE, _FLOAT, _LONG, _LONG_LONG = (np.dtype(char).num for char in "dflq")
 
 _AREA, _RANK, _SIZE, _ENTERED = 0, 8, 16, 24
 """Where in the block of `OnNode` its words are; the last one is the collective that was entered but not finished."""
@@ -117,6 +129,11 @@ def advance(block: int, meaning: int, source: int, target: int, how: int, polls:
     Returns:
         The number of the collective, `LATE` or `MISMATCH`.
     """
+    return _advance(block, meaning, source, target, how, polls)  # type: ignore[no-any-return]
+
+
+@inlined
+def _advance(block: int, meaning: int, source: int, target: int, how: int, polls: int) -> int:
     area, rank, size = load_word(block + _AREA), load_word(block + _RANK), load_word(block + _SIZE)
     n = load_word(block + _ENTERED)
     if n == 0:
@@ -137,6 +154,30 @@ def advance(block: int, meaning: int, source: int, target: int, how: int, polls:
         move_bytes(load_word(target), slot(area, first, n) + WORD, nbytes)
     elif how == SUM_DOUBLES:
         fold(area, size, n, load_word(target), nbytes // 8, 0.0, _add)
+    elif how == SUM_FLOATS:
+        fold(area, size, n, load_word(target), nbytes // 4, np.float32(0), _add)
     elif how == SUM_INTEGERS:
         fold(area, size, n, load_word(target), nbytes // 8, np.int64(0), _add)
     return n  # type: ignore[no-any-return]
+
+
+def add(block: int, send: int, recv: int, polls: int) -> int:
+    """Add the contributions that the arrays at these addresses are: as `advance`, or `UNFIT`, and nothing is done."""
+    count, number = count_of(recv, True), dtype_number_of(recv)
+    if count < 1 or count_of(send, False) != count or dtype_number_of(send) != number:
+        return UNFIT
+    if number == _DOUBLE:
+        how, nbytes = SUM_DOUBLES, 8 * count
+    elif number in (_LONG, _LONG_LONG):
+        how, nbytes = SUM_INTEGERS, 8 * count
+    elif number == _FLOAT:
+        how, nbytes = SUM_FLOATS, 4 * count
+    else:
+        return UNFIT
+    if (
+        nbytes > LIMIT
+        or nbytes * load_word(block + _SIZE) > MOST_READ
+        or not (is_in_c_order(send) and is_in_c_order(recv))
+    ):
+        return UNFIT
+    return _advance(block, _ADDITION + nbytes, send + DATA, recv + DATA, how, polls)  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from numba.core.imputils import lower_constant
 from numba.extending import overload, typeof_impl
 from numba.np import numpy_support
 
+from gondwana.compiler import recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield
 from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
@@ -30,6 +31,7 @@ from gondwana.compiler.types.buffers import (
 )
 from gondwana.compiler.types.handle_types import advise, build, family_type, is_handle
 from gondwana.errors import UsageError
+from gondwana.runtime.tracing import part
 from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
 from gondwana.teams.ops import Op, operation_on
 from gondwana.transfer.collectives import verbs
@@ -129,10 +131,12 @@ def _barrier(team: Any) -> Any:
     what = meaning(BARRIER, 0)
 
     def with_mpi(team: Any) -> None:
+        begin = recording.begin()
         if memory_on_node(team) != 0:
             _meet(team, 0, team.size, _enter(team, what, 0), what)
         else:
             _mpi_barrier(team)
+        recording.end(begin, part.BARRIER, -1)
 
     return with_mpi
 
@@ -165,20 +169,22 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
     def with_mpi(team: Any, buf: Any, root: Any = 0) -> None:
         if root < 0 or root >= team.size:
             raise ValueError("bcast: the root is not in the team")
-        left, address, item = contiguous_count(buf), address_of(buf), item_size(buf)
-        if _fits(team, left * item):
-            what = start + left * item
+        begin, left, address, item = recording.begin(), contiguous_count(buf), address_of(buf), item_size(buf)
+        nbytes = left * item
+        if _fits(team, nbytes):
+            what = start + nbytes
             if team.rank == root:
                 _enter(team, what, address)
             else:
                 n = _enter(team, what, 0)
                 _meet(team, root, root + 1, n, what)
-                move_bytes(address, slot(memory_on_node(team), root, n) + WORD, left * item)
-            return
+                move_bytes(address, slot(memory_on_node(team), root, n) + WORD, nbytes)
+            left = 0
         while left > 0:
             count = min(left, PIECE)
             _mpi_bcast(address, count, datatype_of(buf), root, communicator(team))
             left, address = left - count, address + count * item
+        recording.end(begin, part.BCAST, -1)
 
     return with_mpi
 
@@ -202,11 +208,14 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
     combine = _on_node(meant) if can_combine(dtype, meant) else _by_mpi(meant.name)
 
     def array_with_mpi(team: Any, value: Any, op: Any = "sum") -> None:
+        begin = recording.begin()
         combine(team, address_of(value), contiguous_count(value), value)
+        recording.end(begin, part.ALLREDUCE, -1)
 
     def number_with_mpi(team: Any, value: Any, op: Any = "sum") -> Any:
-        combined = on_stack(value)
+        begin, combined = recording.begin(), on_stack(value)
         combine(team, combined, 1, value)
+        recording.end(begin, part.ALLREDUCE, -1)
         return load_like(combined, value)
 
     return array_with_mpi if is_array(value) else number_with_mpi

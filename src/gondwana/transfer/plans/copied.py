@@ -24,6 +24,7 @@ class CopiedPlan(Plan):
         self._sent: list[Future[None]] = []
         self._kernels: list[Event] = []
         self._signalled = self._done = False
+        self._record(self._ready.segment.key, ())
 
     def _begin(self) -> None:
         self._sent, self._signalled, self._done = [], False, False

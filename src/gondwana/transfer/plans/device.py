@@ -64,6 +64,7 @@ class DevicePlan(Plan):
                 self._parts.append(Reads(handshake))
             elif copies.of(rank):
                 self._parts.append(Incoming(team, rank, kind, copies.of(rank), tag))
+        self._record(signal.segment.key, [rank for rank, mapped in maps.items() if mapped is not None])
         team.barrier()  # nobody drops its part of the signal before all have mapped it
 
     def _begin(self) -> None:

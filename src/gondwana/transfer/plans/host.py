@@ -77,6 +77,9 @@ class HostPlan(Plan):
         self._received = [_incoming(copies, rank, tag) for rank in far if copies.of(rank)]
         self._requests = [message.request for message in (*self._sent, *self._received)]
         weakref.finalize(self, free_requests, self._requests).atexit = False
+        self._record(self._flags.key, near)
+        if self._rounds is not None:
+            self._plan[-3:] = self._rounds.address, self._rounds.started, self._rounds.waited
         team.node.barrier()  # nobody drops its counters before all have mapped them
 
     def _begin(self) -> None:
@@ -119,7 +122,7 @@ class HostPlan(Plan):
             links.append([*flags, first, first + len(tables[-1]), 0])
         self._rows = np.concatenate(tables)
         self._links = np.array(links, np.int64)
-        words = [0, len(links), self._links.ctypes.data, self._rows.ctypes.data, len(tables[0])]
+        words = [0, len(links), self._links.ctypes.data, self._rows.ctypes.data, len(tables[0]), 0, 0, 0]
         self._plan = np.array(words, np.int64)
         self._plan_address = self._plan.ctypes.data
 

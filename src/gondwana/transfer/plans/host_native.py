@@ -12,8 +12,8 @@ _WORD = 8
 ENTER_OUT, ENTER_IN, READY_OUT, READY_IN, FIRST, LAST, PUSHED = range(7)
 LINK = 7
 # The words at the head of a plan: rounds so far, neighbours, address of the links, of the rows, number of rows of own
-# copies.
-ROUND, LINKS, LINKS_AT, ROWS_AT, OWN = range(5)
+# copies; for a trace: address of the word that counts rounds or 0, names of the spans that begin and end a round.
+ROUND, LINKS, LINKS_AT, ROWS_AT, OWN, COUNTED_AT, STARTED, WAITED = range(8)
 _SPINS_BEFORE_YIELD = 500
 
 

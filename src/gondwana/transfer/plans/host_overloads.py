@@ -11,8 +11,13 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload_method
 
-from gondwana.compiler.inlining import INLINED
+from gondwana.compiler import recording
+from gondwana.compiler.inlining import INLINED, inlined
+from gondwana.compiler.memory_order import load_word, store_release
 from gondwana.compiler.types.handle_types import family_type, handle_word
+from gondwana.runtime.tracing import recorder
+from gondwana.transfer.copy_table_native import word_at
+from gondwana.transfer.plans.host_native import COUNTED_AT, STARTED, WAITED
 
 _FAMILY = family_type("plan")
 _PLAN, _START, _FINISH = range(3)
@@ -31,10 +36,35 @@ def _call(typingctx: Any, address: Any, plan: Any, spins: Any) -> Any:
     return types.int64(types.int64, types.int64, types.int64), codegen
 
 
+@inlined
+def _count_round(head: int) -> int:
+    """Count a round that has been started, and return its number."""
+    counter = word_at(head, COUNTED_AT)
+    if counter != 0:
+        store_release(counter, load_word(counter) + 1)
+    return _round(head)  # type: ignore[no-any-return]
+
+
+@inlined
+def _round(head: int) -> int:
+    counter = word_at(head, COUNTED_AT)
+    return load_word(counter) if counter != 0 else -1
+
+
+@inlined
+def _nothing(head: int) -> int:
+    return -1
+
+
+_started, _current = (_nothing, _nothing) if recorder is None else (_count_round, _round)
+
+
 @overload_method(_FAMILY, "start", jit_options=INLINED)
 def _start(plan: Any) -> Any:
     def run(plan: Any) -> None:
-        _call(handle_word(plan, _START), handle_word(plan, _PLAN), 0)
+        head, begin = handle_word(plan, _PLAN), recording.begin()
+        _call(handle_word(plan, _START), head, 0)
+        recording.end(begin, word_at(head, STARTED), _started(head))
 
     return run
 
@@ -42,8 +72,10 @@ def _start(plan: Any) -> Any:
 @overload_method(_FAMILY, "wait", jit_options=INLINED)
 def _wait(plan: Any) -> Any:
     def run(plan: Any) -> None:
-        while _call(handle_word(plan, _FINISH), handle_word(plan, _PLAN), _SPINS) == 0:
+        head, begin = handle_word(plan, _PLAN), recording.begin()
+        while _call(handle_word(plan, _FINISH), head, _SPINS) == 0:
             pass
+        recording.end(begin, word_at(head, WAITED), _current(head))
 
     return run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import NoReturn, Self
 
 from gondwana.errors import UsageError
@@ -10,6 +11,7 @@ from gondwana.memory.segment import Segment
 from gondwana.runtime import progress
 from gondwana.teams import PersistentRequest
 from gondwana.transfer.plans.pairs import Copies
+from gondwana.transfer.plans.recording import Rounds, rounds_of
 
 
 class Plan(ABC):
@@ -30,6 +32,7 @@ class Plan(ABC):
         self._pending = False
         self._what = copies.what
         self._copies = copies  # keeps the memory of all ends
+        self._rounds: Rounds | None = None
         self.moved = sum(pair.nbytes for rank in copies.receivers for pair in copies.to(rank))
 
     def start(self) -> Self:
@@ -47,7 +50,10 @@ class Plan(ABC):
             )
         self._pending = True
         _under_way.append(self)
-        self._begin()
+        if self._rounds is None:
+            self._begin()
+        else:
+            self._rounds.begin(self._begin)
         return self
 
     def wait(self) -> None:
@@ -57,10 +63,14 @@ class Plan(ABC):
         """
         if not self._pending:
             return
+        rounds = self._rounds
+        since = 0 if rounds is None else rounds.now()
         if len(_under_way) == 1 and self._soon():
             self._finish()
         else:  # a neighbour may wait first for another plan of its, or for a call that this rank is to serve
             progress.wait_until(self.test, "an exchange of ghosts" if self._what == "exchange" else "a plan of copies")
+        if rounds is not None:
+            rounds.end(since)
 
     def test(self) -> bool:
         """Return whether `wait` would return at once. Local; internal progress."""
@@ -77,6 +87,15 @@ class Plan(ABC):
         self._end()
         self._pending = False
         _under_way.remove(self)
+
+    def _record(self, key: int, stored: Iterable[int]) -> None:
+        """Record the rounds of this plan, if this process records. Local.
+
+        Args:
+            key: of a segment of the plan, the same on all of its ranks.
+            stored: the ranks whose destinations this one writes itself; what goes to others is counted on its way.
+        """
+        self._rounds = rounds_of(self._copies, key, stored)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a plan cannot be sent: it belongs to the ranks that have made it")
@@ -103,6 +122,11 @@ class Plan(ABC):
     @abstractmethod
     def _end(self) -> None:
         """Do what remains when all has arrived."""
+
+
+def under_way() -> list[Copies]:
+    """Return the copies of the plans that this rank has started and not finished. Local."""
+    return [plan._copies for plan in _under_way]
 
 
 _FIRST_TAG, _TAGS = 30_002, 2000

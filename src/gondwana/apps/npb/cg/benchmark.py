@@ -18,6 +18,7 @@ from gondwana.apps.npb.cg.solver import solver
 from gondwana.apps.npb.common.benchmark import Echo, Outcome
 from gondwana.apps.npb.common.clock import Clock
 from gondwana.apps.npb.common.sections import Sections
+from gondwana.apps.vectors import dot
 from gondwana.errors import GondwanaError, UsageError
 
 TOLERANCE = 1e-10
@@ -112,7 +113,7 @@ class CG:
         """Return what the timed region runs, with the default way to add up. Local."""
         return {
             "communication": (sums.vector_with_flags, sums.scalar_with_flags, *sums.ONE_SIDED),
-            "computation": (solver, matrix.multiply, vectors),
+            "computation": (solver, matrix.multiply, dot, *vectors.UPDATES),
             "declarations": (Matrix, Place, Piece, Partners),
         }
 

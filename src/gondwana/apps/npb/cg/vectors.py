@@ -36,3 +36,6 @@ def scale(own: Any, x: Any, factor: float, z: Any) -> None:
     """Let x = factor z."""
     for i in range(own[0], own[1]):
         x[i] = factor * z[i]
+
+
+UPDATES = (begin, descend, advance, scale)

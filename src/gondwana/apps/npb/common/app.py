@@ -95,7 +95,7 @@ def _result(
         "reference": benchmark.reference(problem),
         "error": outcome.error,
         "peak_memory": sum(memory),
-        "lines": count_lines(benchmark.lines()),
+        "lines": count_lines(benchmark.lines(), sections.TIMERS),
         "config": {key: value for key, value in vars(options).items() if key != "json"},
         **outcome.extra,
     }

@@ -87,4 +87,4 @@ class Benchmark(Protocol[P]):
         """Return what the value is compared with. Local."""
 
     def lines(self) -> Mapping[str, Sequence[object]]:
-        """Return functions, classes and modules of the timed region by what their lines are for. Local."""
+        """Return functions and classes of the timed region by what their lines are for. Local."""

@@ -18,6 +18,9 @@ TOTAL, COMPUTING, COMMUNICATING = "total", "totcomp", "totcomm"
 COMMUNICATION = frozenset({"comm3", "rcomm", "ncomm", "transpose1_glo", "transpose2_glo", "sync"})
 """The official names of sections that communicate."""
 
+TIMERS = re.compile(r"\b_?sections\(|\bclock\(\)")
+"""Found in lines that only measure time, which the study did not count."""
+
 _ON = re.compile(r"|[1-9]|on|ON|yes|YES|true|TRUE")
 _NOTHING = nullcontext()
 

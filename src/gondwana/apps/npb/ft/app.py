@@ -99,17 +99,11 @@ class FT:
 
     def lines(self) -> Mapping[str, Sequence[object]]:
         """Return the timed region of the default variant by what its lines are for. Local."""
+        pencils = one_sided.Pencils
         return {
-            "communication": (kernels.put_row, one_sided.Arrivals.wait),
-            "computation": (kernels, transform.Transform, transform.ones, solver.Solver, one_sided.Pencils),
-            "declarations": (
-                blocks,
-                kernels.Factors,
-                kernels.Lines,
-                kernels.Part,
-                one_sided.Arrivals,
-                one_sided.Pencils._prepare,
-            ),
+            "communication": (kernels.put_row, pencils.finish),
+            "computation": (*kernels.TRANSFORMS, transform.Transform, transform.ones, solver.Solver, pencils),
+            "declarations": (blocks.Blocks, kernels.Factors, kernels.Lines, kernels.Part, pencils._prepare),
         }
 
 

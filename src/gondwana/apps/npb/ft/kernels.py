@@ -155,3 +155,6 @@ def transform_and_put(source: Any, plane: Any, lines: Any, factors: Any, parts: 
         for i in range(source.shape[1]):
             execute(lines.rows, plane[i])
             put_row(plane[i], j, i, parts)
+
+
+TRANSFORMS = (fill_planes, execute, transform_columns, transform_planes, transform_and_put)

@@ -1,4 +1,4 @@
-"""One-sided transposes: what is done goes into its place at once, while the next is computed; a signal counts arrivals.
+"""One-sided transposes: what is done goes into its place at once, while the next is computed; then comes a barrier.
 
 No rank may send again before all have read what they got: the sum in each checksum of the solver sees to that.
 """
@@ -8,29 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import gondwana as gw
-from gondwana.apps.npb.ft.blocks import Blocks
 from gondwana.apps.npb.ft.fftw import aligned
 from gondwana.apps.npb.ft.kernels import GAP, Factors, Part, transform_and_put
 from gondwana.apps.npb.ft.transposes import Stacked, Transpose
-
-
-class Arrivals:
-    """Counts the ranks that have put all that they have for this one. Collective over team to make.
-
-    Args:
-        source: where elements come from.
-        target: where they go.
-    """
-
-    def __init__(self, source: Blocks, target: Blocks) -> None:
-        self.to, self._from = target.meeting(source), source.meeting(target)
-        self._arrived = gw.Signal(source.team)
-
-    def wait(self) -> None:
-        """Tell the others that all is there; return when all from them is. Collective over team."""
-        for rank in self.to:
-            self._arrived.add(rank)
-        self._arrived.wait(len(self._from))
 
 
 class Pencils(Transpose):
@@ -44,13 +24,16 @@ class Pencils(Transpose):
         with self._sections("fftlow"):
             transform_and_put(self.source.planes, self._plane, self.lines, factors, self._parts)
         with self._sections(self._section):
-            self._arrivals.wait()
+            self.finish()
+
+    def finish(self) -> None:
+        """Return when the rows of all ranks are in their places. Collective."""
+        self.source.team.barrier()
 
     def _prepare(self) -> None:
         _, height, width = self.source.planes.shape
         self._plane = aligned((height, width + GAP))
-        self._arrivals = Arrivals(self.source, self.target)
-        self._parts = tuple(map(self._part, self._arrivals.to))
+        self._parts = tuple(map(self._part, self.target.meeting(self.source)))
 
     def _part(self, rank: int) -> Part:
         """What a rank needs of each plane, and where it goes."""
@@ -66,8 +49,7 @@ class Slabs(Stacked):
 
     def _prepare(self) -> None:
         super()._prepare()
-        self._arrivals = Arrivals(self.source, self.target)
-        blocks = [self.target.block(rank) for rank in self._arrivals.to]
+        blocks = [self.target.block(rank) for rank in self.target.meeting(self.source)]
         # What planes and a block have in common is known beforehand: the calculus of boxes need not be in the loop.
         self._common = [[_common(stack.array, block) for block in blocks] for stack in self._stacks]
         self._sent: list[gw.Transfer] = []
@@ -80,7 +62,7 @@ class Slabs(Stacked):
     def _finish(self) -> None:
         for transfer in self._sent:
             transfer.wait()
-        self._arrivals.wait()
+        self.source.team.barrier()
 
 
 class BlockingSlabs(Slabs):

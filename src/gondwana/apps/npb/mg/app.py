@@ -108,11 +108,12 @@ class MG:
         return problem.norm
 
     def lines(self) -> Mapping[str, Sequence[object]]:
-        """Return functions, classes and modules of the timed region by what their lines are for. Local."""
+        """Return functions and classes of the timed region by what their lines are for. Local."""
+        cycle = multigrid.Multigrid
         return {
-            "communication": (blocks, multigrid.Multigrid.solve_alone, multigrid.Multigrid.fill_ghosts),
-            "computation": (kernels, sweeps, multigrid.Multigrid, pipelined.Pipelined, _solve),
-            "declarations": (kernels.Smoother, kernels.Block, multigrid.Level, multigrid.Multigrid.__init__),
+            "communication": (blocks.Blocks, cycle.solve_alone, cycle.fill_ghosts),
+            "computation": (*kernels.OPERATORS, *sweeps.SWEEPS, cycle, pipelined.Pipelined, pipelined.ends, _solve),
+            "declarations": (kernels.Smoother, kernels.Block, multigrid.Level, cycle.__init__),
         }
 
 

@@ -145,19 +145,17 @@ def interpolate(u: Any, coarse: Any, k0: int, k1: int, half: Block, block: Block
             u[k, j, 2 * i1] += 0.125 * (q[i1 - 1] + q[i1])
 
 
-@gw.jit
+@gw.jit(reassociate=True)
 def sum_of_squares(r: Any, k0: int, k1: int, block: Block) -> float:
-    """Return the sum of r^2; each line in four parts, so that additions need not wait for each other."""
+    """Return the sum of r^2, in any order, so that additions need not wait for each other."""
     total = 0.0
     for k in range(k0, k1):
         for j in range(block.j0, block.j1):
-            a, b, c, d = 0.0, 0.0, 0.0, 0.0
-            for i in range(block.i0, block.i1 - 3, 4):
-                a += r[k, j, i] * r[k, j, i]
-                b += r[k, j, i + 1] * r[k, j, i + 1]
-                c += r[k, j, i + 2] * r[k, j, i + 2]
-                d += r[k, j, i + 3] * r[k, j, i + 3]
-            for i in range(block.i1 - (block.i1 - block.i0) % 4, block.i1):
-                a += r[k, j, i] * r[k, j, i]
-            total += a + b + c + d
+            for i in range(block.i0, block.i1):
+                total += r[k, j, i] * r[k, j, i]
     return total
+
+
+OPERATORS = (
+    by_faces, by_edges, close_line, close_plane, residual, smooth, restrict, interpolate, sum_of_squares
+)  # fmt: skip

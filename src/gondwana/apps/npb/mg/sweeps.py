@@ -42,3 +42,6 @@ def improve(
             residual(r, v, u, k - 3, k - 2, block)
         if k >= k0 + 7 and k % 2 == 1:
             restrict(coarse_v, r, (k - 5) // 2, (k - 3) // 2, half, block)
+
+
+SWEEPS = (ascend, improve)

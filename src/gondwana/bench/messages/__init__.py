@@ -1,0 +1,1 @@
+"""`gondwana bench ping-pong`, `ring` and `osu`: messages and sums by the procedures of published studies."""

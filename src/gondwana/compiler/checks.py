@@ -1,0 +1,137 @@
+"""`GONDWANA_CHECK=1`: compiled code compares indices with the bounds of arrays, and pointers with those of segments.
+
+Where an index is outside, machine code hands it over with the bounds, and gets the exception that it then raises: a
+description as Numba's own exceptions have one, so that everything that takes those takes it too. Importing this module
+loads neither Numba nor LLVM.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+import pickle
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from gondwana.compiler import externs
+from gondwana.domains import RectDomain
+
+_KEPT = 1024
+"""How many exceptions are kept. Compiled code may catch as many as it likes, and each thread works on its latest."""
+
+
+@functools.cache
+def active() -> bool:
+    """Return whether compiled code of this process checks its accesses. Local."""
+    return os.environ.get("GONDWANA_CHECK", "0") not in ("", "0")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What machine code holds about an access, and hands over when it is outside of the bounds.
+
+    The words beside it are, for the elements of an array on a domain ("domain"), the index, and the first coordinates,
+    the ends and the strides of the domain; for those of a NumPy array ("shape") the index and the shape; for those of
+    a segment ("segment") their number and the rank, the first byte, and the bytes of the rank's part.
+
+    Attributes:
+        kind: "domain", "shape" or "segment".
+        axes: of the array.
+        name: of the array in the program, "" if it has none.
+        dtype: of the elements of a segment.
+        count: how many elements from the index on along the last axis are accessed.
+        place: file and line of the access, "" if the caller knows it.
+    """
+
+    kind: str
+    axes: int = 0
+    name: str = ""
+    dtype: str = ""
+    count: int = 1
+    place: str = ""
+
+    @property
+    def words(self) -> int:
+        """How many words are beside it."""
+        return {"domain": 4 * self.axes, "shape": 2 * self.axes, "segment": 4}[self.kind]
+
+    def text(self) -> bytes:
+        """What machine code holds."""
+        return json.dumps(vars(self)).encode()
+
+
+class _Info(ctypes.Structure):
+    """Numba's description of an exception: a pickle, its size, and three fields for what is known late."""
+
+    _fields_ = (
+        ("pickled", ctypes.c_char_p),
+        ("size", ctypes.c_int32),
+        ("late", ctypes.c_void_p),
+        ("unwrap", ctypes.c_void_p),
+        ("late_count", ctypes.c_int32),
+    )
+
+
+@dataclass(frozen=True)
+class _Error:
+    """An exception of compiled code."""
+
+    info: _Info
+    message: str
+    place: str
+
+    def write(self) -> _Error:
+        """Make the description say what the error is."""
+        text = f"{self.place}: {self.message}" if self.place else self.message
+        self.info.pickled = content = pickle.dumps((IndexError, (text,), None))
+        self.info.size = len(content)
+        return self
+
+
+_errors: OrderedDict[int, _Error] = OrderedDict()
+"""By the address of the description."""
+
+
+def _refuse(description: int, nbytes: int, words: int) -> int:
+    """Return the address of the exception for an access: called by compiled code, on any thread, with the GIL."""
+    found = Description(**json.loads(ctypes.string_at(description, nbytes)))
+    numbers = list((ctypes.c_int64 * found.words).from_address(words))
+    error = _Error(_Info(), message(found, numbers), found.place).write()
+    address = ctypes.addressof(error.info)
+    _errors[address] = error
+    if len(_errors) > _KEPT:
+        _errors.popitem(last=False)
+    return address
+
+
+def _locate(exception: int, place: int, nbytes: int) -> None:
+    """Note where the access was, if the exception is of this module and does not say: called by compiled code."""
+    error = _errors.get(exception)
+    if error is not None and not error.place:
+        _errors[exception] = replace(error, place=ctypes.string_at(place, nbytes).decode()).write()
+
+
+_called = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)(_refuse)
+_called_to_locate = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(_locate)
+REFUSE = externs.provide("refuse", _called)
+"""The name by which machine code calls `_refuse`."""
+LOCATE = externs.provide("locate", _called_to_locate)
+"""The name by which machine code calls `_locate`."""
+
+
+def message(access: Description, words: list[int]) -> str:
+    """Return what is wrong with an access: the index, and the bounds. Local."""
+    if access.kind == "segment":
+        count, rank, offset, nbytes = words
+        elements = f"{count} {'element' if count == 1 else 'elements'} of {access.dtype}"
+        return f"{elements} at byte {offset} of rank {rank}: its part of the segment has {nbytes} bytes"
+    axes, name = access.axes, access.name or "the array"
+    where = f"{name}[{', '.join(map(str, words[:axes]))}]"
+    if access.count > 1:
+        where += f" with the {access.count - 1} elements behind it"
+    if access.kind == "shape":
+        return f"{where} is outside of {name}, whose shape is {tuple(words[axes:])}"
+    domain = RectDomain(words[axes : 2 * axes], words[2 * axes : 3 * axes], words[3 * axes :])
+    return f"{where} is outside of {name}, which has elements on {domain}"

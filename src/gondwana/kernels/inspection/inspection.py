@@ -1,0 +1,218 @@
+"""`gw.inspect`: what the compiler makes of a kernel or a function, as text and in figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from gondwana.compiler import linker
+from gondwana.compiler.errors import as_seen_by_users
+from gondwana.compiler.function import JitFunction, bind, check_host
+from gondwana.compiler.types.arguments import array_specs, describe, working_precision
+from gondwana.compiler.types.footprint import Footprint
+from gondwana.domains import IndexSet
+from gondwana.errors import KernelError, UsageError
+from gondwana.gpu.device import device, device_count
+from gondwana.gpu.interface import EntryFacts
+from gondwana.kernels.arguments import overlapping
+from gondwana.kernels.backends import extents
+from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
+from gondwana.kernels.inspection import assembly, llvm_ir, ptx
+from gondwana.kernels.inspection.assembly import Registers
+from gondwana.kernels.inspection.loops import Loop, main_loop
+from gondwana.kernels.inspection.summary import lines
+from gondwana.kernels.variant import Variant
+from gondwana.runtime import collector
+
+Capability = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes of memory for each point of a kernel, if caches hold all that is used again.
+
+    Attributes:
+        read: of the arrays that it reads, each once.
+        written: of the arrays that it writes.
+    """
+
+    read: int
+    written: int
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What the compiler made of a kernel or a function; `str()` is a summary.
+
+    Attributes:
+        name: of the function.
+        target: what the code is for: LLVM's name of this processor, or that of a GPU, such as "sm_90".
+        llvm: LLVM's intermediate representation after its optimisations; "" for a GPU.
+        asm: assembly of this processor; "" for a GPU.
+        ptx: assembly of NVIDIA's GPUs; "" for the host.
+        loop: the innermost loop that does most of the work; None if no loop uses memory.
+        traffic: bytes of a point; None for a function of `gw.jit`, or if accesses depend on data.
+        registers: that the loop takes on the host; None on a GPU, and without a loop.
+        declared: registers that the PTX names, by type; empty for the host.
+        resources: of a thread, as the driver reports them; None for the host, and if there is no such GPU.
+    """
+
+    name: str
+    target: str
+    llvm: str = ""
+    asm: str = ""
+    ptx: str = ""
+    loop: Loop | None = None
+    traffic: Traffic | None = None
+    registers: Registers | None = None
+    declared: Mapping[str, int] = field(default_factory=dict)
+    resources: EntryFacts | None = None
+
+    def __str__(self) -> str:
+        return "\n".join(lines(self))
+
+
+def inspect(
+    function: Kernel | JitFunction[..., Any], /, *args: Any, capability: Capability | None = None, **kwargs: Any
+) -> Inspection:
+    """Compile a kernel or a function as a call would, and return the code instead of running it. Local.
+
+    Nothing is read from or written to the arguments, and the cache of machine code is not used.
+
+    Args:
+        function: what `gw.foreach`, `gw.reduce` or `gw.jit` decorates.
+        *args: as for a call: for a kernel the domain and what it takes after the point. Code is for where the arrays
+            lie.
+        capability: compute capability of a GPU, such as (9, 0): compile a kernel for it, wherever the arrays lie. No
+            GPU is needed.
+        **kwargs: the same by name.
+
+    Raises:
+        UsageError: it is not such a function, or a GPU is asked for where there is no code for one.
+        KernelError: it does not compile for these arguments.
+
+    Example:
+        >>> import gondwana as gw
+        >>> box = gw.RectDomain((0, 0), (64, 64))
+        >>> a, b = gw.Array.zeros(box), gw.Array.zeros(box)
+        >>> @gw.foreach
+        ... def average(p, a, b):
+        ...     a[p] = (b[p - gw.Y] + b[p + gw.Y]) / 2
+        >>> code = gw.inspect(average, box.shrink(1), a, b)
+        >>> code.loop.loads // code.loop.points, code.loop.stores // code.loop.points
+        (2, 1)
+        >>> code.traffic.read, code.traffic.written
+        (8, 8)
+    """
+    linker.import_numba()
+    try:
+        with linker.preparing, collector.paused():
+            if isinstance(function, Kernel):
+                return _kernel(function, *_domain_first(args), kwargs, capability)
+            if isinstance(function, JitFunction):
+                return _function(function, args, kwargs, capability)
+    except KernelError as error:
+        raise as_seen_by_users(error) from None
+    raise UsageError(f"gw.inspect got {function!r}: give what gw.foreach, gw.reduce or gw.jit decorates")
+
+
+def _domain_first(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    return (args[0], args[1:]) if args else (NO_DOMAIN, ())
+
+
+def _function(
+    function: JitFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], capability: Capability | None
+) -> Inspection:
+    from gondwana.compiler.call import call_entry
+
+    name = function.py_func.__qualname__
+    if capability is not None:
+        raise UsageError(f"{name} is a function of gw.jit, of which there is code for the host only: inspect a kernel")
+    specs = tuple(describe(value)[0] for value in bind(function.py_func, args, kwargs))
+    check_host(name, specs)
+    entry, _ = call_entry(function.py_func, specs, working_precision(specs), reassociate=function.reassociate)
+    return _on_host(name, entry, 1, None)
+
+
+def _kernel(
+    kernel: Kernel, domain: IndexSet, args: tuple[Any, ...], kwargs: dict[str, Any], capability: Capability | None
+) -> Inspection:
+    from gondwana.kernels.cpu.build import sweep_of
+
+    variant, number, arrays = kernel.variant_of(domain, args, kwargs)
+    if number is not None and capability is None:
+        capability = device(number).facts.capability
+    if capability is not None:
+        return _on_gpu(kernel, replace(variant, reassociate=False, flush=kernel.flushes), domain, capability)
+    sweep = sweep_of(kernel.py_func, variant)
+    if overlapping(arrays, sweep.footprints):
+        variant = replace(variant, disjoint=False)
+        sweep = sweep_of(kernel.py_func, variant)
+    return _on_host(kernel.py_func.__qualname__, sweep.entry, 3, _traffic(variant, sweep.footprints))
+
+
+def _on_host(name: str, entry: Any, arguments: int, traffic: Traffic | None) -> Inspection:
+    from llvmlite import binding
+
+    from gondwana.compiler.codegen import listing
+
+    llvm, asm = listing(entry, arguments)
+    loop = main_loop(llvm_ir.loops(llvm))
+    registers = None if loop is None else assembly.registers(asm)
+    return Inspection(name, binding.get_host_cpu_name(), llvm, asm, loop=loop, traffic=traffic, registers=registers)
+
+
+def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capability) -> Inspection:
+    try:
+        from gondwana.kernels.cuda.build import build
+    except ModuleNotFoundError as error:
+        raise UsageError(f"code for GPUs needs {error.name}: pip install 'gondwana[cuda]'") from None
+    from gondwana.kernels.cuda.tuner import shape_for
+
+    shape = shape_for(variant, extents(variant, domain)).over(dense=variant.dense)
+    code = build(kernel.py_func, variant, shape, capability)
+    text, about = code.code.decode(), code.about["footprints"]
+    footprints = {int(slot): Footprint(**found) for slot, found in about.items()}  # type: ignore[attr-defined]
+    loop = main_loop(ptx.loops(text))
+    written = sum(footprint.written for footprint in footprints.values())
+    if loop is not None and written and loop.stores % written == 0:
+        loop = replace(loop, points=loop.stores // written)  # each point stores into each array that is written
+    return Inspection(
+        kernel.py_func.__qualname__,
+        "sm_{}{}".format(*capability),
+        ptx=text,
+        loop=loop,
+        traffic=_traffic(variant, footprints),
+        declared=ptx.declared(text),
+        resources=_resources(code.code, code.symbol, capability),
+    )
+
+
+def _resources(code: bytes, symbol: str, capability: Capability) -> EntryFacts | None:
+    """What the driver of the first GPU reports of a kernel, if it is one of this capability."""
+    try:
+        found = device(0) if device_count() else None
+    except UsageError:  # CUDA cannot be used here
+        return None
+    if found is None or found.facts.capability != capability:
+        return None
+    found.activate()
+    module = found.driver.load(found.driver.link(code, capability))
+    try:
+        return found.driver.entry_facts(found.driver.entry(module, symbol))
+    finally:
+        found.driver.unload(module)
+
+
+def _traffic(variant: Variant, footprints: dict[int, Footprint]) -> Traffic | None:
+    specs = array_specs(variant.specs)
+    if not all(f.bounded and specs[slot].ndim == variant.ndim for slot, f in footprints.items()):
+        return None
+    sizes = {slot: np.dtype(specs[slot].dtype).itemsize for slot in footprints}
+    return Traffic(
+        sum(sizes[slot] for slot, footprint in footprints.items() if footprint.read),
+        sum(sizes[slot] for slot, footprint in footprints.items() if footprint.written),
+    )

@@ -1,0 +1,223 @@
+"""The part of a trace that one rank writes: a file of fixed size that it has mapped, and one of names.
+
+The kernel keeps what was written, however the rank ends. Words have 64 bits. First come the words of the head, then
+four words for each rank of the job, then a word for each plan of copies, then the records of Python and of compiled
+code, of five words each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+VARIABLE = "GONDWANA_TRACE"
+"""Names the file of the trace: with it, ranks record."""
+CAPACITY = "GONDWANA_TRACE_EVENTS"
+"""Sets how many records a rank keeps."""
+DEFAULT_CAPACITY = 1 << 18
+LARGEST_CAPACITY = 1 << 26
+PARTS = ".parts"
+"""What follows the name of the trace in that of the folder with the parts."""
+
+MAGIC = 0x474F_4E44_5452_0001
+(
+    FORMAT, RANK, RANKS, ROOM, BORN, ENDED, OFFSET, OFFSET_ERROR, LOST, COMPILED, COMPILED_AT, PROCESS,
+) = range(12)  # fmt: skip
+"""Words of the head: the format, the rank, all ranks, records that have room in each half, when the process started and
+left [ns of its clock, 0: it has not], what to add to its clock and the error of that [ns], records without room in the
+first half, records of compiled code (also those without room), where these begin [bytes], the number of the process."""
+HEAD = 64
+"""Words of the head."""
+
+SENT_BYTES, SENT, FETCHED_BYTES, FETCHED = range(4)
+"""Words of a rank: bytes and messages that this rank sent there, and that it read from there."""
+PEER = 4
+PLANS = 4096
+"""Plans of copies that have a word."""
+
+BEGIN, LENGTH, NAME, TRACK, VALUE = range(5)
+"""Words of a record: when it begins and its length [ns], what it is, on which track, and a number."""
+RECORD = 5
+_WORD = 8
+
+COMPILED_SPANS = {
+    -1: ("gw.wait", "wait"),
+    -2: ("gw.barrier", "collective"),
+    -3: ("gw.bcast", "collective"),
+    -4: ("gw.allreduce", "collective"),
+    -5: ("gw.send", "message"),
+    -6: ("gw.recv", "message"),
+    -7: ("gw.sendrecv", "message"),
+    -8: ("gw.wait_all", "message"),
+}
+"""Name and category of what compiled code records; the numbers are in the machine code on the disk."""
+SIGNAL_WAIT, BARRIER, BCAST, ALLREDUCE, SEND, RECV, SENDRECV, WAIT_ALL = COMPILED_SPANS
+
+Words = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the regions of a part begin, counted in words.
+
+    Args:
+        ranks: for which there is room.
+        room: records that have room in each half.
+    """
+
+    ranks: int
+    room: int
+
+    @property
+    def plans(self) -> int:
+        """Where the words of the plans begin."""
+        return HEAD + PEER * self.ranks
+
+    @property
+    def records(self) -> int:
+        """Where the records of Python begin."""
+        return self.plans + PLANS
+
+    @property
+    def compiled(self) -> int:
+        """Where those of compiled code begin."""
+        return self.records + RECORD * self.room
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all."""
+        return _WORD * (self.compiled + RECORD * self.room)
+
+
+def create(folder: Path, rank: int, layout: Layout) -> tuple[mmap.mmap, TextIO]:
+    """Make both files of a rank, with all the room on the disk that the records need. Local.
+
+    Raises:
+        OSError: they cannot be made there.
+
+    Returns:
+        The memory of the records, and the file of names.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    there = folder.lstat()
+    if there.st_uid != os.geteuid() or not stat.S_ISDIR(there.st_mode):
+        # Whoever has made it could have files of this user overwritten.
+        raise PermissionError(errno.EPERM, f"{folder} is there and belongs to another user")
+    records, lines = (_new(path) for path in names(folder, rank))
+    try:
+        _reserve(records, layout.nbytes)
+        return mmap.mmap(records, layout.nbytes), open(lines, "w", encoding="utf-8", buffering=1)
+    finally:
+        os.close(records)
+
+
+def _new(path: Path) -> int:
+    path.unlink(missing_ok=True)  # who reads the one of an earlier job keeps it
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+
+
+def names(folder: Path, rank: int) -> tuple[Path, Path]:
+    """Return the names of the two files of a rank: the records, and the names in them. Local."""
+    return folder / f"{rank}.records", folder / f"{rank}.names"
+
+
+def _reserve(descriptor: int, nbytes: int) -> None:
+    """Allocate the file on the disk: a page that found no room later would end the rank by a signal."""
+    try:
+        os.posix_fallocate(descriptor, 0, nbytes)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        os.ftruncate(descriptor, nbytes)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a rank has recorded, read from its files.
+
+    Attributes:
+        head: its words.
+        peers: four words for each rank: see `SENT_BYTES`.
+        rounds: that each plan of copies has begun.
+        records: a row each, those of compiled code last.
+        about: the lines of its other file: names, plans, tracks, and who it is.
+        lost: records that had no room.
+    """
+
+    head: Words
+    peers: Words
+    rounds: Words
+    records: Words
+    about: list[dict[str, Any]]
+    lost: int
+
+    @property
+    def begin(self) -> int:
+        """When its process started [ns of its own clock]."""
+        return int(self.head[BORN])
+
+    @property
+    def end(self) -> int:
+        """When it had finished, or what it recorded last [ns of its own clock]."""
+        if self.head[ENDED]:
+            return int(self.head[ENDED])
+        return max(self.begin, int((self.records[:, BEGIN] + self.records[:, LENGTH]).max(initial=0)))
+
+    @property
+    def finished(self) -> bool:
+        """Whether the rank came to its end."""
+        return bool(self.head[ENDED])
+
+
+def read(folder: Path, rank: int) -> Part | None:
+    """Return the part of a rank, None if there is none. Local."""
+    try:
+        words = np.fromfile(names(folder, rank)[0], np.int64)
+    except OSError:
+        return None
+    if words.size < HEAD or words[FORMAT] != MAGIC:
+        return None
+    head = words[:HEAD]
+    layout = Layout(int(head[RANKS]), int(head[ROOM]))
+    if words.nbytes != layout.nbytes:
+        return None
+    halves = words[layout.records :].reshape(-1, RECORD)
+    records = halves[halves[:, NAME] != 0]
+    return Part(
+        head=head,
+        peers=words[HEAD : layout.plans].reshape(-1, PEER),
+        rounds=words[layout.plans : layout.records],
+        records=records,
+        about=list(_lines(names(folder, rank)[1])),
+        lost=int(head[LOST]) + max(0, int(head[COMPILED]) - layout.room),
+    )
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a file of names; the last one may have been cut off."""
+    with contextlib.suppress(OSError):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError):
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    yield found
+
+
+def remove(folder: Path) -> None:
+    """Remove all parts, and their folder if nothing else is in it. Local."""
+    for pattern in ("*.records", "*.names"):
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()

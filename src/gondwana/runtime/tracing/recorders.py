@@ -1,0 +1,277 @@
+"""The recorder of this process: None unless GONDWANA_TRACE names a file."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from gondwana.errors import UsageError
+from gondwana.inputs import whole_number
+from gondwana.runtime import files, launcher
+from gondwana.runtime.tracing import clocks, part
+
+NONE = -1
+"""The number of a record that has none."""
+PROGRAM = 0
+"""The track of the program itself."""
+
+_MOST_NAMES = 1 << 16
+_OTHERS = "other spans"
+_MOST_RANKS = 1 << 12
+"""Ranks for which there is room where the launcher does not say how many it has started."""
+_RECORD = struct.Struct(f"{part.RECORD}q")
+_WORD = 8
+
+now = time.monotonic_ns
+
+
+def _nowhere() -> tuple[int, int]:
+    return 0, 0
+
+
+class Recorder:
+    """What one rank records. Local. Any thread may call it.
+
+    Args:
+        file: of the trace.
+        launch: how this process was started.
+        room: records that have room.
+        problem: why nothing can be recorded, if that is known.
+
+    Attributes:
+        active: whether it records: not in a process that a rank has forked, and not after the end.
+        problem: why it cannot, for when the job starts.
+        last_actions: what is called before the end.
+        place: returns how many callbacks the calling thread is in, and a number of the strand of tasks that it runs, 0
+            for none.
+    """
+
+    def __init__(self, file: Path, launch: launcher.Launch | None, room: int, problem: str | None = None) -> None:
+        self.file: Final = file
+        self.folder: Final = Path(f"{file}{part.PARTS}")
+        self.rank: Final = 0 if launch is None else launch.rank
+        ranks = 1 if launch is None else launch.size or _MOST_RANKS
+        self.layout: Final = part.Layout(ranks, room)
+        self.active = False
+        self.problem = problem
+        self.last_actions: list[Callable[[], None]] = []
+        self.place: Callable[[], tuple[int, int]] = _nowhere
+        self._no_part = (ctypes.c_int64 * part.HEAD)()
+        self._lines: TextIO | None = None
+        self._known: dict[tuple[str, str], int] = {}
+        self._numbers = itertools.count(1)
+        self._plans = itertools.count()
+        self._lock = threading.RLock()  # a signal handler may record as well
+        self._main = threading.main_thread().ident
+        self._tracks: dict[int, int] = {self._main or 0: PROGRAM}
+        if problem is None:
+            try:
+                self._open()
+            except OSError as error:
+                self.problem = f"{part.VARIABLE}={file}: {error.strerror}; name a file in a folder with room"
+
+    def _open(self) -> None:
+        self.memory, self._lines = part.create(self.folder, self.rank, self.layout)
+        self.words = memoryview(self.memory).cast("q")
+        self.words[part.RANK], self.words[part.RANKS] = self.rank, self.layout.ranks
+        self.words[part.ROOM], self.words[part.PROCESS] = self.layout.room, os.getpid()
+        self.words[part.COMPILED_AT] = _WORD * self.layout.compiled
+        self.words[part.BORN] = _born()
+        self.words[part.FORMAT] = part.MAGIC
+        self._first = _WORD * self.layout.records
+        self._places = itertools.count()
+        self.note(host=socket.gethostname(), main=self._main, command=_command())
+        self.active = True
+        self._imports = now()
+        self.add_at(
+            self.words[part.BORN], self._imports - self.words[part.BORN], self.number_of("start Python", "startup"), 0
+        )
+        os.register_at_fork(after_in_child=self._forget)
+
+    @property
+    def address(self) -> int:
+        """Where compiled code finds the head of the part, or one without room where nothing is recorded."""
+        return ctypes.addressof(ctypes.c_char.from_buffer(self.memory) if self.active else self._no_part)
+
+    def imported(self) -> None:
+        """Note that the library has been imported. Local."""
+        if self.problem is None:
+            self.add(self._imports, self.number_of("import gondwana", "startup"))
+
+    # -- records -------------------------------------------------------------------------------------------------
+
+    def number_of(self, name: str, category: str, **more: Any) -> int:
+        """Return the number of a name, for records. Local; the first call for a name writes it to the disk.
+
+        Args:
+            name: what a viewer shows.
+            category: one of the few kinds of spans that are summed up.
+            **more: what else belongs to all records of that number; it makes a number of its own.
+        """
+        found = None if more else self._known.get((name, category))
+        if found is not None:
+            return found
+        with self._lock:
+            found = None if more else self._known.get((name, category))
+            if found is None:
+                if len(self._known) >= _MOST_NAMES and name != _OTHERS:
+                    return self.number_of(_OTHERS, category)
+                found = next(self._numbers)
+                self.note(number=found, name=name, category=category, **more)
+                if not more:
+                    self._known[name, category] = found
+        return found
+
+    def add(self, begin: int, number: int, value: int = NONE) -> None:
+        """Record a span of the calling thread that ends now. Local.
+
+        Args:
+            begin: when it began, by `now` [ns].
+            number: of its name.
+            value: the bytes that it moved, or the number of the round of a plan.
+        """
+        if self.active:
+            self.add_at(begin, now() - begin, number, self.track(), value)
+
+    def add_at(self, begin: int, length: int, number: int, track: int, value: int = NONE) -> None:
+        """Record a span of any time and track. Local."""
+        place = next(self._places)
+        if place < self.layout.room and self.active:
+            record = self._first + _RECORD.size * place
+            _RECORD.pack_into(self.memory, record, begin, length, number, track, value)
+        elif self.active:
+            self.words[part.LOST] = place + 1 - self.layout.room
+
+    def track(self) -> int:
+        """Return the track of the calling thread, or of the strand of tasks that runs on it. Local."""
+        strand, ident = self.place()[1], threading.get_ident()
+        if strand:
+            return self.track_of(-strand, "tasks", main=ident == self._main)
+        found = self._tracks.get(ident)
+        return self.track_of(ident, threading.current_thread().name) if found is None else found
+
+    def track_of(self, key: int, name: str, *, main: bool = False) -> int:
+        """Return the track of something by a number that is its own. Local.
+
+        Args:
+            key: names it in this process: of a thread, its identifier.
+            name: what a viewer shows.
+            main: whether its spans take time of the program's own thread.
+        """
+        found = self._tracks.get(key)
+        if found is None:
+            with self._lock:
+                found = self._tracks.setdefault(key, len(self._tracks))
+                self.note(track=found, name=name, main=main, thread=key)
+        return found
+
+    def note(self, **line: Any) -> None:
+        """Write a line beside the records. Local."""
+        with self._lock:
+            if self._lines is not None and not self._lines.closed:
+                self._lines.write(json.dumps(line) + "\n")
+
+    # -- traffic -------------------------------------------------------------------------------------------------
+
+    def count_sent(self, rank: int, nbytes: int) -> None:
+        """Count a message from this rank to another one of the world. Local."""
+        self._count(rank, part.SENT_BYTES, nbytes)
+
+    def count_fetched(self, rank: int, nbytes: int) -> None:
+        """Count what this rank has read from another one of the world. Local."""
+        self._count(rank, part.FETCHED_BYTES, nbytes)
+
+    def _count(self, rank: int, which: int, nbytes: int) -> None:
+        if self.active and rank < self.layout.ranks and rank != self.rank:
+            place = part.HEAD + part.PEER * rank + which
+            with self._lock:
+                self.words[place] += nbytes
+                self.words[place + 1] += 1
+
+    def next_plan(self) -> int:
+        """Return the number of a new plan of copies; from `part.PLANS` on, plans have no word. Local."""
+        return next(self._plans)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def connected(self, comm: Any) -> None:
+        """Compare the clocks of all hosts. Collective over comm; blocks.
+
+        Raises:
+            UsageError: the parts cannot be written.
+        """
+        problem = comm.allgather(self.problem)
+        first = next((reason for reason in problem if reason is not None), None)
+        if first is not None:
+            raise UsageError(first)
+        clock = clocks.align(comm, clocks.host())
+        self.words[part.OFFSET], self.words[part.OFFSET_ERROR] = clock.offset, clock.error
+        if comm.rank == 0:
+            self.note(size=comm.size)
+
+    def finish(self) -> None:
+        """End the part of this rank. Local, idempotent."""
+        if self.active:
+            for action in self.last_actions:
+                action()
+            self.words[part.ENDED] = now()
+            self._stop()
+            self.memory.flush()
+
+    def withdraw(self) -> None:
+        """Remove the part of this process, which is no rank after all, and leave the trace to its children. Local."""
+        os.environ[part.VARIABLE] = str(self.file)
+        if self.active:
+            self._stop()
+            part.remove(self.folder)
+
+    def _stop(self) -> None:
+        self.active = False
+        if self._lines is not None:
+            self._lines.close()
+
+    def _forget(self) -> None:
+        """Record nothing more: this process is a copy of a rank."""
+        self.active = False
+
+
+def _born() -> int:
+    """When this process started, by `now` [ns]: as the system knows it, to some milliseconds."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        age = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - int(fields[19]) * 10**9 // os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        age = 0
+    return now() - max(0, age)
+
+
+def _command() -> list[str]:
+    """The words of the command that runs in this process, as far as Python knows them yet."""
+    return list(sys.orig_argv)
+
+
+def _from_environment() -> Recorder | None:
+    """The recorder that the environment asks for. Processes that this one starts are no ranks, and record nothing."""
+    name, given = os.environ.pop(part.VARIABLE, ""), os.environ.get(part.CAPACITY)
+    if not name:
+        return None
+    room = part.DEFAULT_CAPACITY if given is None else whole_number(given)
+    problem = files.obstacle(name)
+    if problem is not None:
+        problem = f"{part.VARIABLE}={name}: {problem}; name another file"
+    elif room is None or not 1 <= room <= part.LARGEST_CAPACITY:
+        problem = f"{part.CAPACITY}={given}: legal are 1 to {part.LARGEST_CAPACITY} records of a rank"
+    return Recorder(Path(name).absolute(), launcher.detect(), room or 0, problem)
+
+
+recorder: Final = _from_environment()

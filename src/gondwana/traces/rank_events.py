@@ -1,0 +1,190 @@
+"""The events of one rank in the trace event format, and what they sum up to."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gondwana.runtime.tracing import part
+from gondwana.runtime.tracing.part import Part
+from gondwana.traces import times
+
+COMPILED = {
+    number: {"number": number, "name": name, "category": category}
+    for number, (name, category) in part.COMPILED_SPANS.items()
+}
+"""What compiled code records, by the number that it has in all processes."""
+MOST_POINTS = 2000
+"""Points of the curve of bytes: more would not be seen."""
+
+
+class End(NamedTuple):
+    """One end of an arrow.
+
+    Attributes:
+        name: of the arrow, the same at both ends.
+        rank: where it is.
+        track: of the span that it belongs to.
+        time: since the start of the trace [ns].
+    """
+
+    name: str
+    rank: int
+    track: int
+    time: int
+
+
+@dataclass
+class RankEvents:
+    """A rank in a trace. Pure.
+
+    Args:
+        rank: its number.
+        found: what it has recorded.
+        origin: the start of the trace, by the clock of rank 0 [ns].
+
+    Attributes:
+        seconds: nanoseconds that it took, by category.
+        leaving: ends of arrows at this rank, from which they go.
+        arriving: ends at this rank to which they come.
+    """
+
+    rank: int
+    found: Part
+    origin: int
+    seconds: dict[str, int] = field(init=False)
+    leaving: list[End] = field(init=False, default_factory=list)
+    arriving: list[End] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        about = self.found.about
+        self._names = {line["number"]: line for line in about if "number" in line}
+        self._plans = {line["plan"]: line for line in about if "plan" in line and "key" in line}
+        self._tracks: dict[int, dict[str, Any]] = {line["track"]: line for line in about if "track" in line}
+        self._main = next((line["main"] for line in about if "host" in line), 0)
+        self.host = str(next((line["host"] for line in about if "host" in line), "?"))
+        self._shift = int(self.found.head[part.OFFSET]) - self.origin
+        self.begin, self.end = self.found.begin + self._shift, self.found.end + self._shift
+        self._records = self._read()
+        self.seconds = times.by_category(self.begin, self.end, self._of_program())
+        for begin, length, name, track, value in self._records:
+            plan = self._plans.get(name.get("plan", -1))
+            if plan is not None and name["starts"]:
+                self.leaving += [self._end(plan, value, (self.rank, to), track, begin) for to in plan["to"]]
+            elif plan is not None:
+                last = begin + max(0, length - 1)
+                self.arriving += [self._end(plan, value, (of, self.rank), track, last) for of in plan["of"]]
+
+    def _read(self) -> list[tuple[int, int, dict[str, Any], int, int]]:
+        """Begin, length, name, track and value of all records whose name is known."""
+        records = []
+        for begin, length, number, track, value in self.found.records.tolist():
+            name = self._names.get(number) or COMPILED.get(number)
+            if name is not None:
+                records.append((begin + self._shift, max(0, length), name, self._track(track), value))
+        return records
+
+    def _track(self, track: int) -> int:
+        """The track of a record; compiled code knows the identifier of its thread only."""
+        if track == self._main:
+            return 0
+        if track not in self._tracks:
+            if track < 1 << 20:
+                return track
+            known = next((number for number, line in self._tracks.items() if line.get("thread") == track), None)
+            if known is None:
+                known = 1 + max(self._tracks, default=0)
+                self._tracks[known] = {"track": known, "name": "thread of compiled code", "thread": track}
+            return known
+        return track
+
+    def _of_program(self) -> Iterator[times.Interval]:
+        """What takes time of the program's own thread."""
+        own = {0, *(number for number, line in self._tracks.items() if line.get("main"))}
+        for begin, length, name, track, _ in self._records:
+            if track in own and name["category"] != times.SUSPENDED:
+                yield begin, begin + length, name["category"]
+
+    def _end(self, plan: dict[str, Any], number: int, ranks: tuple[int, int], track: int, time: int) -> End:
+        """The end at this rank of the arrow of a round, from one rank to another."""
+        return End(f"{plan['key']:x}.{number}.{ranks[0]}.{ranks[1]}", self.rank, track, time)
+
+    def traffic(self, size: int) -> tuple[list[list[int]], list[list[int]]]:
+        """Return bytes and messages from this rank to each, and to this rank from each, which it fetched. Pure.
+
+        Args:
+            size: ranks of the job.
+        """
+        peers = [[*row] for row in self.found.peers.tolist()[:size]]
+        peers += [[0] * part.PEER] * (size - len(peers))
+        sent = [[row[part.SENT_BYTES], row[part.SENT]] for row in peers]
+        fetched = [[row[part.FETCHED_BYTES], row[part.FETCHED]] for row in peers]
+        for number, plan in self._plans.items():
+            for rank, nbytes in plan["stored"].items():
+                rounds = int(self.found.rounds[number])
+                sent[int(rank)][0] += rounds * nbytes
+                sent[int(rank)][1] += rounds
+        return sent, fetched
+
+    def lines(self) -> Iterator[str]:
+        """Return the events as JSON texts, one an event."""
+        yield _named("process_name", self.rank, 0, f"rank {self.rank} on {self.host}")
+        yield json.dumps({"ph": "M", "name": "process_sort_index", "pid": self.rank, "args": {"sort_index": self.rank}})
+        yield _named("thread_name", self.rank, 0, "program")
+        for number, line in self._tracks.items():
+            yield _named("thread_name", self.rank, number, line["name"])
+        whole = {"name": "rank", "category": times.PYTHON}
+        for begin, length, name, track, value in (
+            (self.begin, self.end - self.begin, whole, 0, -1),
+            *sorted(self._records, key=lambda record: (record[3], record[0], -record[1])),
+        ):
+            yield (
+                f'{{"ph":"X","pid":{self.rank},"tid":{track},"ts":{microseconds(begin)},"dur":{microseconds(length)},'
+                f"{_titled(name['name'], name['category'])}{_arguments(name, value)}}}"
+            )
+        yield from self._curve()
+
+    def _curve(self) -> Iterator[str]:
+        """How many bytes it has moved so far, as a curve of few points."""
+        moved = sorted(
+            (begin + length, value)
+            for begin, length, name, _, value in self._records
+            if value > 0 and "plan" not in name and name["category"] != "io"
+        )
+        total = 0
+        every = -(-len(moved) // MOST_POINTS)
+        for count, (moment, nbytes) in enumerate(moved, 1):
+            total += nbytes
+            if count % every == 0 or count == len(moved):
+                yield (
+                    f'{{"ph":"C","pid":{self.rank},"tid":0,"ts":{microseconds(moment)},"name":"bytes moved",'
+                    f'"args":{{"bytes":{total}}}}}'
+                )
+
+
+def microseconds(ns: int) -> str:
+    """Return a time in nanoseconds as the text of the number of microseconds. Pure.
+
+    Example:
+        >>> microseconds(1_234_567)
+        '1234.567'
+    """
+    return f"{ns // 1000}.{ns % 1000:03d}"
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _titled(name: str, category: str) -> str:
+    return f'"name":{json.dumps(name)},"cat":{json.dumps(category)}'
+
+
+def _named(what: str, rank: int, track: int, name: str) -> str:
+    return json.dumps({"ph": "M", "name": what, "pid": rank, "tid": track, "args": {"name": name}})
+
+
+def _arguments(name: dict[str, Any], value: int) -> str:
+    if value < 0:
+        return ""
+    return f',"args":{{"{"round" if "plan" in name else "bytes"}":{value}}}'

@@ -1,0 +1,103 @@
+"""Blocking messages of arrays from Python by machine code, as fast as mpi4py's although they can wait with progress.
+
+mpi4py's own blocking calls would hold up remote calls, and its requests take twice as long. So one call of machine code
+starts a message and polls it; only what is not complete then is waited for in Python. Machine code looks at the array
+itself (`compiler.ndarrays`). What it leaves goes the way through mpi4py.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from gondwana.compiler.native import Native, pays_off
+from gondwana.compiler.ndarrays import abi_is_known
+from gondwana.runtime import progress
+from gondwana.runtime.start import at_connect
+from gondwana.teams import Team, addresses, mpi
+from gondwana.teams.messages import ANY as ANY
+from gondwana.teams.messages import DONE as DONE
+from gondwana.teams.messages import UNFIT as UNFIT
+from gondwana.teams.messages import Start
+from gondwana.teams.team import at_split
+
+POLLS = 20
+"""Polls of a message before a waiting rank makes progress."""
+COMMUNICATOR, SIZE, DATATYPES = 0, 8, 16
+"""Where in the block of a team are the handle of its communicator, its size, and handles of datatypes by number."""
+KINDS = 32
+"""Numbers of dtypes that the block has room for."""
+
+_MODULE = "gondwana.transfer.messages_native"
+_send = Native(_MODULE, "send", 4, brief=True)
+_receive = Native(_MODULE, "receive", 4, brief=True)
+_start = Native(_MODULE, "start", 4, brief=True)
+_go_on = Native(_MODULE, "go_on", 1, brief=True)
+
+
+class DirectMessages:
+    """The machine code for the messages of a team, as `teams.messages.Direct` describes it. Local.
+
+    Args:
+        team: of MPI ranks.
+    """
+
+    def __init__(self, team: Team) -> None:
+        words = [addresses.handle(team.comm), team.size, *_datatypes()]
+        self._words = np.array(words, np.int64)
+        self.block = int(self._words.ctypes.data)
+        self.any_tag = int(mpi.any_tag(team.comm, None) or 0)
+        self.send: Start = partial(self._load, "send", _send)
+        self.receive: Start = partial(self._load, "receive", _receive)
+        self.start: Start = partial(self._load, "start", _start)
+        self._calls = 0
+
+    def finish(self, found: int) -> bool:
+        """Wait for the request that a call has left, with progress. Local; blocking.
+
+        Returns:
+            False if nothing was done, so that it is left to mpi4py.
+
+        Raises:
+            RuntimeError: MPI has refused the message; mpi4py's exception.
+        """
+        if found == UNFIT:
+            return False
+        if found == DONE:
+            return True
+
+        def done() -> bool:
+            nonlocal found
+            if found > 0:
+                found = _go_on.call(found)
+            return found <= 0
+
+        progress.wait_until(done, "a message")
+        if found < 0:
+            raise mpi.module().Exception(-found)
+        return True
+
+    def _load(self, name: str, function: Native, block: int, array: int, rank: int, tag: int) -> int:
+        """Leave a message to mpi4py, and later ones to machine code if it pays to load it."""
+        self._calls += 1
+        if pays_off(self._calls):
+            setattr(self, name, function.call)
+        return UNFIT
+
+
+def _datatypes() -> list[int]:
+    handles = [0] * KINDS
+    for char in "?bhilqBHILQfdFD":
+        dtype = np.dtype(char)
+        handles[dtype.num] = addresses.datatype(dtype.name)
+    return handles
+
+
+def _attach(team: Team) -> None:
+    if not mpi.is_serial(team.comm) and abi_is_known():
+        team.direct = DirectMessages(team)
+
+
+at_connect(_attach)
+at_split(_attach)
