@@ -1,7 +1,7 @@
 """How time is stepped: one step in a sweep over memory, or two.
 
-Either way the cells that need no ghosts of other ranks are computed while these are exchanged, and then the rest. Two
-steps in one sweep need two ghost layers, corners too, but these only once: near its faces a rank also computes the
+The cells that need no ghosts of other ranks are computed while these are exchanged, and then the rest. Two steps in one
+sweep need two ghost layers, corners too, but these only once: near its faces a rank also computes the
 first of the two steps on cells of its neighbours, to the same bits as they do.
 """
 
@@ -53,7 +53,8 @@ def one_step(fields: Fields, rates: Rates, noise: Noise | None, *, corners: bool
 class TwoSteps:
     """Computes two time steps in one sweep, to the bits of two sweeps. Collective over the team of the fields to make.
 
-    The rim, whose boxes are too thin for that, takes two sweeps over arrays of its own.
+    Where the ghosts come through the memory of one host, the processor itself moves them: then all cells are one sweep,
+    after the exchange. Else the rim, whose boxes are too thin for that, takes two sweeps over arrays of its own.
 
     Args:
         fields: with two ghost layers, periodic.
@@ -62,9 +63,11 @@ class TwoSteps:
     def __init__(self, fields: Fields) -> None:
         u = fields.u
         self._side = u.domain.shape[0]
-        self.inner, self._rim = parts(u.layout, u.team.rank)
+        self._overlaps = not u.kind.host or u.team.node_count > 1
+        self.inner, self._rim = parts(u.layout, u.team.rank) if self._overlaps else (u.owned, ())
         self._between = gw.Intermediate(u.dtype), gw.Intermediate(u.dtype)
-        self._memory = gw.Segment(u.team, between_size(u.layout, u.team.rank, u.dtype.itemsize), u.kind)
+        nbytes = between_size(u.layout, u.team.rank, u.dtype.itemsize) if self._overlaps else 0
+        self._memory = gw.Segment(u.team, nbytes, u.kind)
         self._between_of_rim = [self._arrays(box.accrete(1), u) for box in self._rim]
 
     def _arrays(self, box: gw.RectDomain, u: gw.GlobalArray) -> tuple[Any, Any]:
@@ -82,14 +85,17 @@ class TwoSteps:
             noises: of both steps.
         """
         ghosts = gw.exchange(fields.u, fields.v, corners=True)
+        if not self._overlaps:
+            ghosts.wait()
         self.sweep_inner(fields, rates, noises)
-        ghosts.wait()
+        if self._overlaps:
+            ghosts.wait()
         for box, between in zip(self._rim, self._between_of_rim, strict=True):
             react_and_diffuse(box.accrete(1), *between, fields.u, fields.v, rates, self._around(noises[0]))
             react_and_diffuse(box, fields.u_next, fields.v_next, *between, rates, noises[1])
 
     def sweep_inner(self, fields: Fields, rates: Rates, noises: Noises) -> None:
-        """Compute the cells that need no ghosts of other ranks. Local; arguments as for the call."""
+        """Compute the cells that need no ghosts of other ranks, or all. Local; arguments as for the call."""
         first = react_and_diffuse, *self._between, fields.u, fields.v, rates, self._around(noises[0])
         second = react_and_diffuse, fields.u_next, fields.v_next, *self._between, rates, noises[1]
         gw.fused(self.inner, first, second)
