@@ -176,7 +176,6 @@ def _rows(team: Team, pairs: Sequence[Pair], size: int, repeat: int, batch_secon
         repeat=repeat,
         batch_seconds=batch_seconds,
         team=team,
-        compilations=lambda: gw.compilation().compiled,
     )
     for pair in pairs:
         right = all(_is_right(team, pair.operation, side[1], size) for side in (pair.ours, pair.rival))

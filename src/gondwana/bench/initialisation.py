@@ -15,7 +15,7 @@ from gondwana.arrays import Array
 from gondwana.bench.build import library
 from gondwana.bench.measure import Variant, interleave
 from gondwana.bench.rows import Row, beside_c
-from gondwana.compiler import compilation, jit, parallel, set_threads, threads
+from gondwana.compiler import jit, parallel, set_threads, threads
 from gondwana.errors import UsageError
 from gondwana.kernels import foreach
 
@@ -130,7 +130,6 @@ def _rows(memory: str, nbytes: int, count: int, repeat: int, batch_seconds: floa
         discard=repeat // 10,
         batch_seconds=batch_seconds,
         rest_seconds=REST_SECONDS if count > 1 else 0.0,
-        compilations=lambda: compilation().compiled,
     )
     for name in fills:
         if name != RIVAL:

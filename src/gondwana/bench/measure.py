@@ -44,7 +44,6 @@ def interleave(
     batch_seconds: float = 0.02,
     rest_seconds: float = 0.0,
     team: Team | None = None,
-    compilations: Callable[[], int] = lambda: compilation().compiled,
     calls: tuple[int, int] | None = None,
     of_ranks: Callable[[Sequence[float]], float] = max,
 ) -> dict[str, list[float]]:
@@ -63,7 +62,6 @@ def interleave(
             for a while, OpenMP's for tens of milliseconds, and would take the cores of the next.
         team: ranks that call the variants together: they start and end each batch at a barrier, make the same number
             of calls, and the slowest rank's time counts.
-        compilations: number of functions that this process has compiled so far.
         calls: untimed and timed calls of a batch, where a procedure fixes them; None: as many as `batch_seconds` takes.
         of_ranks: what counts of the times of the ranks.
 
@@ -84,7 +82,7 @@ def interleave(
     names = list(variants)
     batches = {name: _calls_of(variants[name], batch_seconds, team, calls) for name in names}
     samples: dict[str, list[float]] = {name: [] for name in names}
-    compiled = compilations()
+    compiled = compilation().compiled
     with collector.paused():
         for number in range(discard + repeat):
             for position in range(len(names)):
@@ -93,7 +91,7 @@ def interleave(
                 untimed, number_of_calls = batches[name]
                 _batch(variants[name], untimed, team)
                 samples[name].append(_batch(variants[name], number_of_calls, team) / number_of_calls)
-    if compilations() != compiled:
+    if compilation().compiled != compiled:
         raise GondwanaError("a function was compiled while the clock ran: call it with its final arguments before")
     return {name: _over_ranks(values[discard:], team, of_ranks) for name, values in samples.items()}
 

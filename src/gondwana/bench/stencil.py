@@ -12,7 +12,7 @@ from gondwana.arrays import GlobalArray, zeros
 from gondwana.bench.measure import interleave, timed
 from gondwana.bench.native.sweeps import Field, Sweeps
 from gondwana.bench.rows import Row, beside_c
-from gondwana.compiler import compilation, set_threads, threads
+from gondwana.compiler import set_threads, threads
 from gondwana.domains import RectDomain, X, Y, Z
 from gondwana.errors import UsageError
 from gondwana.kernels import Foreach, Intermediate, foreach, fused
@@ -191,7 +191,6 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
         repeat=repeat,
         batch_seconds=batch_seconds,
         rest_seconds=REST_SECONDS if count > 1 else 0.0,
-        compilations=lambda: compilation().compiled,
     )
     verified = all(
         _equal(mine, other, TOLERANCE[dtype], case.steps)

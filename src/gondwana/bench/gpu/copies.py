@@ -14,7 +14,6 @@ from gondwana.bench.gpu.devices import shortage
 from gondwana.bench.measure import interleave
 from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
-from gondwana.compiler import compilation
 from gondwana.memory.cuda_kind import CudaKind
 
 COLUMNS = {
@@ -96,7 +95,6 @@ def _measure_one(kind: CudaKind, size: int, dtype: str, repeat: int, batch_secon
         {"driver": on_device(device, by_driver), "kernel": on_device(device, by_kernel)},
         repeat=repeat,
         batch_seconds=batch_seconds,
-        compilations=lambda: compilation().compiled,
     )
     target.fill(-1.0)
     by_kernel()

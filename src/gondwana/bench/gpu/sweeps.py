@@ -15,7 +15,6 @@ from gondwana.bench.gpu.steppers import FUSED, ONE_SWEEP, Stepper
 from gondwana.bench.measure import interleave
 from gondwana.bench.rows import Row
 from gondwana.bench.statistics import ratio, summarize
-from gondwana.compiler import compilation
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.gpu.device import Device
 from gondwana.gpu.interface import CudaError
@@ -145,9 +144,7 @@ def _measure_case(
         for stepper in measured
     }
     variants[COPY] = on_device(device, lambda: device.driver.copy(target, start, end - start, device.compute))
-    samples = interleave(
-        variants, repeat=repeat, batch_seconds=batch_seconds, compilations=lambda: compilation().compiled
-    )
+    samples = interleave(variants, repeat=repeat, batch_seconds=batch_seconds)
     copied = [2e-9 * (end - start) / seconds for seconds in samples[COPY]]
     for stepper in measured:
         seconds = [s / stepper.steps for s in samples[stepper.name]]

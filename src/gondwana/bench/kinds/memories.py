@@ -11,7 +11,6 @@ import numpy as np
 import gondwana as gw
 from gondwana.bench.measure import Variant, interleave, timed
 from gondwana.bench.rma.candidates import pattern
-from gondwana.compiler import compilation
 from gondwana.gpu.device import Device
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.teams import Team
@@ -118,7 +117,6 @@ class Memories:
             repeat=repeat,
             batch_seconds=batch_seconds,
             team=self.team,
-            compilations=lambda: compilation().compiled,
         )
 
     def close(self) -> None:

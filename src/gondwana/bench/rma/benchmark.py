@@ -16,7 +16,6 @@ from gondwana.bench.rma.candidates import WAYS, Candidate
 from gondwana.bench.rma.ours import Ours
 from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
-from gondwana.compiler import compilation
 from gondwana.errors import UsageError
 from gondwana.runtime import exits
 from gondwana.teams import Team
@@ -188,7 +187,6 @@ def _rows(
         repeat=repeat,
         batch_seconds=batch_seconds,
         team=team,
-        compilations=lambda: compilation().compiled,
     )
     seconds = {name: [s / used[name].operations for s in samples[name]] for name in used}
     right = {name: candidate.is_right() for name, candidate in used.items()}

@@ -71,7 +71,7 @@ def sample(case: Case, team: gw.Team, *, repeat: int, discard: int = 0, batch_se
     timed = partial(interleave, variants, repeat=repeat, discard=discard, batch_seconds=batch_seconds)
     if case.collective:
         return timed(team=team)
-    made = timed(rest_seconds=_PAUSE, compilations=lambda: gw.compilation().compiled) if team.rank == 0 else None
+    made = timed(rest_seconds=_PAUSE) if team.rank == 0 else None
     ended = team.comm.Ibarrier()
     while not ended.Test():
         time.sleep(_PAUSE)
