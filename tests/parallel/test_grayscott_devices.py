@@ -118,7 +118,7 @@ def test_auto_takes_what_rank_0_has_measured() -> None:
         *2 * ["chosen 1 (1, 1, 1)"],
         *6 * ["chosen 2 (2, 2, 2)"],
         "measured gray-scott Float64  16x16x4 emulated GPU",
-        "measured gray-scott Float64  16x16x4 host",
+        "measured gray-scott Float64  16x16x8 host",
         "measured gray-scott Float64 noise 16x16x4 emulated GPU",
     ]
 
