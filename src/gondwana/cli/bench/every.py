@@ -19,7 +19,7 @@ from gondwana.results import VERSION, check_writable, read, write_json
 
 QUICK = {
     "stencil": "--kernels sweep7,gray_scott,gray_scott_pair,triad --sizes 128 --dtypes float64 --repeat 10",
-    "init": "--repeat 20",
+    "init": "--repeat 8",
     "fib": "--numbers 0,10,20 --repeat 10 --batch 0.005",
     "exchange": "--sizes 64 --repeat 10",
     "rma": "--sizes 8,4096,65536,1048576 --repeat 5 --batch 0.005",
