@@ -111,7 +111,10 @@ def test_ends_of_commands_are_judged(status: int, stdout: str, stderr: str, verd
 def test_what_hangs_or_stays_behind_is_found_and_ended(monkeypatch) -> None:
     assert judge(["sleep", "1000"], timeout=0.5).verdict == "hang"
     monkeypatch.setattr("support.jobs.left_behind", lambda pids: list(pids))
-    orphan = judge(["bash", "-c", "setsid sleep 1000 > /dev/null 2>&1 & disown"], timeout=60)
+    # The command ends when the other process is the program `sleep`: in the middle of execve it has no environment.
+    started = '[ "$(cat /proc/$!/comm)" = sleep ] && grep -qz TORTURE_TRY= /proc/$!/environ'
+    leave = f"setsid sleep 1000 > /dev/null 2>&1 & until {started}; do sleep 0.01; done"
+    orphan = judge(["bash", "-c", leave], timeout=60)
     assert orphan.verdict == "orphan"
 
 
