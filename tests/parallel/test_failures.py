@@ -54,6 +54,8 @@ def test_an_exception_on_one_rank_ends_the_job_with_its_traceback_once(through: 
         ("all raise", 1, "ValueError: everybody"),
         ("all usage", 2, "gondwana: error: steps = -1"),
         ("usage", 2, "gondwana: error: steps = -1"),
+        ("launch", 2, "gondwana: error: no memory of 8 bytes"),
+        ("all launch", 2, "gondwana: error: no memory of 8 bytes"),
         ("thread", 1, "ValueError: the odd one"),
         ("agree", 1, "KeyError: 'missing'"),
         ("interrupt", 130, "KeyboardInterrupt"),

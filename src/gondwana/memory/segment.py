@@ -209,6 +209,7 @@ class Segment:
 
         Raises:
             UsageError: `rank` is on another node, has no host memory, or is not in the team.
+            LaunchError: the memory cannot be mapped: its rank has released it, or its process is invisible here.
         """
         if rank not in self._published:
             raise UsageError(
@@ -217,7 +218,11 @@ class Segment:
             )
         if rank not in self._maps:
             self.check_open()
-            self._maps[rank] = self._open(self._published[rank])
+            try:
+                self._maps[rank] = _open_published(self._published[rank])
+            except (OSError, ForeignFileError) as error:
+                exits.let_others_report()  # a failing rank's memory is gone before its message is printed
+                raise _not_mapped(self.team, self._published[rank], error) from error
         return self._maps[rank]
 
     def check_open(self) -> None:
@@ -270,8 +275,20 @@ class Segment:
 
     @cached_property
     def bases(self) -> list[int]:
-        """The results of `base` for all ranks. Local."""
-        return [self.base(rank) for rank in range(self.team.size)]
+        """The results of `base` for all ranks, and 0 for memory that cannot be mapped. Local.
+
+        A rank that is no longer needed may release its memory before the others have mapped it; if they need it,
+        `view` raises.
+        """
+        found = []
+        for rank in range(self.team.size):
+            try:
+                if rank in self._published and rank not in self._maps:
+                    self._maps[rank] = _open_published(self._published[rank])
+                found.append(self.base(rank))
+            except (OSError, ForeignFileError):
+                found.append(0)
+        return found
 
     @cached_property
     def table(self) -> npt.NDArray[np.int64]:
@@ -288,27 +305,6 @@ class Segment:
     def table_address(self) -> int:
         """The address of the table in this process. Local."""
         return self.table.ctypes.data
-
-    def _open(self, entry: _Published) -> npt.NDArray[np.uint8]:
-        file = entry.file
-        assert file is not None  # only a rank that is alone on its node has none, and it has mapped its own memory
-        try:
-            descriptor = file.open()
-        except OSError as error:
-            exits.let_others_report()  # a failing rank's memory is gone before its message is printed
-            raise LaunchError(
-                f"rank {self.team.rank} cannot map the memory of rank {entry.rank} ({file.path}: {error.strerror}): "
-                "ranks of one node must see each other's processes; run them in one container, or set "
-                "GONDWANA_RANKS_PER_NODE=1 to exchange by messages"
-            ) from error
-        except ForeignFileError:
-            raise LaunchError(
-                f"{file.path} is not the memory of rank {entry.rank}: set GONDWANA_RANKS_PER_NODE=1"
-            ) from None
-        try:
-            return _map(descriptor, entry.offset, entry.nbytes)
-        finally:
-            os.close(descriptor)
 
     def close(self) -> None:
         """Release the memory. Local; existing views stay valid, but peers can no longer map the memory.
@@ -358,6 +354,31 @@ def _too_large(sizes: Sequence[int]) -> LaunchError | None:
     return LaunchError(
         f"a segment of {total / 2**30:,.1f} GiB for {parts} of {socket.gethostname()}, which has "
         f"{available / 2**30:,.1f} GiB of memory for this job: use smaller arrays, or more hosts"
+    )
+
+
+def _open_published(entry: _Published) -> npt.NDArray[np.uint8]:
+    """Map the memory of another rank.
+
+    Raises:
+        OSError: the file cannot be opened.
+        ForeignFileError: it is another file.
+    """
+    assert entry.file is not None  # only a rank that is alone on its node has none, and it has mapped its own memory
+    descriptor = entry.file.open()
+    try:
+        return _map(descriptor, entry.offset, entry.nbytes)
+    finally:
+        os.close(descriptor)
+
+
+def _not_mapped(team: Team, entry: _Published, error: Exception) -> LaunchError:
+    assert entry.file is not None
+    reason = error.strerror if isinstance(error, OSError) else "another file is there"
+    return LaunchError(
+        f"rank {team.rank} cannot map the memory of rank {entry.rank} ({entry.file.path}: {reason}): if rank "
+        f"{entry.rank} has closed or deleted it, let it wait until the others have used it; ranks of one node must see "
+        "each other's processes: run them in one container, or set GONDWANA_RANKS_PER_NODE=1 to exchange by messages"
     )
 
 

@@ -170,7 +170,7 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
     """Replace ``sys.excepthook``: print the error, and with several ranks end the job."""
     rank = _rank()
     set_status(status_of(error))
-    if isinstance(error, LaunchError) and rank > 0:
+    if isinstance(error, LaunchError) and rank > 0 and _state.comm is None:
         # Every process finds the same, and rank 0 reports it; some launchers end rank 0 as soon as another one exits.
         time.sleep(PATIENCE)
         raise SystemExit(status_of(error))

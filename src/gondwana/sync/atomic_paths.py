@@ -155,6 +155,8 @@ def _address(target: GlobalPtr) -> int:
     """Where a word is in this process."""
     base = target.segment.bases[target.rank]
     if base == 0:
+        if target.rank in target.segment.peers:
+            target.segment.view(target.rank)  # raises: it could not be mapped
         raise UsageError(f"{target!r} is not in host memory of this node: this domain works only there")
     return base + target.offset
 

@@ -152,8 +152,10 @@ class Signal:
 
     def _add_far(self, rank: int, n: int, channel: int) -> None:
         window = self.segment.window
-        assert window is not None  # there are other nodes
-        window.accumulate(rank, channel * _CHANNEL + _FAR, np.array([n], np.int64), SUM).wait()
+        if window is None:
+            self.segment.view(rank)  # raises: the memory of the rank could not be mapped
+        else:
+            window.accumulate(rank, channel * _CHANNEL + _FAR, np.array([n], np.int64), SUM).wait()
 
     def _legal(self) -> str:
         return f": legal are ranks 0 to {self.team.size - 1}, channels 0 to {self.channels - 1} and counts 0 to {MOST}"

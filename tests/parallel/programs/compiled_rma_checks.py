@@ -96,6 +96,19 @@ def superstep(team, theirs, mine, arrived, ready, right, left, steps):
     return gw.allreduce(team, total), total
 
 
+def check_a_rank_that_has_released_its_memory_hinders_nobody_else():
+    """The table of compiled code has all ranks; those that are not needed may have gone before it is made."""
+    segment, last = gw.Segment(world, ROOM), SIZE - 1
+    world.barrier()
+    if RANK == last > 0:
+        segment.close()
+    world.barrier()
+    if last != RANK:
+        assert put_one(segment.pointer(0, "i8"), 7 + RANK) >= 7
+        assert segment.bases[last] == 0
+    world.barrier()
+
+
 def check_numbers():
     for dtype in DTYPES:
         segment = shared(ROOM)

@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from gondwana.errors import UsageError
+from gondwana.errors import LaunchError, UsageError
 from gondwana.teams import world
 
 
@@ -33,6 +33,8 @@ def act(what: str, odd: bool) -> None:
         raise ValueError("everybody")
     if what == "all usage":
         raise UsageError("steps = -1: legal is a number from 1")
+    if what == "all launch":
+        raise LaunchError("no memory of 8 bytes")
     if what == "all exit":
         sys.exit(4)
     if what == "agree":
@@ -50,6 +52,8 @@ def act(what: str, odd: bool) -> None:
         fail()
     elif what == "usage":
         raise UsageError("steps = -1: legal is a number from 1")
+    elif what == "launch":
+        raise LaunchError("no memory of 8 bytes")
     elif what == "exit":
         sys.exit(3)
     elif what == "thread":
