@@ -136,14 +136,18 @@ def test_ranks_become_efficiency_and_speed_up() -> None:
     rows = [
         {
             "app": "heat", "kind": "strong", "ranks": n, "beyond_cores": n > 2, "efficiency": 1 / n,
-            "efficiency_low": 0.9 / n, "efficiency_high": 1.1 / n, "median": 0.1, "verified": True,
+            "efficiency_low": 0.9 / n, "efficiency_high": 1.1 / n, "min": 0.1, "median": 0.1, "max": 0.3,
+            "verified": True,
         }
         for n in (1, 2, 4)
     ]  # fmt: skip
-    found = figures(panel(rows, "heat, strong"))
-    assert [figure.title for figure in found] == ["heat, strong: efficiency", "heat, strong: speed-up"]
-    assert "Hollow: more ranks than cores" in found[0].caption
-    assert "ideal" in found[1].chart
+    found = figures(Panel("scaling", "heat, strong", rows, dict.fromkeys(("min", "median", "max"), "s")))
+    assert [figure.title.removeprefix("heat, strong: ") for figure in found] == [
+        "seconds of a step", "efficiency", "speed-up",
+    ]  # fmt: skip
+    assert ">slowest rank</text>" in found[0].chart
+    assert all("Hollow: more ranks than cores" in one.caption for one in found)
+    assert "ideal" in found[2].chart
 
 
 def test_speed_ups_are_beside_those_of_the_rival() -> None:
@@ -164,6 +168,29 @@ def test_shares_parts_and_samples() -> None:
     ]  # fmt: skip
     names = titles(panel(rows, units={"seconds": "s", "seconds_by_part": "s", "gflops_by_part": "Gflop/s"}))
     assert names == ["demo: seconds", "one: seconds", "two: seconds", "demo: seconds by part", "demo: shares"]
+
+
+def test_shares_of_the_rival_are_a_bar_of_their_own() -> None:
+    rows = [
+        {"operation": name, "rival": "C", "reads_share": 0.25, "rival_reads_share": 0.5, "communication": f"{at}%"}
+        for at, name in enumerate(("put", "get"))
+    ]
+    [found] = figures(panel(rows, "ring"))
+    for words in (">put</text>", ">put: C</text>", ">get: C</text>", ">25.0 %</text>", ">50.0 %</text>"):
+        assert words in found.chart
+    assert "rival" not in found.chart
+
+
+def test_rows_of_two_rivals_are_not_called_ours() -> None:
+    rows = [
+        {"test": "latency", **row(name, size, rival=rival)}
+        for name, rival in (("compiled", "C"), ("mpi4py", "C"), ("Python", "mpi4py"))
+        for size in SIZES
+    ]
+    found = shown(benchmark("osu", {"osu": rows}))
+    for words in ("ours takes 0.5 of C's", "mpi4py takes 0.5 of C's", "ours takes 0.5 of mpi4py's"):
+        assert words in found.text
+    assert {"compiled", "mpi4py", "Python"} <= set(found.words)
 
 
 def test_bounds_are_drawn_in() -> None:
@@ -249,6 +276,8 @@ def test_results_of_several_machines_are_beside_each_other() -> None:
     assert "Processor Y, 4 cores: result-1.json" in found.text
     assert ("class", "beside") in found.attributes
     assert "machine" in found.words
+    many = benchmark("rma", {"rma": [row(name, size) for name in ("put", "get", "flood") for size in SIZES]})
+    assert ("class", "beside") not in shown(many, many).attributes
 
 
 def test_what_went_wrong_is_said() -> None:

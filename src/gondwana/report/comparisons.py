@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gondwana.report import quantities
-from gondwana.report.layouts import Layout
+from gondwana.report.layouts import NOT_OURS, Layout
 from gondwana.report.rows import RIVALS, Panel, Row, figure
 from gondwana.report.scales import drawable
 
@@ -24,6 +24,7 @@ class Comparison:
         low: lower end of its interval.
         high: upper end.
         row: where it stands.
+        who: "ours", or the name of another rival.
     """
 
     label: str
@@ -33,11 +34,12 @@ class Comparison:
     low: float
     high: float
     row: Row
+    who: str = "ours"
 
     @property
     def words(self) -> str:
         """What part of the rival's time ours takes."""
-        return quantities.share_of_time(self.ratio, self.low, self.high, self.rival)
+        return quantities.share_of_time(self.ratio, self.low, self.high, self.rival, self.who)
 
 
 def compare(panel: Panel, key: str, how: Layout) -> list[Comparison]:
@@ -58,8 +60,14 @@ def compare(panel: Panel, key: str, how: Layout) -> list[Comparison]:
         rival = rival_of(panel, key, how, row)
         if rival == row.get(names[0] if names else "") and ratio == 1.0:
             continue  # the row of the rival itself
-        found.append(Comparison(label_of(panel, row, names), _subject(panel, row, names), rival, ratio, low, high, row))
+        subject = _subject(panel, row, names, how)
+        found.append(Comparison(label_of(panel, row, names), subject, rival, ratio, low, high, row, who(row)))
     return found
+
+
+def who(row: Row) -> str:
+    """Return whose figures a row has: "ours", or the name of a rival that is compared with another. Local."""
+    return next((row[key] for key in ("operation", "variant") if row.get(key) in NOT_OURS), "ours")
 
 
 def rival_of(panel: Panel, key: str, how: Layout, row: Row) -> str:
@@ -84,7 +92,7 @@ def label_of(panel: Panel, row: Row, names: Sequence[str]) -> str:
 
 
 def in_words(comparisons: Sequence[Comparison]) -> str:
-    """Return several comparisons with one rival in a sentence: the least, the most and the median. Local."""
+    """Return several comparisons of one with one rival in a sentence: the least, the most, the median. Local."""
     if len(comparisons) == 1:
         return comparisons[0].words
     times = sorted(1.0 / one.ratio for one in comparisons)
@@ -92,7 +100,7 @@ def in_words(comparisons: Sequence[Comparison]) -> str:
     of = f"{owner}'" if owner.endswith("s") else f"{owner}'s"
     middle = quantities.two_digits(statistics.median(times))
     span, how = quantities.span(times[0], times[-1]), "times" if times[0] >= 1.0 else "of"
-    return f"ours takes {span} {how} {of} time, median {middle}, in {len(times)} cases"
+    return f"{comparisons[0].who} takes {span} {how} {of} time, median {middle}, in {len(times)} cases"
 
 
 def goal_met(panel: Panel, row: Row) -> bool | None:
@@ -120,6 +128,8 @@ def _named(panel: Panel, row: Row, name: str) -> str:
     return quantities.quantity(value, unit)
 
 
-def _subject(panel: Panel, row: Row, names: Sequence[str]) -> str:
-    text = next((name for name in names if isinstance(row[name], str)), None)
-    return panel.name if text is None else str(row[text])
+def _subject(panel: Panel, row: Row, names: Sequence[str], how: Layout) -> str:
+    """The texts that make a line of the summary."""
+    texts = [name for name in names if isinstance(row[name], str)]
+    kept = [name for name in how.subject if name in texts] or texts[:1]
+    return ", ".join(str(row[name]) for name in kept) or panel.name

@@ -19,6 +19,8 @@ from gondwana.report.sources import Source, together
 from gondwana.report.summary import summary
 
 _KINDS = {"benchmark": "Benchmark", "app": "Application", "trace": "Trace"}
+_MOST_BESIDE = 4
+"""Figures of a panel up to which those of several files are in columns; more are below each other."""
 _LARGEST_MATRIX = 32
 """Ranks up to which the communication matrix is a table, too."""
 
@@ -134,13 +136,14 @@ def _section(sources: Sequence[Source], anchor: str) -> Markup:
 
 
 def _beside(panels: Sequence[Panel], captions: Sequence[str | None]) -> Iterator[Markup]:
-    """The figures and the tables of panels, beside each other if they are several."""
-    parts = [_panel(panel, caption) for panel, caption in zip(panels, captions, strict=True)]
-    yield tag("div", *parts, class_="beside") if len(parts) > 1 else parts[0]
+    """The figures and the tables of panels: beside each other if they are several of few figures."""
+    drawn = [figures(panel) for panel in panels]
+    parts = [_panel(panel, of, caption) for panel, of, caption in zip(panels, drawn, captions, strict=True)]
+    few = len(parts) > 1 and max(map(len, drawn)) <= _MOST_BESIDE
+    yield from [tag("div", *parts, class_="beside")] if few else parts
 
 
-def _panel(panel: Panel, caption: str | None) -> Markup:
-    drawn = figures(panel)
+def _panel(panel: Panel, drawn: Sequence[Figure], caption: str | None) -> Markup:
     alternative = tag("summary", f"The figures as a table ({len(panel.rows)} rows)" if drawn else "Table")
     return tag(
         "div",

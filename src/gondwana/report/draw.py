@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from gondwana.report import charts, layouts
 from gondwana.report.charts import Axis, Bar, Curve, Dot, Spread, Stack
-from gondwana.report.comparisons import Comparison, compare, in_words, label_of, rival_of
+from gondwana.report.comparisons import Comparison, compare, in_words, label_of, rival_of, who
 from gondwana.report.layouts import Layout
 from gondwana.report.markup import Markup
 from gondwana.report.rows import Measure, Panel, Row, figure, groups, interval, is_whole, spread_of
@@ -22,6 +22,9 @@ HISTOGRAM = 100
 """Values from which on a sample is a histogram too."""
 
 T = TypeVar("T")
+
+_ENDS = {"min": "fastest rank", "median": "median", "max": "slowest rank"}
+"""Columns with the seconds of ranks, and what they are called."""
 
 _RATIO_AXIS = "times as fast as the rival, 95 % intervals"
 
@@ -74,7 +77,7 @@ def _curves(panel: Panel, how: Layout) -> Iterator[Figure]:
 def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x: Axis, label: str) -> Iterator[Figure]:
     """A figure of ours, the rivals and the bound over the size."""
     unit = panel.unit(measure.ours, rows[0])
-    drawn = [Curve("ours", _dots(rows, x.label, measure.ours, once=True))]
+    drawn = [Curve(who(rows[0]), _dots(rows, x.label, measure.ours, once=True))]
     if measure.theirs is not None:
         rivals: dict[str, list[Row]] = {}
         for row in rows:
@@ -88,7 +91,7 @@ def _beside(panel: Panel, how: Layout, rows: Sequence[Row], measure: Measure, x:
         drawn.append(Curve(f"bound: {bound}", _dots(rows, x.label, bound, once=True), None))
     kind = "time" if panel.is_time(measure.ours, rows[0]) else "rate"
     title = f"{label}: {kind}"
-    chart = charts.curve_chart(title, drawn, x, Axis(_called(measure.ours), unit))
+    chart = charts.curve_chart(title, drawn, x, Axis(_called(measure.ours) or kind, unit))
     yield from _figure(title, chart, _left_out(rows, x))
 
 
@@ -117,9 +120,14 @@ def _ratios(panel: Panel, how: Layout) -> Iterator[Figure]:
 
 
 def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
-    """Efficiency and speed-up over the ranks."""
+    """Seconds of the fastest and the slowest rank, efficiency and speed-up over the ranks."""
     if "ranks" not in panel.names():
         return
+    if _ENDS.keys() <= set(panel.keys):
+        title = f"{panel.name}: seconds of a step"
+        drawn = [Curve(name, _dots(panel.rows, "ranks", key), at) for at, (key, name) in enumerate(_ENDS.items())]
+        chart = charts.curve_chart(title, drawn, Axis("ranks", "1", log=False), Axis("time", panel.unit("median")))
+        yield from _figure(title, chart, _about_hollow(drawn))
     names = [name for name in panel.names() if name not in ("ranks", "problem", "size")]
     by_name = {label_of(panel, rows[0], names): rows for rows in groups(panel.rows, names).values()}
     x = Axis("ranks", "1", log=False)
@@ -169,7 +177,9 @@ def _scatter(panel: Panel, how: Layout) -> Iterator[Figure]:
     for ours, theirs in _samples(panel):
         found = [spread for row in panel.rows for spread in _spreads(panel, how, row, names, (ours, theirs))]
         unit = panel.unit(ours or "median", panel.rows[0])
-        what = _called(ours or "time")
+        what = _called(ours or "time") or (
+            "time" if ours is not None and panel.is_time(ours, panel.rows[0]) else "rate"
+        )
         for number, part in enumerate(_chunks(list(dict.fromkeys(found)))):
             title = f"{panel.name}: {what}" + (", continued" if number else "")
             yield from _figure(title, charts.spread_chart(title, part, unit, what), _how_to_read(part))
@@ -191,8 +201,7 @@ def _spreads(
 
 
 def _parts(panel: Panel, how: Layout) -> Iterator[Figure]:
-    """Stacked bars of mappings of parts, and of shares."""
-    del how
+    """Stacked bars of mappings of parts, and of shares: ours, and the rival's if they are there."""
     names = panel.names()
     for key in panel.parts():
         stacks = [
@@ -205,7 +214,14 @@ def _parts(panel: Panel, how: Layout) -> Iterator[Figure]:
         ]
         yield from _stacked(f"{panel.name}: {_called(key)}", stacks, panel.unit(key))
     shares = {key: panel.name if key == "share" else _called(key) for key in panel.shares()}
-    stacks = [Stack(label_of(panel, row, names), _with_rest(row, shares)) for row in panel.rows]
+    theirs = {other: name for key, name in shares.items() if (other := panel.theirs(key)) in shares}
+    ours = {key: name for key, name in shares.items() if key not in theirs}
+    stacks = []
+    for row in panel.rows:
+        label = label_of(panel, row, names)
+        stacks.append(Stack(label, _with_rest(row, ours)))
+        if theirs:
+            stacks.append(Stack(f"{label}: {rival_of(panel, 'ratio', how, row)}", _with_rest(row, theirs)))
     yield from _stacked(f"{panel.name}: shares", stacks, "1")
 
 
@@ -327,8 +343,10 @@ def _chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
 
 def _sentences(found: Sequence[Comparison]) -> str:
     """What the comparisons say about each rival."""
-    rivals = list(dict.fromkeys(one.rival for one in found))
-    return "; ".join(in_words([one for one in found if one.rival == rival]) for rival in rivals)
+    pairs: dict[tuple[str, str], list[Comparison]] = {}
+    for one in found:
+        pairs.setdefault((one.who, one.rival), []).append(one)
+    return "; ".join(map(in_words, pairs.values()))
 
 
 def _how_to_read(spreads: Sequence[Spread]) -> str:

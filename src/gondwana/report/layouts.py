@@ -16,15 +16,27 @@ class Layout:
         rival: its name, where the rows do not say it.
         kinds: of figures that are drawn.
         log: whether sizes are on a logarithmic axis.
+        subject: columns whose texts make a line of the summary together; (): the first column of texts.
     """
 
     rival: str | None = None
     kinds: tuple[str, ...] = ALL
     log: bool = True
+    subject: tuple[str, ...] = ()
 
 
-CALLED = {"lines": "lines of code"}
-"""Columns whose names do not say enough."""
+CALLED = {
+    "lines": "lines of code",
+    "gb_per_s": "bandwidth",
+    "mb_per_s": "bandwidth",
+    "ns_per_cell": "time of a cell",
+    "ours": "",
+    "ours_us": "time",
+}
+"""Columns whose names do not say enough; "": what kind of figure it is."""
+
+NOT_OURS = frozenset({"mpi4py", "mpi4py objects", "NumPy", "pthread in C"})
+"""Rows of a benchmark that compare two rivals, by their `operation` or `variant`."""
 
 LAYOUTS = {
     ("npb", "time"): Layout(rival="NPB 3.4", kinds=(RATIOS, SCATTER)),
@@ -33,6 +45,9 @@ LAYOUTS = {
     ("npb", None): Layout(rival="NPB 3.4"),
     ("hpcg", None): Layout(rival="HPCG 3.1", kinds=(RATIOS, CURVES)),
     ("io", None): Layout(rival="plain ADIOS2", kinds=(RATIOS, SCATTER)),
+    ("scaling", None): Layout(kinds=(RATIOS, SCALING)),
+    ("init", None): Layout(subject=("memory", "variant")),
+    ("osu", None): Layout(subject=("test", "operation")),
     ("fib", None): Layout(log=False),
     ("heat", "against"): Layout(rival="the original program"),
     ("heat", None): Layout(rival="C"),

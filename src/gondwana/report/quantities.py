@@ -105,7 +105,7 @@ def two_digits(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def share_of_time(ratio: float, low: float, high: float, rival: str) -> str:
+def share_of_time(ratio: float, low: float, high: float, rival: str, who: str = "ours") -> str:
     """Return in words what part of a rival's time ours takes. Local.
 
     Args:
@@ -113,6 +113,7 @@ def share_of_time(ratio: float, low: float, high: float, rival: str) -> str:
         low: lower end of its interval.
         high: upper end.
         rival: its name.
+        who: what is compared with it.
 
     Example:
         >>> share_of_time(1.2, 1.16, 1.23, "C")
@@ -125,4 +126,4 @@ def share_of_time(ratio: float, low: float, high: float, rival: str) -> str:
     interval = span(1.0 / high, 1.0 / low)
     how = f"{of} times" if value >= 1.995 else f"{of} of"
     owner = f"{rival}'" if rival.endswith("s") else f"{rival}'s"
-    return f"ours takes {how} {owner} time" + ("" if interval == of else f" ({interval})")
+    return f"{who} takes {how} {owner} time" + ("" if interval == of else f" ({interval})")

@@ -21,7 +21,21 @@ SIZES = ("size", "bytes", "nbytes", "message", "cells", "edge", "n", "points", "
 COUNTS = ("ranks", "threads", "workers", "nodes", "fields", "communications", "steps", *SIZES)
 """Whole numbers that tell rows apart."""
 
-ASIDE = frozenset({"what", "unit", "goal", "verdict", "reason", "grid", "rival", "version", "note"})
+ASIDE = frozenset(
+    {
+        "what",
+        "unit",
+        "goal",
+        "verdict",
+        "reason",
+        "grid",
+        "rival",
+        "version",
+        "note",
+        "communication",
+        "rival_communication",
+    }
+)
 """Texts that do not tell rows apart."""
 
 RIVALS = {"c_": "C", "official_": "the official program", "rival_": "the rival", "theirs_": "the rival"}

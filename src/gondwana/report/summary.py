@@ -80,12 +80,12 @@ def _panel(panel: Panel) -> Iterator[tuple[str, str, str]]:
     how = layouts.layout(panel.benchmark, panel.name)
     if layouts.RATIOS not in how.kinds:
         return  # another panel has these ratios
-    found: dict[tuple[str, str], list[Comparison]] = {}
+    found: dict[tuple[str, str, str], list[Comparison]] = {}
     for key in panel.ratios():
         part = "" if key in ("ratio", "speed") else f", {key.removesuffix('_ratio').replace('_', ' ')}"
         for one in compare(panel, key, how):
-            found.setdefault((f"{one.subject}{part}", one.rival), []).append(one)
-    for (subject, _), compared in found.items():
+            found.setdefault((f"{one.subject}{part}", one.rival, one.who), []).append(one)
+    for (subject, *_), compared in found.items():
         prefix = "" if panel.name == panel.benchmark or subject.startswith(panel.name) else f"{panel.name}: "
         yield f"{prefix}{subject}", in_words(compared), _goals(panel, compared)
     if not found:

@@ -19,6 +19,7 @@ from gondwana.teams.ops import (
     SUM,
     Combine,
     InPlace,
+    Op,
     Operation,
     function_of,
     is_defined_by_user,
@@ -200,10 +201,17 @@ class Collectives:
         """
         on_node, given = self.on_node, recvbuf if sendbuf is IN_PLACE else sendbuf
         if on_node is not None:  # short cuts: what follows each of them takes as long as all of it
-            if op is SUM and type(given) is type(recvbuf) is ndarray and on_node.add(given, recvbuf):
+            few = type(recvbuf) is ndarray and recvbuf.nbytes <= on_node.largest
+            if few and op is SUM and type(given) is ndarray and on_node.add(given, recvbuf):
                 return
-            if are_plain(given, recvbuf) and on_node.allreduce(given, recvbuf, op):
-                return
+            if are_plain(given, recvbuf):
+                if few and on_node.allreduce(given, recvbuf, op):
+                    return
+                if type(op) is Op and recvbuf.size < mpi.LARGE_BLOCK:
+                    native = mpi.reduction(recvbuf.dtype.char, op)
+                    on_node.barrier()
+                    self.comm.Allreduce(mpi.module().IN_PLACE if sendbuf is IN_PLACE else sendbuf, recvbuf, native)
+                    return
         send, recv, operation = self._reduction("Allreduce", op, sendbuf, recvbuf)
         if on_node is not None and on_node.allreduce(recv if send is IN_PLACE else send, recv, operation):
             return

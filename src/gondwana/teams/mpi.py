@@ -15,7 +15,7 @@ import numpy as np
 
 from gondwana.errors import LaunchError
 from gondwana.runtime import launcher
-from gondwana.teams.ops import IN_PLACE, Op
+from gondwana.teams.ops import IN_PLACE, Op, operation_on
 from gondwana.teams.serial import SerialComm
 
 Communicator: TypeAlias = Any
@@ -136,6 +136,16 @@ def native(comm: Communicator, value: Any) -> Any:
     if isinstance(value, Op):
         return getattr(module(), value.name)
     return module().IN_PLACE if value is IN_PLACE else value
+
+
+@functools.cache
+def reduction(dtype: str, op: Op) -> Any:
+    """Return the MPI operation that combines elements of a dtype, given by its character. Local; MPI must run.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    return getattr(module(), operation_on(np.dtype(dtype), op, "Allreduce").name)
 
 
 def largest_count(comm: Communicator) -> int:

@@ -187,6 +187,21 @@ def check_dtypes():
         assert (send == rows[world.rank]).all()
 
 
+def check_arrays_that_mpi_combines():
+    for code in ("b", "Q", "f", "d", "F"):
+        rows = (np.arange(world.size * 9000).reshape(world.size, 9000) % 5).astype(code)
+        send, recv = rows[world.rank].copy(), np.zeros(9000, code)
+        for op, oracle in ((gw.SUM, rows.sum), ("sum", rows.sum), *(() if code == "F" else ((gw.MIN, rows.min),))):
+            world.Allreduce(send, recv, op)
+            in_place = send.copy()
+            world.Allreduce(gw.IN_PLACE, in_place, op)
+            assert (recv == oracle(axis=0)).all(), (code, op)
+            assert (in_place == recv).all()
+            assert (send == rows[world.rank]).all()
+    for op in (gw.BAND, gw.MAXLOC):
+        assert "legal are" in raises(UsageError, world.Allreduce, np.zeros(9000), np.zeros(9000), op)
+
+
 def check_shapes():
     table = np.asfortranarray(np.arange(6.0).reshape(2, 3) + world.rank)
     total = np.zeros((2, 3), order="F")
@@ -225,6 +240,11 @@ def check_a_late_rank_is_served():
     assert total[0] == world.size
     if world.rank == 0 and world.size > 1:
         assert gw.rpc(world.size - 1, abs, -4).result() == 4
+    large = np.ones(9000)
+    world.Allreduce(gw.IN_PLACE, large)
+    assert (large == world.size).all()
+    if world.rank == 0 and world.size > 1:
+        assert gw.rpc(world.size - 1, abs, -5).result() == 5
     world.Bcast(array, 0)
     world.barrier()
 

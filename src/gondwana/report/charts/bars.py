@@ -56,7 +56,6 @@ def ratio_chart(title: str, bars: Sequence[Bar], axis: str) -> Markup | None:
     bottom = len(kept) * ROW + 2
     parts = [
         *frame.ticks_below(scale, scale.ticks(), two_digits, 0, bottom),
-        frame.line(scale(1.0), 0, scale(1.0), bottom, "even"),
     ]
     for number, bar in enumerate(kept):
         parts.append(_ratio(bar, scale, number * ROW))
@@ -95,6 +94,7 @@ def _ratio(bar: Bar, scale: scales.Scale, top: float) -> Markup:
     parts = [
         tag("title", bar.hint),
         frame.text(LEFT, top + 12, bar.label, room=RIGHT),
+        frame.line(one, middle - BAR, one, middle + BAR - 2, "even"),
         tag(
             "rect", x=min(one, end), y=middle - BAR / 2, width=max(abs(end - one), 0.5), height=BAR,
             class_="faster" if bar.ratio >= 1.0 else "slower",
