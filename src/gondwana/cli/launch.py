@@ -176,19 +176,20 @@ def command(
     return _with_launcher(layout, python, (python, *program), settings)
 
 
-def native(ranks: int, program: Sequence[str], variables: Mapping[str, str]) -> Command:
+def native(ranks: int, program: Sequence[str], variables: Mapping[str, str], *, oversubscribe: bool = False) -> Command:
     """Return the command that runs a program that is not Python on as many ranks, one thread each. Local.
 
     Args:
         ranks: how many; one rank needs no launcher.
         program: its words.
         variables: environment variables for the ranks.
+        oversubscribe: as for `command`.
 
     Raises:
         UsageError: as `command`.
         LaunchError: as `command`.
     """
-    _check_number(ranks, 1, oversubscribe=False)
+    _check_number(ranks, 1, oversubscribe)
     settings = {"OMP_NUM_THREADS": "1", **variables}
     if ranks == 1:
         return Command(tuple(program), settings)
