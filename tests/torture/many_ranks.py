@@ -38,7 +38,7 @@ LIMIT = 120.0
 """Seconds of a job, and of those that hang."""
 
 MEMORY = Path("/dev/shm")
-"""Where Open MPI has its files; ours have no name."""
+"""Where a job has a folder for the files of Open MPI; ours have no name."""
 
 
 def main(minutes: float, seed: int) -> Mapping[str, int]:
