@@ -247,3 +247,25 @@ def test_a_session_folder_of_the_user_is_used_and_kept(tmp_path: Path) -> None:
     folder, _ = jobs.run_command(command, variables={supervisor.SESSIONS: str(tmp_path)}).stdout.split()
     assert folder == str(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["left"]
+
+
+FILES_IN_MEMORY = f"""
+import os, stat
+folder = os.environ["{supervisor.MEMORY}"]
+if folder != "given":
+    open(os.path.join(folder, "sm_segment"), "w").close()
+    print(folder, oct(stat.S_IMODE(os.stat(folder).st_mode)))
+"""
+
+
+def test_files_in_memory_of_ranks_that_were_ended_go_with_the_job() -> None:
+    command = [sys.executable, "-I", "-S", supervisor.__file__, "15", sys.executable, "-c", FILES_IN_MEMORY]
+    outcome = jobs.run_command(command, variables={supervisor.MEMORY: supervisor.SHARED_MEMORY})
+    folder, mode = outcome.stdout.split()
+    assert (Path(folder).parent, mode) == (Path("/dev/shm"), "0o700")
+    assert not Path(folder).exists()
+
+
+def test_a_folder_for_files_in_memory_that_a_user_names_is_left_alone() -> None:
+    command = [sys.executable, "-I", "-S", supervisor.__file__, "15", sys.executable, "-c", FILES_IN_MEMORY]
+    assert jobs.run_command(command, variables={supervisor.MEMORY: "given"}).stdout == ""

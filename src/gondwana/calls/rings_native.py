@@ -178,7 +178,8 @@ def _gather(target: int, parts: int, count: int, done: int, size: int) -> None:
     while size > 0 and part < count:
         length = at(parts, 2 * part + 1)
         if done < length:
-            step = min(size, length - done)
+            left = length - done
+            step = size if size < left else left  # min() would need Numba at run time
             move_bytes(target, at(parts, 2 * part) + done, step)
             target += step
             size -= step
@@ -197,7 +198,8 @@ def push_parts(out: int, tag: int, number: int, parts: int, count: int, total: i
     whole = at(out, CAPACITY) // 2 - 2 * HEADER
     largest = whole if total <= whole else at(out, CAPACITY) // 4 - HEADER
     while done < total:
-        size = min(largest, total - done)
+        left = total - done
+        size = largest if largest < left else left
         record = reserve(out, size)
         if record == 0:
             return done

@@ -176,19 +176,20 @@ def command(
     return _with_launcher(layout, python, (python, *program), settings)
 
 
-def native(ranks: int, program: Sequence[str], variables: Mapping[str, str]) -> Command:
+def native(ranks: int, program: Sequence[str], variables: Mapping[str, str], *, oversubscribe: bool = False) -> Command:
     """Return the command that runs a program that is not Python on as many ranks, one thread each. Local.
 
     Args:
         ranks: how many; one rank needs no launcher.
         program: its words.
         variables: environment variables for the ranks.
+        oversubscribe: as for `command`.
 
     Raises:
         UsageError: as `command`.
         LaunchError: as `command`.
     """
-    _check_number(ranks, 1, oversubscribe=False)
+    _check_number(ranks, 1, oversubscribe)
     settings = {"OMP_NUM_THREADS": "1", **variables}
     if ranks == 1:
         return Command(tuple(program), settings)
@@ -331,7 +332,7 @@ def _with_launcher(layout: _Layout, python: str, program: tuple[str, ...], setti
         return _slurm(layout, library, program, settings)
     launch = find_launcher(library, python)
     if library.vendor == "Open MPI":
-        return _open_mpi(launch, layout, program, settings)
+        return _open_mpi(launch, layout, program, settings, on_one_host=_nodes(library) == 1)
     # Hydra would start its proxy over ssh or a scheduler even on one host. At SIGTERM it would wait for ranks that
     # handle that; if it is killed, its proxies kill theirs.
     variables = {"HYDRA_LAUNCHER": "fork", **settings}
@@ -343,7 +344,9 @@ def _with_launcher(layout: _Layout, python: str, program: tuple[str, ...], setti
     return Command((*argv, *program), variables, signal.SIGKILL)
 
 
-def _open_mpi(launch: str, layout: _Layout, program: tuple[str, ...], settings: dict[str, str]) -> Command:
+def _open_mpi(
+    launch: str, layout: _Layout, program: tuple[str, ...], settings: dict[str, str], *, on_one_host: bool
+) -> Command:
     crowded = layout.on_host * layout.threads > cores()
     # Open MPI refuses more ranks than physical cores; here the user decides how many ranks to start.
     argv = [launch, "-n", str(layout.ranks)]
@@ -359,6 +362,8 @@ def _open_mpi(launch: str, layout: _Layout, program: tuple[str, ...], settings: 
     mpi_settings = as_root()
     if crowded:
         mpi_settings["OMPI_MCA_mpi_yield_when_idle"] = "1"
+    if on_one_host and supervisor.MEMORY not in os.environ:
+        mpi_settings[supervisor.MEMORY] = supervisor.SHARED_MEMORY
     return Command((*argv, *program), {**mpi_settings, **settings}, signal.SIGTERM)
 
 

@@ -27,7 +27,7 @@ from gondwana.gpu.interface import CudaError
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime import control_groups, exits
-from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
 from gondwana.teams import Team
 from gondwana.teams.windows import Window
 
@@ -387,8 +387,10 @@ def _map(descriptor: int, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
 
     Huge pages are requested, which saves stencils TLB misses.
     """
-    flags = mmap.MAP_SHARED if descriptor >= 0 else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    memory = mmap.mmap(descriptor, offset + max(nbytes, 1), flags=flags)
+    total = offset + max(nbytes, 1)
+    if descriptor >= 0:
+        return map_shared(descriptor, total, huge=nbytes >= _HUGE)[offset : offset + nbytes]
+    memory = mmap.mmap(-1, total, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if nbytes >= _HUGE:
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8, nbytes, offset)

@@ -23,6 +23,7 @@ _RULES = (
     (r"(.*_)?mops", "Mop/s"),
     (r"(.*_)?(bytes|nbytes|peak_memory|peak_rss)", "B"),
     (r"mib", "MiB"),
+    (r"megabytes", "MB"),
 )
 
 _OF = {

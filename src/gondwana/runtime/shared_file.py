@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
+import weakref
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_c = ctypes.CDLL(None, use_errno=True)
+_c.mmap.restype = ctypes.c_void_p
+_c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_c.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_c.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_FAILED = ctypes.c_void_p(-1).value
 
 
 class ForeignFileError(LookupError):
@@ -51,3 +65,36 @@ class SharedFile:
             os.close(descriptor)
             raise ForeignFileError(self.path)
         return descriptor
+
+
+class _Mapping:
+    """Memory that is unmapped when no array refers to it any more."""
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.__array_interface__: dict[str, Any] = {
+            "data": (address, False), "shape": (nbytes,), "typestr": "|u1", "version": 3,
+        }  # fmt: skip
+        weakref.finalize(self, _c.munmap, address, nbytes).atexit = False
+
+
+def map_shared(descriptor: int, nbytes: int, *, huge: bool = False) -> npt.NDArray[np.uint8]:
+    """Map the first bytes of a file, shared and writable, for as long as an array refers to them. Local.
+
+    Unlike `mmap.mmap`, it keeps no descriptor of its own: a rank that maps the memory of every other rank of its node,
+    once for each segment, would soon have no descriptor left.
+
+    Args:
+        descriptor: of the file; may be closed afterwards.
+        nbytes: at least 1.
+        huge: ask for huge pages.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    address = _c.mmap(None, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+    if address == _FAILED:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    if huge:
+        _c.madvise(address, nbytes, mmap.MADV_HUGEPAGE)  # a wish: what the system says to it does not matter
+    return np.asarray(_Mapping(address, nbytes))

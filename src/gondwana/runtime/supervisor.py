@@ -60,6 +60,15 @@ SESSIONS = "PRTE_MCA_prte_local_tmpdir_base"
 It calls that by its process number alone, and does not start where a killed job of that number has left one behind.
 """
 
+MEMORY = "OMPI_MCA_btl_sm_backing_directory"
+"""Names the variable with the folder of the files through which Open MPI's ranks of one host exchange messages.
+
+Ranks that are ended leave them there, one each, so a job has a folder of its own, which goes with it.
+"""
+
+SHARED_MEMORY = "/dev/shm/."
+"""The value that asks for such a folder in Open MPI's default; whatever else a user has set stays."""
+
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
 
@@ -136,7 +145,7 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         source, sink = os.pipe()
-        self._session = _session_folder()
+        self._folders = [_session_folder(), _memory_folder()]
         self._job = _start(command, mask, end_signal, sink)
         os.close(sink)
         self._errors = threading.Thread(target=_print_errors, args=(source,), daemon=True)
@@ -153,7 +162,8 @@ class Supervisor:
             done, status = os.waitpid(self._job, os.WNOHANG)
             if done:
                 self._errors.join(DRAIN)
-                _remove(self._session)
+                for folder in self._folders:
+                    _remove(folder)
                 return self._status(os.waitstatus_to_exitcode(status))
             self._watch_deadline()
 
@@ -254,19 +264,26 @@ def end_with_parent(number: int) -> None:
 
 def _session_folder() -> str:
     """Make the folder for the session of this job, unless the user has named one; return "" then."""
-    if os.environ.get(SESSIONS):
-        return ""
-    folder = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"gondwana-{os.getpid()}-{time.time_ns():x}")
+    return "" if os.environ.get(SESSIONS) else _make_folder(os.environ.get("TMPDIR", "/tmp"), SESSIONS)
+
+
+def _memory_folder() -> str:
+    """Make the folder for files in memory, if it is asked for; return "" if not."""
+    return _make_folder(SHARED_MEMORY, MEMORY) if os.environ.get(MEMORY) == SHARED_MEMORY else ""
+
+
+def _make_folder(place: str, variable: str) -> str:
+    folder = os.path.join(place, f"gondwana-{os.getpid()}-{time.time_ns():x}")
     try:
         os.mkdir(folder, 0o700)
-    except OSError:  # the launcher says what is wrong
+    except OSError:  # the launcher says what is wrong, or does without it
         return ""
-    os.environ[SESSIONS] = folder
+    os.environ[variable] = folder
     return folder
 
 
 def _remove(folder: str) -> None:
-    """Remove the folder of a session, which a launcher that was killed has left full."""
+    """Remove a folder of the job, which a launcher or ranks that were ended have left full."""
     if not folder:
         return
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gondwana.calls.rings_native import ring_bell
 from gondwana.compiler.atomics import atomic_load, atomic_store, compare_exchange, fetch_bit_and, fetch_bit_or
-from gondwana.compiler.inlining import called, inlined
+from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, store_release
 from gondwana.tasks.item_rings import (
     BELLS,
@@ -44,7 +44,7 @@ def slot_of(ring: int, position: int) -> int:
 # -- who sleeps ---------------------------------------------------------------------------------------------------
 
 
-@called
+@inlined
 def wake(sleepers: int, bells: int, everyone: bool) -> int:
     """Wake a rank, or all, that have said that they may sleep; those that do not sleep look again by themselves."""
     while True:
@@ -157,7 +157,7 @@ def obtain(ring: int, bells: int) -> int:
         head = load_acquire(ring + HEAD)
         slot = slot_of(ring, head)
         step = load_acquire(slot) - STEPS * head
-        if step in (PUBLISHED, WITHDRAWN):
+        if step == PUBLISHED or step == WITHDRAWN:  # noqa: SIM109 - `in` would need Numba at run time
             if compare_exchange(ring + HEAD, head, head + 1) == head:
                 published = STEPS * head + PUBLISHED
                 if (

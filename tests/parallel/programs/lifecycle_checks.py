@@ -62,6 +62,16 @@ def check_device_segments_come_and_go() -> None:
     comes_and_goes(gw.fake_device, 1 << 16, TIMES)
 
 
+def check_memory_of_others_takes_no_descriptors() -> None:
+    segments = [gw.Segment(world, 4096) for _ in range(4)]
+    files = descriptors()
+    for segment in segments:
+        for rank in segment.peers:
+            segment.view(rank)[0] = 1
+    assert descriptors() <= files + 2, (files, descriptors())
+    world.barrier()
+
+
 def check_segments_that_are_only_dropped_give_their_memory_back() -> None:
     files = descriptors()
     for _ in range(TIMES):

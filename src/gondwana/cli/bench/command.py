@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana.cli.bench import clustering, every, fib, gpu, heat, hpcg, init, io, messages, npb, pools, scaling
+from gondwana.cli.bench import clustering, every, fib, gpu, heat, hpcg, init, io, messages, npb, pools, scaling, start
 from gondwana.cli.bench.options import (
     Batch,
     Dtypes,
@@ -166,6 +166,7 @@ bench.command()(messages.osu)
 bench.command()(init.init)
 bench.command()(fib.fib)
 bench.command()(pools.pools)
+bench.command()(start.start)
 bench.command()(gpu.kinds)
 bench.command()(gpu.gpu)
 bench.command()(npb.npb)

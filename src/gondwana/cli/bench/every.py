@@ -29,6 +29,7 @@ QUICK = {
     "osu": "--sizes 4,1024,65536 --repeat 3",
     "tasks": "--repeat 3 --batch 0.005",
     "pools": "--cases null --tasks 2000 --repeat 2",
+    "start": "--ranks 1,2 --repeat 2",
     "npb": "--classes W --repeat 1",
     "hpcg": "--sizes 16 --ranks 1,2 --rt 0 --repeat 2",
     "clustering": "--app pwc --points 400 --patterns 1x1x1,1x2x1 --repeat 1",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import mmap
 import os
 import platform
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from gondwana.compiler.native import DATA_AT, Native, pays_off
 from gondwana.compiler.ndarrays import abi_is_known
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
-from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
 from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM, Op, Team, mpi
 from gondwana.teams.ops import KINDS
 
@@ -324,8 +323,10 @@ def _memory(team: Team) -> npt.NDArray[np.uint8] | None:
     if file is not None:
         with contextlib.suppress(OSError, ForeignFileError):
             descriptor = file.open()
-            memory = np.frombuffer(mmap.mmap(descriptor, nbytes), np.uint8)
-            os.close(descriptor)
+            try:
+                memory = map_shared(descriptor, nbytes)
+            finally:
+                os.close(descriptor)
     team.comm.Barrier()
     if team.rank == 0 and file is not None:
         os.close(file.descriptor)

@@ -55,7 +55,7 @@ def slot(area: int, rank: int, n: int) -> int:
 def next_collective(area: int, rank: int) -> int:
     """Return the number of the collective that this rank enters next."""
     even, odd = load_word(slot(area, rank, 0)), load_word(slot(area, rank, 1))
-    return (max(even, odd) >> NUMBER) + 1  # type: ignore[no-any-return]
+    return ((even if even > odd else odd) >> NUMBER) + 1  # type: ignore[no-any-return]
 
 
 @inlined
@@ -168,7 +168,7 @@ def add(block: int, send: int, recv: int, polls: int) -> int:
         return UNFIT
     if number == _DOUBLE:
         how, nbytes = SUM_DOUBLES, 8 * count
-    elif number in (_LONG, _LONG_LONG):
+    elif number == _LONG or number == _LONG_LONG:  # noqa: SIM109 - `in` would need Numba at run time
         how, nbytes = SUM_INTEGERS, 8 * count
     elif number == _FLOAT:
         how, nbytes = SUM_FLOATS, 4 * count

@@ -1,0 +1,1 @@
+"""What a rank costs before it computes anything: its start, its memory, its descriptors."""

@@ -1,0 +1,60 @@
+"""Gondwana's own machine code links without Numba, which would cost each rank that uses it 30 MB and a second."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import gondwana
+from gondwana.compiler.function import obtain
+from gondwana.compiler.native import Native
+from gondwana.runtime.shared_file import SharedFile, map_shared
+
+FOLDER = Path(gondwana.__file__).parent
+
+
+def helpers() -> list[tuple[str, str, int]]:
+    """Module, name and number of arguments of the helpers that the sources name."""
+    found = []
+    for file in sorted(FOLDER.rglob("*.py")):
+        text = file.read_text()
+        [module] = re.findall(r'^_MODULE = "(gondwana\.[\w.]+_native)"', text, re.MULTILINE) or [""]
+        for given, name, count in re.findall(r'\bNative\(("[\w.]+"|_MODULE), "(\w+)", (\d+)', text):
+            found.append((module if given == "_MODULE" else given.strip('"'), name, int(count)))
+        for name, count in re.findall(r'\brings\.native\("(\w+)", (\d+)', text):
+            found.append(("gondwana.calls.rings_native", name, int(count)))
+    return sorted(set(found))
+
+
+@pytest.mark.parametrize(("module", "name", "arguments"), helpers())
+def test_a_helper_needs_no_numba_at_run_time(module: str, name: str, arguments: int) -> None:
+    code = obtain(("native", module, name), Native(module, name, arguments)._build)
+    assert not code.needs_numba, "it has an error path, as of min(), `in` and calls that are not inlined"
+
+
+def test_the_sources_name_the_helpers_of_all_rooms() -> None:
+    assert {"calls", "compiler", "io", "sync", "tasks", "transfer"} <= {
+        module.split(".")[1] for module, _, _ in helpers()
+    }
+
+
+def test_mapped_memory_is_shared_and_goes_with_its_last_array() -> None:
+    file = SharedFile.create("gondwana-mapped", 100_000)
+    first, second = (map_shared(file.descriptor, 100_000) for _ in range(2))
+    os.close(file.descriptor)
+    first[99_999] = 7
+    assert (second.size, second[99_999]) == (100_000, 7)
+    part = second[:10].view("u2")
+    del first, second
+    assert Path("/proc/self/maps").read_text().count("gondwana-mapped") == 1
+    part[0] = 1
+    del part
+    assert "gondwana-mapped" not in Path("/proc/self/maps").read_text()
+
+
+def test_what_cannot_be_mapped_is_an_error_of_the_system() -> None:
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        map_shared(10**6, 1)
