@@ -285,6 +285,26 @@ def check_scalars():
         world.barrier()
 
 
+def check_records():
+    record = np.dtype([("mass", "f4"), ("place", "f8", 2), ("used", "?")])
+    for kind in (gw.host, KIND):
+        segment = gw.Segment(world, 4 * record.itemsize, kind)
+        there, here = segment.pointer((ME + 1) % RANKS, record), np.zeros(2, record)
+        gw.put((ME, (1.0, 2.0), True), there).wait()
+        one = gw.get(there).result()
+        assert one.mass == one["mass"] == ME
+        assert one.place[1] == 2.0
+        assert one.used
+        gw.put(one, there + 1).wait()
+        gw.copy(there, there + 2, 2).wait()
+        gw.copy(there + 2, here).wait()
+        assert (here == one).all()
+        for wrong in (1.0, (1, 2), (1, (2.0, 3.0, 4.0), True), (1, (2.0, 3.0), 5), np.zeros(1, "f4,i4")[0]):
+            assert "record(mass: float32" in raises(UsageError, gw.put, wrong, there)
+        assert "elements of record(mass" in raises(UsageError, gw.copy, there, np.zeros(2), 2)
+        gw.quiesce(world)
+
+
 def check_boxes_of_any_strides():
     """Transposes, reflections, steps, between all kinds, against NumPy."""
     shape = (3, 4, 5, 6)
