@@ -120,7 +120,8 @@ class StridedBox:
     def contiguous(self) -> bool:
         """Whether the elements lie without gaps, last axis fastest."""
         wanted = contiguous_strides(self.shape, self.dtype.itemsize)
-        return all(n == 1 or s == w for n, s, w in zip(self.shape, self.strides, wanted, strict=True))
+        axes = zip(self.shape, self.strides, wanted, strict=True)
+        return 0 in self.shape or all(count == 1 or stride == packed for count, stride, packed in axes)
 
     @property
     def packed_strides(self) -> tuple[int, ...]:
