@@ -63,6 +63,43 @@ def test_indexed_ends_take_rows_of_as_many_elements() -> None:
         gw.copy(gw.indexed(np.zeros(9), [1, 2]), np.zeros(3))
 
 
+def test_pieces_of_any_lengths_take_any_end_with_as_many_elements() -> None:
+    values, three = gw.indexed(np.arange(9.0), [5, 0, 2], [2, 0, 1]), np.zeros((1, 3))
+    gw.copy(values, three).wait()
+    assert three.tolist() == [[5.0, 6.0, 2.0]]
+    every_other = np.zeros(6)
+    gw.copy(values, every_other[::2]).wait()
+    assert every_other.tolist() == [5.0, 0.0, 6.0, 0.0, 2.0, 0.0]
+    gw.copy(values, gw.indexed(every_other[::-1], [0, 5, 2], 1)).wait()
+    assert every_other.tolist() == [6.0, 0.0, 6.0, 2.0, 2.0, 5.0]
+    chunks = np.zeros(8)
+    gw.copy(gw.indexed(np.arange(4.0), [0, 2], 2), gw.indexed(chunks, [7, 1], [1, 3])).wait()
+    assert chunks.tolist() == [0.0, 1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 0.0]
+    gw.copy(values, chunks, 2).wait()  # the first two elements
+    assert chunks[:3].tolist() == [5.0, 6.0, 2.0]
+    gw.copy(gw.indexed(values.memory, [], []), chunks[:0]).wait()
+    before = gw.Segment(gw.world, 32).pointer(dtype=float) + 2
+    gw.copy(np.ones(2), gw.indexed(before, [-2, 1], [1, 1])).wait()
+    assert (before - 2).local(4).tolist() == [1.0, 0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("starts", "lengths", "problem"),
+    [
+        ([0, 1], [1], "2 indices and 1 lengths"),
+        ([0], [-1], "give 0 or more"),
+        ([7], [2], "indices from 0 inside it"),
+        ([-1], [2], "indices from 0 inside it"),
+        ([0.5], [1], "list of integers"),
+        ([0], [1.5], "lengths of shape"),
+        ([0, 4], [1, 2], "make them equal"),
+    ],
+)
+def test_pieces_that_are_refused(starts: list, lengths: list, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        gw.copy(gw.indexed(np.zeros(8), starts, lengths), np.zeros(4))
+
+
 def test_bounds_and_strides_of_boxes() -> None:
     assert bounds((3, 2), (8, -24), 8) == (-24, 24)
     assert bounds((3, 0), (8, 8), 8) == (0, 0)

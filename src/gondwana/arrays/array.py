@@ -10,6 +10,7 @@ import numpy.typing as npt
 from gondwana.arrays.base import DomainArray, Position
 from gondwana.arrays.descriptor import describe_elements
 from gondwana.compiler.types.arguments import Described
+from gondwana.compiler.types.records import element_dtype, spelled
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
@@ -54,7 +55,10 @@ class Array(DomainArray):
                 f"{type(data).__name__} lies in the memory of a GPU: gw.on_device(data, domain) is the array on it; "
                 "NumPy takes a copy on the host only"
             )
-        self._lie_on(np.asarray(data), domain)
+        elements = np.asarray(data)
+        if elements.dtype.names is not None:
+            elements = elements.view(element_dtype(elements.dtype))
+        self._lie_on(elements, domain)
         self._anchor: tuple[GlobalPtr, int] | None = None
         self._described: Described | None = None
         self._extent: tuple[int, int] | None = None
@@ -90,21 +94,24 @@ class Array(DomainArray):
 
         Args:
             domain: where it has elements.
-            dtype: type of an element.
+            dtype: type of an element; a structured dtype of NumPy, or a class of named tuples, for records.
             order: "C" (last axis contiguous) or "F" (first axis contiguous).
         """
-        return cls(np.empty(domain.shape, dtype, order), domain)
+        return cls(np.empty(domain.shape, element_dtype(dtype), order), domain)
 
     @classmethod
     def zeros(cls, domain: RectDomain, dtype: npt.DTypeLike = float, *, order: MemoryOrder = "C") -> Array:
         """Return an array of zeros. Local. Arguments as for `empty`."""
-        return cls(np.zeros(domain.shape, dtype, order), domain)
+        return cls(np.zeros(domain.shape, element_dtype(dtype), order), domain)
 
     @classmethod
     def full(
         cls, domain: RectDomain, value: Any, dtype: npt.DTypeLike | None = None, *, order: MemoryOrder = "C"
     ) -> Array:
         """Return an array of one value everywhere. Local. Arguments as for `empty`; default dtype: the value's."""
+        if dtype is not None:
+            dtype = element_dtype(dtype)
+            value = np.array(value, dtype)
         return cls(np.full(domain.shape, value, dtype, order), domain)
 
     @property
@@ -180,7 +187,7 @@ class Array(DomainArray):
         return Array, (self._data, self._domain)
 
     def __repr__(self) -> str:
-        return f"Array({self.dtype}, {self._domain!r})"
+        return f"Array({spelled(self.dtype)}, {self._domain!r})"
 
     def __gondwana_array__(self) -> Array:
         """The array that a kernel sees: this one."""
@@ -204,5 +211,8 @@ def in_segment(pointer: GlobalPtr, data: np.ndarray[Any, Any], domain: RectDomai
 
 
 def plain(value: Any) -> Any:
-    """An element as Python's own number; float32 stays what it is, so that results keep its precision."""
-    return value.item() if isinstance(value, np.generic) and type(value) is not np.float32 else value
+    """An element as Python's own number; float32 keeps its precision and a record its fields: they stay what they are.
+
+    Of a record of an array the fields can be set: it is that memory.
+    """
+    return value if isinstance(value, np.float32 | np.void) or not isinstance(value, np.generic) else value.item()

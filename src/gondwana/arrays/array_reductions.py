@@ -63,7 +63,12 @@ def _complex_squares(p: Point, a: Any) -> Any:
 
 
 def total(array: GlobalArray) -> int | float | complex:
-    """Return the sum of all cells: see `GlobalArray.sum`. Collective over its team; blocks."""
+    """Return the sum of all cells: see `GlobalArray.sum`. Collective over its team; blocks.
+
+    Raises:
+        UsageError: the cells are records.
+    """
+    _check_numbers(array, "sum")
     if array.dtype.kind == "f":
         return _over(_exact_sum, array)
     if array.dtype.kind == "c":
@@ -78,7 +83,7 @@ def extreme(array: GlobalArray, which: str) -> int | float | bool:
     """Return the smallest or largest cell: see `GlobalArray.min`. Collective over its team; blocks.
 
     Raises:
-        UsageError: the array is complex, or has no cells.
+        UsageError: the array is complex, its cells are records, or it has none.
     """
     _check_order(array, which)
     found = _over(_extremes[which], array)
@@ -96,8 +101,9 @@ def along(array: GlobalArray, which: str, axis: int | tuple[int, ...]) -> Any:
         axis: the axis or axes that vanish.
 
     Raises:
-        UsageError: there is no such axis, or complex numbers are to be ordered.
+        UsageError: there is no such axis, complex numbers are to be ordered, or the cells are records.
     """
+    _check_numbers(array, which)
     try:
         axes = np.lib.array_utils.normalize_axis_tuple(axis, array.ndim)
     except (TypeError, ValueError):
@@ -136,9 +142,17 @@ def _combine(team: Team, whole: np.ndarray[Any, Any], which: str) -> None:
 
 
 def _check_order(array: GlobalArray, which: str) -> None:
+    _check_numbers(array, which)
     if array.dtype.kind == "c":
         raise UsageError(f"{which}() of {array.dtype}: complex numbers have no order")
     _check_cells(array, which)
+
+
+def _check_numbers(array: GlobalArray, which: str) -> None:
+    names = array.dtype.names
+    if names is not None:
+        fields = ", ".join(names)
+        raise UsageError(f"{which}() of records of {fields}: reduce one field, such as a[p].{names[0]}, by @gw.reduce")
 
 
 def _check_cells(array: GlobalArray, which: str) -> None:
@@ -152,13 +166,19 @@ def mean(array: GlobalArray, axis: int | tuple[int, ...] | None) -> Any:
     Raises:
         UsageError: there is no such axis, or there are no cells.
     """
+    _check_numbers(array, "mean")
     _check_cells(array, "mean")
     sums = total(array) if axis is None else along(array, "sum", axis)
     return sums / (array.domain.size // np.size(sums))
 
 
 def norm(array: GlobalArray) -> float:
-    """Return the root of the sum of the squares of all cells: see `GlobalArray.norm`. Collective; blocks."""
+    """Return the root of the sum of the squares of all cells: see `GlobalArray.norm`. Collective; blocks.
+
+    Raises:
+        UsageError: the cells are records.
+    """
+    _check_numbers(array, "norm")
     return math.sqrt(_over(_complex_squares if array.dtype.kind == "c" else _squares, array))
 
 

@@ -14,9 +14,11 @@ import numpy.typing as npt
 from gondwana.arrays.array import Array, MemoryOrder
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.arrays.layout import Layout
-from gondwana.compiler.types.arguments import DTYPES
+from gondwana.compiler.types.arguments import dtype_name
+from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.domains import PointLike, RectDomain
-from gondwana.errors import UsageError
+from gondwana.errors import KernelError, UsageError
+from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.kinds import MemoryKind, host
 from gondwana.teams import Team, world
 
@@ -71,7 +73,8 @@ def empty(
     Args:
         domain: all cells: a dense RectDomain, or a shape (from the origin); or a `gw.Layout` for the ranks of the team,
             which says the next four arguments, too.
-        dtype: type of an element: numeric, native.
+        dtype: type of an element: numeric, native; or a structured dtype of NumPy, or a class of named tuples, for
+            records of such numbers in host memory.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
         grid: blocks along each axis, their product the number of ranks; default: the grid that moves least, the
@@ -93,7 +96,7 @@ def empty(
         ((1, 1, 1), 4096)
     """
     layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
-    return GlobalArray(layout, _element(dtype), team, kind)
+    return GlobalArray(layout, _element(dtype, kind), team, kind)
 
 
 @_with_advice
@@ -171,7 +174,8 @@ def empty_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> Global
         other: gives domain, grid, ghosts, periodicity, order, kind of memory and team.
         dtype: default: that of `other`.
     """
-    return GlobalArray(other.layout, other.dtype if dtype is None else _element(dtype), other.team, other.kind)
+    element = other.dtype if dtype is None else _element(dtype, other.kind)
+    return GlobalArray(other.layout, element, other.team, other.kind)
 
 
 def zeros_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> GlobalArray:
@@ -292,7 +296,7 @@ def from_function(
     layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
     owned = layout.owned(team.rank)
     values = np.asarray(function(*_coordinates(owned)))
-    element = _element(values.dtype if dtype is None else dtype)
+    element = _element(values.dtype if dtype is None else dtype, kind)
     if not np.can_cast(values.dtype, element, "same_kind"):
         raise UsageError(f"from_function: the function returns {values.dtype}, which does not fit dtype={element}")
     try:
@@ -314,12 +318,19 @@ def _coordinates(box: RectDomain) -> list[npt.NDArray[np.float64]]:
     return [np.broadcast_to(line, box.shape) for line in grid]
 
 
-def _element(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def _element(dtype: npt.DTypeLike, kind: MemoryKind) -> np.dtype[Any]:
     """The dtype of an array that compiled code can use."""
-    element = np.dtype(dtype)
-    if element.name not in DTYPES or not element.isnative:
+    element = element_dtype(dtype)
+    try:
+        dtype_name(element)
+    except KernelError:
         raise UsageError(
-            f"a global array of dtype {element} is not possible: use a native bool, integer, float32, float64 or "
-            "complex"
+            f"a global array of dtype {spelled(element)} is not possible: use a native bool, integer, float32, "
+            "float64 or complex, or a record of those whose fields do not overlap"
+        ) from None
+    if is_record(element) and isinstance(kind, CudaKind):
+        raise UsageError(
+            f"a global array of {spelled(element)} in {kind.name} memory is not possible: use gw.host, or an "
+            "array for each field"
         )
     return element

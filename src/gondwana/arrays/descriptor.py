@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gondwana.compiler.types.arguments import ArraySpec, Described, dtype_name, intern
+from gondwana.compiler.types.records import is_record
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 
@@ -33,9 +34,12 @@ def describe_elements(
         place: "host" or "cuda".
 
     Raises:
-        UsageError: an element does not lie at a multiple of its size, as compiled code needs it.
+        UsageError: an element does not lie at a multiple of its size, as compiled code needs it, or is a record on a
+            device.
     """
     name, item, shape = dtype_name(dtype), dtype.itemsize, domain.shape
+    if place != "host" and is_record(dtype):
+        raise UsageError(f"kernels on GPUs take no records {dtype.names}: use an array for each field")
     if any(stride % item for stride in strides) or (domain.size and address % dtype.alignment):
         raise UsageError("compiled code needs aligned elements: pass a copy")
     distances = [stride // item for stride in strides]

@@ -15,7 +15,8 @@ from gondwana.arrays.layout import Layout
 from gondwana.arrays.numpy_functions import refusal
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
-from gondwana.compiler.types.arguments import Described
+from gondwana.compiler.types.arguments import Described, dtype_name
+from gondwana.compiler.types.records import spelled
 from gondwana.domains import IndexSet, RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.kinds import MemoryKind, host
@@ -61,7 +62,7 @@ class GlobalArray:
         team.expect_same(
             "global arrays",
             domain=layout.domain,
-            dtype=dtype.name,
+            dtype=dtype_name(dtype),
             ghost=layout.ghost,
             periodic=layout.periodic,
             order=layout.order,
@@ -340,7 +341,7 @@ class GlobalArray:
 
     def __repr__(self) -> str:
         return (
-            f"GlobalArray({self.dtype}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
+            f"GlobalArray({spelled(self.dtype)}, {self.domain!r}, grid={self.grid}, ghost={self.ghost}, "
             f"periodic={self.periodic}, order={self.order!r}, kind={self.kind!r}, {self.team.name})"
         )
 

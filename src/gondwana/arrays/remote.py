@@ -8,6 +8,7 @@ import numpy as np
 
 from gondwana.arrays.array import Array, plain
 from gondwana.arrays.base import DomainArray, Position
+from gondwana.compiler.types.records import is_record, spelled
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
@@ -68,7 +69,7 @@ class RemoteArray(DomainArray):
 
     def fill(self, value: Any) -> None:
         """Set all elements to one value. Blocks: a put of as many elements."""
-        copy(np.full(self.shape, value, self.dtype), self).wait()
+        copy(np.full(self.shape, np.array(value, self.dtype), self.dtype), self).wait()
 
     def _may_overlap(self, other: DomainArray) -> bool:
         if not isinstance(other, RemoteArray):
@@ -77,7 +78,8 @@ class RemoteArray(DomainArray):
         return mine.segment is theirs.segment and mine.rank == theirs.rank
 
     def _element(self, position: Position) -> Any:
-        return plain(self.dtype.type(get(self._data[position].location).result()))
+        value = get(self._data[position].location).result()
+        return value if is_record(self.dtype) else plain(self.dtype.type(value))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         position = self._position(index)
@@ -110,4 +112,4 @@ class RemoteArray(DomainArray):
 
     def __repr__(self) -> str:
         pointer = self._data.location
-        return f"RemoteArray({self.dtype}, {self._domain!r}, rank {pointer.rank}, {pointer.kind.name})"
+        return f"RemoteArray({spelled(self.dtype)}, {self._domain!r}, rank {pointer.rank}, {pointer.kind.name})"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gondwana.compiler.types.arguments import Described, dtype_name
 from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.errors import KernelError, UsageError
 from gondwana.memory.kinds import MemoryKind
 
@@ -84,7 +85,7 @@ class GlobalPtr:
 
     def cast(self, dtype: npt.DTypeLike) -> GlobalPtr:
         """Return a pointer to the same byte with elements of another type. Local."""
-        return GlobalPtr(self.segment, self.rank, self.offset, np.dtype(dtype))
+        return GlobalPtr(self.segment, self.rank, self.offset, element_dtype(dtype))
 
     def on(self, rank: int) -> GlobalPtr:
         """Return a pointer to the same byte of the part of another rank. Local; callable in compiled code too.
@@ -121,8 +122,8 @@ class GlobalPtr:
         end = self.offset + count * self.dtype.itemsize
         if count < 0 or self.offset < 0 or end > self.segment.nbytes_of(self.rank):
             raise UsageError(
-                f"{count} elements of {self.dtype} at byte {self.offset} of rank {self.rank}: its part of the segment "
-                f"has {self.segment.nbytes_of(self.rank)} bytes"
+                f"{count} elements of {spelled(self.dtype)} at byte {self.offset} of rank {self.rank}: its part of the "
+                f"segment has {self.segment.nbytes_of(self.rank)} bytes"
             )
 
     def __add__(self, count: int) -> GlobalPtr:
@@ -162,10 +163,11 @@ class GlobalPtr:
         return other
 
     def __repr__(self) -> str:
-        return f"GlobalPtr(rank {self.rank}, {self.kind.name}, byte {self.offset}, {self.dtype})"
+        return f"GlobalPtr(rank {self.rank}, {self.kind.name}, byte {self.offset}, {spelled(self.dtype)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrive, (self.segment.key, self.rank, self.offset, self.dtype.str)
+        dtype = self.dtype if is_record(self.dtype) else self.dtype.str
+        return _arrive, (self.segment.key, self.rank, self.offset, dtype)
 
     def __gondwana_argument__(self) -> Described:
         """Spec and words for compiled code: address of the segment's table, rank, offset."""
@@ -175,7 +177,7 @@ class GlobalPtr:
         return describe_handle("global_ptr", (dtype_name(self.dtype),), words)
 
 
-def _arrive(key: int, rank: int, offset: int, dtype: str) -> GlobalPtr:
+def _arrive(key: int, rank: int, offset: int, dtype: str | np.dtype[Any]) -> GlobalPtr:
     """Rebuild a pointer that another rank has sent."""
     from gondwana.memory.segment import find
 

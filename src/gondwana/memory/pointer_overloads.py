@@ -9,12 +9,11 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_attribute, overload_method
-from numba.np import arrayobj, numpy_support
+from numba.np import arrayobj
 
 from gondwana.compiler import checks
 from gondwana.compiler.checks_overloads import refuse_unless
@@ -22,6 +21,9 @@ from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle, with_word
 from gondwana.compiler.types.points import INT
+from gondwana.compiler.types.records import named_dtype, spelled
+from gondwana.compiler.types.records_overloads import element_type, store_record
+from gondwana.compiler.types.views import fits
 from gondwana.memory.segment import TABLE_HEAD
 
 FAMILY = "global_ptr"
@@ -36,7 +38,7 @@ def is_pointer(kind: Any) -> bool:
 
 def element(kind: Any) -> Any:
     """Return the Numba type of what pointers of a type point to. Local."""
-    return numpy_support.from_dtype(np.dtype(kind.parameters[0]))
+    return element_type(named_dtype(kind.parameters[0]))
 
 
 @inlined
@@ -68,16 +70,16 @@ def _check_bytes(context: Any, builder: Any, ptr: Any, value: Any, nbytes: Any) 
     inside = builder.icmp_signed("<=", nbytes, builder.sub(size, offset))
     for word in (offset, nbytes):
         inside = builder.and_(inside, builder.icmp_signed(">=", word, INT(0)))
-    dtype = np.dtype(ptr.parameters[0])
+    dtype = named_dtype(ptr.parameters[0])
     count = builder.sdiv(nbytes, INT(dtype.itemsize))
-    access = checks.Description("segment", dtype=dtype.name)
+    access = checks.Description("segment", dtype=spelled(dtype))
     refuse_unless(context, builder, inside, access, [count, rank, offset, size])
 
 
 @intrinsic
 def element_size(typingctx: Any, ptr: Any) -> Any:
     """Bytes of what a pointer points to."""
-    nbytes = np.dtype(ptr.parameters[0]).itemsize
+    nbytes = named_dtype(ptr.parameters[0]).itemsize
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return ir.Constant(INT, nbytes)
@@ -120,6 +122,37 @@ def write_element(typingctx: Any, ptr: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
+def record_address(typingctx: Any, ptr: Any, value: Any) -> Any:
+    """Where a record of the pointer's dtype lies."""
+    _check_record(typingctx, ptr, value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(context.cast(builder, args[1], value, element(ptr)), INT)
+
+    return types.int64(ptr, value), codegen
+
+
+@intrinsic
+def write_record(typingctx: Any, ptr: Any, address: Any, value: Any) -> Any:
+    """Write a tuple as a record of the pointer's dtype to an address."""
+    _check_record(typingctx, ptr, value)
+    kind = element(ptr)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        place = builder.inttoptr(args[1], context.get_data_type(kind).as_pointer())
+        store_record(context, builder, None, place, kind, value, args[2])
+        return context.get_dummy_value()
+
+    return types.none(ptr, types.int64, value), codegen
+
+
+def _check_record(typingctx: Any, ptr: Any, value: Any) -> None:
+    if not fits(typingctx, value, element(ptr)):
+        names = ", ".join(element(ptr).fields)
+        raise TypingError(f"put of {value} as a record: give another one, or a tuple with a value for each of {names}")
+
+
+@intrinsic
 def element_slot(typingctx: Any, ptr: Any) -> Any:
     """Room for an element of the pointer's dtype on the stack of the calling function; its address."""
     kind = element(ptr)
@@ -137,7 +170,7 @@ def _array_at(typingctx: Any, ptr: Any, address: Any, count: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = arrayobj.make_array(kind)(context, builder)
-        nbytes = np.dtype(ptr.parameters[0]).itemsize
+        nbytes = named_dtype(ptr.parameters[0]).itemsize
         arrayobj.populate_array(
             array,
             data=builder.inttoptr(args[1], context.get_data_type(kind.dtype).as_pointer()),

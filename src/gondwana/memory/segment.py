@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler.types.records import element_dtype, is_record
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.interface import CudaError
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
@@ -188,18 +189,19 @@ class Segment:
 
         Args:
             rank: of the team; None: this rank.
-            dtype: type of an element.
+            dtype: type of an element; a structured dtype of NumPy, or a class of named tuples, for records.
             offset: bytes from the start of that rank's part.
 
         Raises:
-            UsageError: there is no such rank, or `offset` is outside its part.
+            UsageError: there is no such rank, `offset` is outside its part, or the record has no fields, or others than
+                numbers.
         """
         rank = self.team.rank if rank is None else rank
         if not 0 <= rank < self.team.size:
             raise UsageError(f"rank {rank}: the ranks of {self.team.name} are 0 to {self.team.size - 1}")
         if not 0 <= offset <= self.nbytes_of(rank):
             raise UsageError(f"offset {offset}: rank {rank} has {self.nbytes_of(rank)} bytes in this segment")
-        return GlobalPtr(self, rank, offset, np.dtype(dtype))
+        return GlobalPtr(self, rank, offset, element_dtype(dtype))
 
     def view(self, rank: int) -> npt.NDArray[np.uint8]:
         """Return the host memory of a rank of this node as bytes, writable, without a copy. Local.
@@ -240,7 +242,8 @@ class Segment:
         if found is None:
             memory = self.view(rank)
             found = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            self.elements[rank, dtype] = found
+            if not is_record(dtype):  # of which single ones are no numbers: they take the general path
+                self.elements[rank, dtype] = found
         return found
 
     def on_device(self, rank: int) -> OnDevice | None:

@@ -6,7 +6,7 @@ from gondwana.transfer.collectives.verbs import allreduce as allreduce
 from gondwana.transfer.collectives.verbs import barrier as barrier
 from gondwana.transfer.collectives.verbs import bcast as bcast
 from gondwana.transfer.completion import Transfer as Transfer
-from gondwana.transfer.indexed_box import indexed as indexed
+from gondwana.transfer.irregular_box import indexed as indexed
 from gondwana.transfer.messages import irecv as irecv
 from gondwana.transfer.messages import isend as isend
 from gondwana.transfer.messages import recv as recv

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler.types.records import spelled
 from gondwana.errors import UsageError
 from gondwana.memory.kinds import DeviceKind
 from gondwana.memory.pointer import GlobalPtr
@@ -119,7 +120,8 @@ class StridedBox:
     def contiguous(self) -> bool:
         """Whether the elements lie without gaps, last axis fastest."""
         wanted = contiguous_strides(self.shape, self.dtype.itemsize)
-        return all(n == 1 or s == w for n, s, w in zip(self.shape, self.strides, wanted, strict=True))
+        axes = zip(self.shape, self.strides, wanted, strict=True)
+        return 0 in self.shape or all(count == 1 or stride == packed for count, stride, packed in axes)
 
     @property
     def packed_strides(self) -> tuple[int, ...]:
@@ -340,8 +342,8 @@ def check_fit(source: StridedBox, target: StridedBox) -> None:
     """
     if source.dtype != target.dtype:
         raise UsageError(
-            f"a copy from elements of {source.dtype} to elements of {target.dtype}: make them equal, by "
-            "ptr.cast(dtype) or array.astype(dtype)"
+            f"a copy from elements of {spelled(source.dtype)} to elements of {spelled(target.dtype)}: make them "
+            "equal, by ptr.cast(dtype) or array.astype(dtype)"
         )
     protected = target.pointer is not None and target.pointer.segment.readonly
     if protected or (target.memory is not None and not target.memory.flags.writeable):

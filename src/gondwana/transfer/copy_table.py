@@ -25,6 +25,8 @@ in the source and in the target."""
 CopyTable: TypeAlias = npt.NDArray[np.int64]
 """The copies that are executed together, a row of integers each."""
 
+Addresses: TypeAlias = npt.NDArray[np.int64]
+
 _ELEMENTS = (1, 2, 4, 8, 16)
 """Bytes of the elements that compiled code moves one by one; others are runs."""
 
@@ -39,6 +41,15 @@ def copy_table(copies: Iterable[Copy]) -> CopyTable:
     rows = [row for copy in copies for row in _rows(copy)]
     rows.sort(key=lambda row: row[2 : 3 + LOOPS])  # those that are alike are executed side by side
     return np.array(rows, np.int64).reshape(len(rows), ROW)
+
+
+def table_of_runs(sources: Addresses, targets: Addresses, nbytes: Addresses) -> CopyTable:
+    """Return copies of runs of bytes from addresses to addresses as a table. Local."""
+    table = np.zeros((len(nbytes), ROW), np.int64)
+    table[:, 0], table[:, 1] = sources, targets
+    table[:, 3 : 2 + LOOPS] = 1
+    table[:, 2 + LOOPS] = nbytes
+    return table
 
 
 def execute(table: CopyTable) -> None:

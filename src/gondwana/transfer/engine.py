@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
-from gondwana.futures import DONE, Future
+from gondwana.futures import DONE, Future, when_all
 from gondwana.transfer import box as boxes
 from gondwana.transfer import completion, debug, paths
 from gondwana.transfer.box import AWAY, DEVICE, StridedBox
+from gondwana.transfer.copy_table import execute
 from gondwana.transfer.devices.stream_order import DEFAULT, Order
 from gondwana.transfer.hops import hop, is_hop
+from gondwana.transfer.irregular_box import is_irregular, parts, table_between
 from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, STAGED, WINDOW, Path
 from gondwana.transfer.staged import staged
 
@@ -53,6 +55,8 @@ def start(source: StridedBox, target: StridedBox, call: Call | None = None, orde
     """
     if source.size == 0:
         return Started(DONE, DONE)
+    if is_irregular(source, target):
+        return _start_parts(source, target, order)
     path = _choose(source, target, call)
     path.count(source.nbytes)
     if order is not DEFAULT:
@@ -61,6 +65,23 @@ def start(source: StridedBox, target: StridedBox, call: Call | None = None, orde
         return _begin(path, source, target, call)
     operation, reusable = debug.late(target, lambda: _begin(path, source, target, call)[:2])
     return Started(operation, reusable, path is MESSAGE and call is not None)
+
+
+def _start_parts(source: StridedBox, target: StridedBox, order: Order) -> Started:
+    """Start a copy with an irregular end."""
+    table = table_between(source, target) if paths.state.plain else None
+    if table is not None:
+        DIRECT.count(source.nbytes)
+        execute(table)
+        return Started(DONE, DONE)
+    started = [start(*ends, None, order) for ends in parts(source, target)]
+    return Started(_all(part.operation for part in started), _all(part.source for part in started))
+
+
+def _all(futures: Iterable[Future[None]]) -> Future[None]:
+    """The future of the completion of all."""
+    left = [future for future in futures if future is not DONE]
+    return when_all(*left).then(lambda _: None) if left else DONE
 
 
 def _choose(source: StridedBox, target: StridedBox, call: Call | None) -> Path:

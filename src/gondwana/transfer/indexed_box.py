@@ -42,29 +42,12 @@ class IndexedBox(StridedBox):
         Raises:
             UsageError: the indices are not a list of integers, or some chunk lies outside.
         """
-        starts = np.asarray(indices)
-        if starts.size == 0:
-            starts = starts.astype(np.int64)
-        if starts.ndim != 1 or starts.dtype.kind not in "iu":
-            raise UsageError(f"indices of shape {starts.shape} and dtype {starts.dtype}: give a list of integers")
-        starts = starts.astype(np.int64)
+        starts = as_indices(indices, "indices")
         if length < 1:
             raise UsageError(f"chunks of {length} elements: give 1 or more")
         low, high = (int(starts.min()), int(starts.max()) + length) if starts.size else (0, 0)
-        if isinstance(end, GlobalPtr):
-            if low < 0:  # count from the lowest index on
-                end, starts, high = end + low, starts - low, high - low
-            end.check(high)
-            if end.dtype.hasobject:
-                raise UsageError(f"{end!r}: Python objects cannot lie in a segment")
-            return cls(end, end.local(high) if end.is_local else None, end.dtype, starts, length)
-        whole = StridedBox.of(end)
-        if end.ndim != 1 or low < 0 or high > end.size:
-            raise UsageError(
-                f"chunks between the indices {low} and {high} of an array of shape {end.shape}: give an array of one "
-                "axis, and indices from 0 inside it"
-            )
-        return cls(None, whole.memory, end.dtype, starts, length)
+        pointer, memory, first = reached(end, low, high)
+        return cls(pointer, memory, end.dtype, starts - first, length)
 
     @property
     def packed_strides(self) -> tuple[int, ...]:
@@ -113,26 +96,39 @@ class IndexedBox(StridedBox):
         return IndexedBox.within, (self.pointer, self.starts, self.shape[1])
 
 
-def indexed(end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: int = 1) -> IndexedBox:
-    """Return chunks of equal length at any places, as an end of `gw.plan` and `gw.copy`. Local.
-
-    The other end has as many elements, without gaps: they are gathered or scattered. Or it is indexed too.
-
-    Args:
-        end: a global pointer, or an ndarray of one axis.
-        indices: of the first element of each chunk, counted in elements from `end`. Chunks of a destination must not
-            overlap.
-        length: elements of a chunk.
+def reached(
+    end: GlobalPtr | npt.NDArray[Any], low: int, high: int
+) -> tuple[GlobalPtr | None, npt.NDArray[Any] | None, int]:
+    """Return what indices from `low` to before `high` count in: pointer, memory in reach, and the lowest index. Local.
 
     Raises:
-        UsageError: the indices are not a list of integers, or some chunk lies outside.
-
-    Example:
-        >>> import gondwana as gw
-        >>> import numpy as np
-        >>> gathered = np.empty(3)
-        >>> gw.copy(gw.indexed(np.arange(10.0), [7, 0, 2]), gathered).wait()
-        >>> gathered.tolist()
-        [7.0, 0.0, 2.0]
+        UsageError: some element lies outside, or is a Python object.
     """
-    return IndexedBox.within(end, indices, length)
+    if isinstance(end, GlobalPtr):
+        first = min(low, 0)
+        pointer = end + first
+        pointer.check(high - first)
+        if pointer.dtype.hasobject:
+            raise UsageError(f"{pointer!r}: Python objects cannot lie in a segment")
+        return pointer, pointer.local(high - first) if pointer.is_local else None, first
+    whole = StridedBox.of(end)
+    if end.ndim != 1 or low < 0 or high > end.size:
+        raise UsageError(
+            f"chunks between the indices {low} and {high} of an array of shape {end.shape}: give an array of one "
+            "axis, and indices from 0 inside it"
+        )
+    return None, whole.memory, 0
+
+
+def as_indices(given: npt.ArrayLike, what: str) -> Indices:
+    """Return a list of integers as an array. Local.
+
+    Raises:
+        UsageError: it is none.
+    """
+    found = np.asarray(given)
+    if found.size == 0:
+        found = found.astype(np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise UsageError(f"{what} of shape {found.shape} and dtype {found.dtype}: give a list of integers")
+    return found.astype(np.int64)

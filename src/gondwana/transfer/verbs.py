@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from gondwana.compiler import checks
 from gondwana.compiler.types.handles import extend
+from gondwana.compiler.types.records import is_record, spelled
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, ready
 from gondwana.memory.pointer import GlobalPtr
@@ -157,7 +158,8 @@ def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[N
     On this node it is complete at once. Completion, ordering and errors as for `copy`.
 
     Args:
-        value: a number, or an array of the pointer's dtype, which must not change before the result is done.
+        value: a number, or an array of the pointer's dtype, which must not change before the result is done; where the
+            pointer's dtype is a record, a record or a tuple with a value for each field.
         ptr: where the first element goes; the others follow without gaps.
         stream: as for `copy`.
 
@@ -211,12 +213,12 @@ def get(
 
     Args:
         ptr: to the first element.
-        n: elements; None: the one element as a number, or as many as `out` has.
+        n: elements; None: the one element as a number or a record, or as many as `out` has.
         out: where they go, of the pointer's dtype; default: a new array.
         stream: as for `copy`.
 
     Returns:
-        The future of the number, or of the array.
+        The future of the number or the record, or of the array.
 
     Example:
         >>> import gondwana as gw
@@ -241,7 +243,12 @@ def get(
             DIRECT.nbytes += item
             return ready(value)
     single = np.empty(1, dtype)
-    return Following(copy(ptr, single, stream=stream), single.item)
+    return Following(copy(ptr, single, stream=stream), functools.partial(_value, single))
+
+
+def _value(single: npt.NDArray[Any]) -> Any:
+    """The one element of an array: a number, or a record."""
+    return single[0] if is_record(single.dtype) else single.item()
 
 
 def _count(src: End, dst: End) -> int:
@@ -293,18 +300,29 @@ _fitting: set[tuple[type, np.dtype[Any]]] = set()
 
 
 def _check_fit(value: Any, dtype: np.dtype[Any]) -> None:
-    """Raise unless a number can be an element without loss of its kind."""
-    if isinstance(value, np.generic):
-        fits = np.can_cast(value.dtype, dtype, "same_kind")
-    else:
-        fits = dtype.kind in _KINDS.get(type(value), "")
-    if not fits:
-        raise UsageError(f"put of {value!r} as {dtype}: give a number of that kind, or an array of that dtype")
+    """Raise unless a number can be an element without loss of its kind, or a record field by field."""
+    if not _fits(value, dtype):
+        wanted = "a record, or a tuple with a value for each field" if is_record(dtype) else "a number of that kind"
+        raise UsageError(f"put of {value!r} as {spelled(dtype)}: give {wanted}, or an array of that dtype")
     _fitting.add((value.__class__, dtype))
 
 
+def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
+    if is_record(dtype) and isinstance(value, tuple):
+        fields: Any = dtype.fields
+        return len(value) == len(fields) and all(map(_fits, value, (fields[name][0] for name in dtype.names or ())))
+    if is_record(dtype):
+        return isinstance(value, np.void) and value.dtype == dtype
+    if dtype.subdtype is not None:
+        items, (base, shape) = np.asarray(value), dtype.subdtype
+        return items.shape == shape and np.can_cast(items.dtype, base, "same_kind")
+    if isinstance(value, np.generic):
+        return np.can_cast(value.dtype, dtype, "same_kind")
+    return dtype.kind in _KINDS.get(type(value), "")
+
+
 def _single(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """A number as an array of one element."""
+    """A number or a record as an array of one element."""
     _check_fit(value, dtype)
     try:
         return np.array([value], dtype)

@@ -29,7 +29,9 @@ from gondwana.memory.pointer_overloads import (
     is_pointer,
     near,
     read_element,
+    record_address,
     write_element,
+    write_record,
 )
 from gondwana.transfer import verbs
 
@@ -129,6 +131,8 @@ def _put(value: Any, ptr: Any) -> Any:
         _check_alike(value, ptr, "value")
         return _put_array
     kind = types.unliteral(value)
+    if isinstance(element(ptr), types.Record):
+        return _put_tuple if isinstance(kind, types.BaseTuple) else _put_record
     if not isinstance(kind, types.Number | types.Boolean) or not np.can_cast(
         numpy_support.as_dtype(kind), numpy_support.as_dtype(element(ptr)), "same_kind"
     ):
@@ -138,6 +142,16 @@ def _put(value: Any, ptr: Any) -> Any:
 
 def _put_array(value: Any, ptr: Any) -> None:
     put_bytes(ptr, address_of(value), contiguous_count(value) * element_size(ptr))
+
+
+def _put_record(value: Any, ptr: Any) -> None:
+    put_bytes(ptr, record_address(ptr, value), element_size(ptr))
+
+
+def _put_tuple(value: Any, ptr: Any) -> None:
+    slot = element_slot(ptr)
+    write_record(ptr, slot, value)
+    put_bytes(ptr, slot, element_size(ptr))
 
 
 def _put_number(value: Any, ptr: Any) -> None:
@@ -158,6 +172,8 @@ def _get(ptr: Any, n: Any = None, out: Any = None) -> Any:
     if _is_none(out):
         if not _is_none(n):
             raise TypingError("get of several elements in compiled code: give the array that they go to, out=array")
+        if isinstance(element(ptr), types.Record):
+            raise TypingError("get of a record in compiled code: give the array that it goes to, out=array")
         return _get_number
     _check_alike(out, ptr, "out", writable=True)
     return _get_all if _is_none(n) else _get_some

@@ -237,6 +237,36 @@ def check_the_same_place_of_every_rank():
     world.barrier()
 
 
+@gw.jit
+def records(ptr, buffer):
+    """Put records in every form, get one, and work on its fields where loads and stores reach them."""
+    gw.put(buffer, ptr)
+    gw.put(buffer[1], ptr + 2)
+    gw.put((0.5, (7, 8), True), ptr + 3)
+    gw.copy(ptr + 3, ptr + 4, 1)
+    gw.get(ptr + 3, out=buffer[:1])
+    buffer[0].place[1] += 1.0
+    return buffer[0].mass + buffer[0]["place"][0]
+
+
+def check_records():
+    record = np.dtype([("mass", "f4"), ("place", "f8", 2), ("used", "?")])
+    segment = shared(5 * record.itemsize)
+    buffer = np.zeros(2, segment.pointer(dtype=record).dtype)
+    buffer[:] = [(RANK, (1.0, 2.0), False), (RANK + 1, (3.0, 4.0), True)]
+    world.barrier()
+    assert records(segment.pointer(RIGHT, record), buffer) == 7.5
+    assert buffer[0].mass == 0.5
+    assert buffer[0].place.tolist() == [7.0, 9.0]
+    assert buffer[0].used
+    world.barrier()
+    held = segment.pointer(dtype=record).local(5)
+    assert held["mass"].tolist() == [LEFT, LEFT + 1, LEFT + 1, 0.5, 0.5]
+    assert held["place"].tolist() == [[1.0, 2.0], [3.0, 4.0], [3.0, 4.0], [7.0, 8.0], [7.0, 8.0]]
+    assert held["used"].tolist() == [False, True, True, True, True]
+    world.barrier()
+
+
 def check_errors():
     segment = shared(1024)
     ptr = segment.pointer(RIGHT, "f8")

@@ -6,6 +6,7 @@ Sources hold a pattern in closed form, destinations canaries. Owners look by loa
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import time
 import zlib
@@ -285,6 +286,26 @@ def check_scalars():
         world.barrier()
 
 
+def check_records():
+    record = np.dtype([("mass", "f4"), ("place", "f8", 2), ("used", "?")])
+    for kind in (gw.host, KIND):
+        segment = gw.Segment(world, 4 * record.itemsize, kind)
+        there, here = segment.pointer((ME + 1) % RANKS, record), np.zeros(2, record)
+        gw.put((ME, (1.0, 2.0), True), there).wait()
+        one = gw.get(there).result()
+        assert one.mass == one["mass"] == ME
+        assert one.place[1] == 2.0
+        assert one.used
+        gw.put(one, there + 1).wait()
+        gw.copy(there, there + 2, 2).wait()
+        gw.copy(there + 2, here).wait()
+        assert (here == one).all()
+        for wrong in (1.0, (1, 2), (1, (2.0, 3.0, 4.0), True), (1, (2.0, 3.0), 5), np.zeros(1, "f4,i4")[0]):
+            assert "record(mass: float32" in raises(UsageError, gw.put, wrong, there)
+        assert "elements of record(mass" in raises(UsageError, gw.copy, there, np.zeros(2), 2)
+        gw.quiesce(world)
+
+
 def check_boxes_of_any_strides():
     """Transposes, reflections, steps, between all kinds, against NumPy."""
     shape = (3, 4, 5, 6)
@@ -359,6 +380,57 @@ def row_of(kind, role, values, rank):
     fill(segment, as_bytes(values))
     world.barrier()
     return segment.pointer(rank, values.dtype)
+
+
+def pieces(random, total, room):
+    """Pieces of `total` elements in all, some of none, that do not overlap, in any order: starts and lengths."""
+    lengths = np.diff([0, *np.sort(random.integers(0, total + 1, 8)), total])
+    order, gaps = random.permutation(lengths.size), random.multinomial(room - total, np.full(10, 0.1))
+    starts = np.zeros(lengths.size, int)
+    starts[order] = np.cumsum(lengths[order] + gaps[:9]) - lengths[order]
+    return starts, lengths
+
+
+def expand(starts, lengths):
+    return np.concatenate([np.arange(start, start + length) for start, length in zip(starts, lengths, strict=True)])
+
+
+def check_irregular_pieces():
+    """Lists of pieces at both ends, of other lengths at each, between all kinds, against NumPy."""
+    right, arrived = (ME + 1) % RANKS, gw.Signal(world)
+    random = np.random.default_rng(12)
+    ends = list(itertools.product((gw.host, KIND, None), repeat=2))
+    segments = {(role, kind): scratch(kind, role) for role in (0, 1) for kind in (gw.host, KIND)}
+    for total in (1, 90, 2500):
+        room = 2 * total + 9
+        for source_kind, target_kind in ends:
+            (starts, lengths), (into, counts) = pieces(random, total, room), pieces(random, total, room)
+            values = (np.arange(room) + 1000.0 * ME) % 9973
+            source, target = values, np.zeros(room)
+            if source_kind is not None:
+                fill(segments[0, source_kind], as_bytes(values))
+                source = segments[0, source_kind].pointer(dtype=float)
+            if target_kind is not None:
+                fill(segments[1, target_kind], as_bytes(target))
+                target = segments[1, target_kind].pointer(right, float)
+            world.barrier()
+            there = gw.indexed(target, into, counts)
+            sent = gw.copy(gw.indexed(source, starts, lengths), there, notify=arrived)
+            sent.wait()
+            wanted = np.zeros(room)
+            wanted[expand(into, counts)] = values[expand(starts, lengths)]
+            found = target if target_kind is None else gw.get(target, room).result()
+            assert (found == wanted).all()
+            back = np.zeros((total, 1))  # the other end may be a pointer, an array of any shape, or chunks
+            gw.copy(there, back).wait()
+            assert (back[:, 0] == values[expand(starts, lengths)]).all()
+            gw.copy(gw.indexed(values, np.arange(total)[::-1]), there).wait()
+            gw.copy(there, back, total).wait()
+            assert (back[:, 0] == values[:total][::-1]).all()
+            sent.remote.wait()
+            world.barrier()
+    arrived.wait(3 * len(ends))
+    assert not arrived.ready()
 
 
 def check_forced_paths_give_the_same_bytes():

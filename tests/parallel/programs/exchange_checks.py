@@ -10,7 +10,7 @@ import math
 import os
 import pickle
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from checks import raises, run_checks
@@ -466,6 +466,64 @@ def check_use_after_closing():
 @gw.jit
 def stored(pointer):
     gw.put(1.0, pointer)
+
+
+class Velocity(NamedTuple):
+    x: float
+    y: float
+
+
+class Parcel(NamedTuple):
+    mass: np.float32
+    velocity: Velocity
+    count: int
+
+
+@gw.foreach
+def gather_parcels(p, T, U):
+    U[p] = T[p + gw.X]
+    U[p].count += T[p - gw.Y].count
+    U[p]["velocity"].x = T[p].mass
+    U[p].velocity["y"] = 0.5 * T[p - gw.X].velocity.y
+
+
+@gw.reduce
+def count_of(p, T):
+    return T[p].count
+
+
+def check_records():
+    T = gw.zeros(gw.RectDomain((-1, 2), (6, 9)), Parcel, ghost=1, periodic=True)
+    U = gw.zeros_like(T)
+    whole = np.zeros(T.domain.shape, T.dtype)
+    whole["mass"] = np.arange(whole.size).reshape(whole.shape)
+    whole["velocity"]["y"] = -whole["mass"]
+    whole["count"] = 3 * whole["mass"]
+    set_cells(T, whole)
+    T.exchange(corners=True).wait()
+    gather_parcels(T.owned, T, U)
+    wanted = np.roll(whole, -1, 0)
+    wanted["count"] += np.roll(whole["count"], 1, 1)
+    wanted["velocity"]["x"] = whole["mass"]
+    wanted["velocity"]["y"] = 0.5 * np.roll(whole["velocity"]["y"], 1, 0)
+    found = U.to_numpy()
+    assert found.dtype == wanted.dtype
+    assert (found == wanted).all()  # bytes between fields are nobody's
+    assert count_of.all(world, T.owned, U) == wanted["count"].sum()
+    world.barrier()
+    corner = gw.Point(5, 8)
+    if world.rank == 0:  # of any rank, as assignments and as copies of one record
+        block = T.block(T.layout.owner(corner))
+        block[corner] = Parcel(np.float32(2.5), Velocity(1.0, 2.0), 7)
+        assert block[corner].velocity.y == block[corner]["velocity"]["y"] == 2.0
+        assert block[corner].item() == (2.5, (1.0, 2.0), 7)
+    world.barrier()
+    assert T.to_numpy()[-1, -1].item() == (2.5, (1.0, 2.0), 7)
+    for reduction in (T.sum, T.min, T.mean, T.norm):
+        assert "reduce one field, such as a[p].mass" in raises(UsageError, reduction)
+    other = [("mass", "f4"), ("count", "i8")] if world.rank == 0 else [("mass", "f4"), ("count", "u8")]
+    if world.size > 1:
+        assert "dtype is" in raises(UsageError, gw.zeros, 4, other)
 
 
 def check_teams():

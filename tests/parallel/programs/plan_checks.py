@@ -201,6 +201,18 @@ def check_gathered_sources():
             assert np.array_equal(found, wanted[ME][other] + 100 * other + 10_000 * number)
 
 
+def check_pieces_of_any_lengths():
+    segment, values = gw.Segment(world, 400), np.arange(50.0) + 100 * ME
+    there = segment.pointer(RIGHT, float)
+    plan = gw.plan([(gw.indexed(values, [30, 3, 9], [2, 0, 5]), gw.indexed(there, [8, 40], [3, 4]))])
+    for step in range(2):
+        values += step
+        plan.start().wait()
+        held, wanted = segment.view(ME).view(float), np.zeros(50)
+        wanted[[8, 9, 10, 40, 41, 42, 43]] = np.array([30, 31, 9, 10, 11, 12, 13]) + 100.0 * LEFT + step
+        assert (held == wanted).all()
+
+
 def check_nothing_is_written_before_its_owner_has_started():
     segment, value = gw.Segment(world, 8), np.zeros(1)
     under_way = gw.Signal(world)

@@ -15,13 +15,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from gondwana.compiler.types.records import is_record, leaves, named_dtype, record_name, spelled
 from gondwana.domains import Offset, Point, RectDomain
 from gondwana.errors import KernelError
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarSpec:
-    """A number; `weak` ones (Python floats and complex numbers) take the precision of the arrays, as in NumPy 2."""
+    """A number, or a record, which is not to be written.
+
+    `weak` numbers (Python's floats and complex numbers) take the precision of the arrays, as in NumPy 2.
+    """
 
     dtype: str
     weak: bool = False
@@ -165,17 +169,25 @@ def register_describer(kind: type, describer: Callable[[Any], Described]) -> Non
 
 @functools.cache
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """Return the name of a dtype that compiled code can work on. Local.
+    """Return the name of a dtype that compiled code can work on; `records.named_dtype` reads it. Local.
 
     Raises:
         KernelError: it cannot.
     """
-    if dtype.name not in DTYPES or not dtype.isnative:
+    if not all(leaf.name in DTYPES and leaf.isnative for leaf in leaves(dtype)) or dtype.subdtype is not None:
         raise KernelError(
-            f"compiled code cannot take elements of dtype {dtype}: use a bool, an integer of 8 to 64 bits, float32, "
-            "float64, complex64 or complex128 in the machine's byte order"
+            f"compiled code cannot take elements of dtype {spelled(dtype)}: use a bool, an integer of 8 to 64 bits, "
+            "float32, float64, complex64 or complex128 in the machine's byte order, or a record of those"
         )
-    return dtype.name
+    if not is_record(dtype):
+        return dtype.name
+    try:
+        return record_name(dtype)
+    except ValueError:
+        raise KernelError(
+            f"compiled code cannot take elements of dtype {spelled(dtype)}: give fields that do not overlap, in the "
+            "order of their offsets"
+        ) from None
 
 
 def holds_array(spec: Spec) -> bool:
@@ -269,7 +281,7 @@ def working_precision(specs: tuple[Spec, ...]) -> str:
     arrays calculates in float32 only, as NumPy 2 does.
     """
     strong = {dtype for spec in specs for dtype in _strong_dtypes(spec)}
-    floats = {np.dtype(dtype) for dtype in strong if np.dtype(dtype).kind in "fc"}
+    floats = {leaf for dtype in strong for leaf in leaves(named_dtype(dtype)) if leaf.kind in "fc"}
     return "float32" if floats and floats <= {np.dtype("float32"), np.dtype("complex64")} else "float64"
 
 
@@ -285,7 +297,7 @@ def spec_words(spec: Spec) -> int:
     """Return how many words of an argument block carry a value of this spec. Local."""
     match spec:
         case ScalarSpec(dtype):
-            return 2 if dtype == "complex128" else 1
+            return -(-named_dtype(dtype).itemsize // WORD)
         case ArraySpec(ndim=ndim):
             return 1 + 4 * ndim
         case NdarraySpec(ndim=ndim):

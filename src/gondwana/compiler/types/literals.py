@@ -139,9 +139,12 @@ def widest_float(args: Any) -> int:
         if isinstance(arg, types.BaseTuple):
             widths.append(widest_float(arg.types))
             continue
-        dtype = getattr(arg, "dtype", arg)  # of an array, however compiled code sees it
+        # Of an array the type of its elements, however compiled code sees it.
+        dtype = arg if isinstance(arg, types.Record) else getattr(arg, "dtype", arg)
         if isinstance(dtype, types.Float):
             widths.append(dtype.bitwidth)
         elif isinstance(dtype, types.Complex):
             widths.append(dtype.bitwidth // 2)
+        elif isinstance(dtype, types.Record):
+            widths.append(widest_float([field.type for field in dtype.fields.values()]))
     return max(widths)

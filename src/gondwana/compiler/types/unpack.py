@@ -22,13 +22,13 @@ from gondwana.compiler.types.arguments import (
     ScalarSpec,
     Spec,
     TupleSpec,
+    spec_words,
 )
 from gondwana.compiler.types.handle_types import build, family_type
 from gondwana.compiler.types.points import INT, PointType, make
-from gondwana.compiler.types.views import FIELDS, ViewType
-
-import numpy as np  # isort: skip
-
+from gondwana.compiler.types.records import is_record, named_dtype
+from gondwana.compiler.types.records_overloads import element_type
+from gondwana.compiler.types.views import FIELDS, RecordType, ViewType
 
 _SINGLE = {"float64": "float32", "complex128": "complex64"}
 
@@ -51,6 +51,8 @@ class Typing:
     def type_of(self, spec: Spec) -> Any:
         """The Numba type of the next argument; array slots are numbered in the order of the calls."""
         match spec:
+            case ScalarSpec(dtype) if is_record(named_dtype(dtype)):
+                return RecordType(scalar_type(dtype), None, None, readonly=True)
             case ScalarSpec(dtype, weak):
                 return scalar_type(_SINGLE[dtype] if weak and self.precision == "float32" else dtype)
             case ArraySpec(dtype, ndim, unit, scaled, readonly):
@@ -73,8 +75,8 @@ class Typing:
 
 
 def scalar_type(dtype: str) -> Any:
-    """The Numba type of an element of this NumPy dtype."""
-    return numpy_support.from_dtype(np.dtype(dtype))
+    """The Numba type of an element of the dtype with this name."""
+    return element_type(named_dtype(dtype))
 
 
 @dataclass
@@ -90,9 +92,13 @@ class Reader:
 
     def read(self, kind: Any, words: int = 1) -> Any:
         """The next words as a value of an LLVM type."""
+        return self.builder.load(self._place(kind, words))
+
+    def _place(self, kind: Any, words: int) -> Any:
+        """The pointer to the next words, which are a value of an LLVM type."""
         address = self.builder.add(self.base, ir.Constant(INT, self.offset))
         self.offset += words * WORD
-        return self.builder.load(self.builder.inttoptr(address, kind.as_pointer()))
+        return self.builder.inttoptr(address, kind.as_pointer())
 
     def integers(self, count: int) -> list[Any]:
         """The next words as integers."""
@@ -118,9 +124,10 @@ class Reader:
                 return self.context.make_tuple(self.builder, kind, values)
 
     def _scalar(self, spec: ScalarSpec, kind: Any) -> Any:
-        stored = scalar_type(spec.dtype)
+        stored, words = scalar_type(spec.dtype), spec_words(spec)
         data = self.context.get_data_type(stored)
-        words = 2 if spec.dtype == "complex128" else 1
+        if isinstance(kind, RecordType):
+            return self._place(data, words)
         value = default_manager[stored].from_data(self.builder, self.read(data, words))
         # A weak float travels as float64 and is rounded here, once a call.
         return self.context.cast(self.builder, value, stored, kind)

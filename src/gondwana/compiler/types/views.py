@@ -12,6 +12,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, errors, types
+from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
 from numba.extending import lower_builtin, lower_cast, lower_getattr, models, register_model
 from numba.np import numpy_support
@@ -66,7 +67,46 @@ class ViewType(ElementsType):
         self.view = self
         access = "read-only " if readonly else ""
         identity = dtype, ndim, unit, scaled, readonly, slot, scopes, kernel
-        super().__init__(f"{access}array({dtype}, {ndim}d)", *identity)
+        super().__init__(f"{access}array({_spelled(dtype)}, {ndim}d)", *identity)
+
+
+def _spelled(dtype: Any) -> str:
+    """How messages call elements of a type."""
+    return f"record({', '.join(dtype.fields)})" if isinstance(dtype, types.Record) else str(dtype)
+
+
+class RecordType(PlainType):
+    """A record where it lies: an element of an array, or an argument. See `records_overloads`.
+
+    Args:
+        fields: Numba's type of the record.
+        view: the array that it is an element of, None for an argument.
+        offset: distance of its point from the kernel's index point, None if not a constant.
+        readonly: whether its fields must not be set.
+    """
+
+    def __init__(self, fields: types.Record, view: ViewType | None, offset: tuple[int, ...] | None, readonly: bool):
+        self.fields = self.dtype = fields
+        self.view = view
+        self.offset = offset
+        self.readonly = readonly
+        super().__init__(_spelled(fields), fields, view, offset, readonly)
+
+    def unify(self, typingctx: Any, other: Any) -> RecordType | None:
+        """Let two records of one array meet in one variable: the offset is no longer known."""
+        if isinstance(other, RecordType) and (other.fields, other.view) == (self.fields, self.view):
+            return RecordType(self.fields, self.view, None, self.readonly)
+        return None
+
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
+        """A record may forget its offset, and its array where it is stored."""
+        if other == self.fields:
+            return Conversion.safe
+        alike = isinstance(other, RecordType) and (other.fields, other.view) == (self.fields, self.view)
+        return Conversion.safe if alike and other.offset is None else None
+
+
+register_model(RecordType)(models.PointerModel)
 
 
 class DtypeType(types.Type):  # type: ignore[misc]
@@ -107,8 +147,15 @@ class _Load(AbstractTemplate):  # type: ignore[misc]
     def generic(self, args: Any, kws: Any) -> Any:
         elements, index = args
         if isinstance(elements, ElementsType) and is_index(elements.view, index):
-            return signature(elements.dtype, elements, index)
+            return signature(_loaded(elements, index), elements, index)
         return None
+
+
+def _loaded(elements: ElementsType, index: Any) -> Any:
+    """What an element is to compiled code."""
+    if not isinstance(elements.dtype, types.Record):
+        return elements.dtype
+    return RecordType(elements.dtype, elements.view, getattr(index, "offset", None), elements.view.readonly)
 
 
 @infer_global(operator.setitem)
@@ -118,10 +165,42 @@ class _Store(AbstractTemplate):  # type: ignore[misc]
         if isinstance(elements, ElementsType) and is_index(elements.view, index):
             if elements.view.readonly:
                 raise errors.TypingError("the array is read-only: pass a copy, or an array that may be written")
+            if isinstance(elements.dtype, types.Record):
+                if not fits(self.context, value, elements.dtype):
+                    names = ", ".join(elements.dtype.fields)
+                    raise errors.TypingError(
+                        f"{value} cannot be a record: give another one, or a tuple with a value for each of {names}"
+                    )
+                return signature(types.none, elements, index, value)
             if self.context.can_convert(value, elements.dtype) is None:
                 raise errors.TypingError(f"{value} cannot be an element of an array of {elements.dtype}")
             return signature(types.none, elements, index, elements.dtype)
         return None
+
+
+def fits(context: Any, value: Any, fields: types.Record) -> bool:
+    """Return whether a value can be stored as a record: another one, or a tuple with a value for each field. Local.
+
+    Args:
+        context: of the typing.
+        value: its type.
+        fields: Numba's type of the record.
+    """
+    if isinstance(value, RecordType | types.Record):
+        return (value.fields if isinstance(value, RecordType) else value) == fields  # type: ignore[no-any-return]
+    if not isinstance(value, types.BaseTuple) or len(value) != len(fields):
+        return False
+    kinds = [member.type for member in fields.fields.values()]
+    return all(_fits_field(context, given, kind) for given, kind in zip(value.types, kinds, strict=True))
+
+
+def _fits_field(context: Any, given: Any, kind: Any) -> bool:
+    if isinstance(kind, types.Record):
+        return fits(context, given, kind)
+    if isinstance(kind, types.NestedArray):
+        several = isinstance(given, types.BaseTuple) and (len(given),) == kind.shape
+        return several and all(_fits_field(context, item, kind.dtype) for item in given.types)
+    return context.can_convert(given, kind) is not None
 
 
 def is_index(view: ViewType, index: Any) -> bool:
@@ -174,6 +253,8 @@ def mark(builder: Any, instruction: Any, view: ViewType) -> None:
 @lower_builtin(operator.getitem, ViewType, types.Any)
 def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     view, index = sig.args
+    if isinstance(view.dtype, types.Record):
+        return address(context, builder, view, args[0], index, args[1])
     recorder.record(view, index, written=False)
     loaded = builder.load(address(context, builder, view, args[0], index, args[1]))
     mark(builder, loaded, view)

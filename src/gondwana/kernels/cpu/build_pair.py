@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from gondwana.compiler import checks
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
@@ -13,6 +11,7 @@ from gondwana.compiler.inlining import called, inlined
 from gondwana.compiler.types.arguments import WORD, array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.points import PointType
+from gondwana.compiler.types.records import named_dtype
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.kernels.cpu import pairs, prefetching
 from gondwana.kernels.cpu.accumulate import Folding, folding
@@ -65,7 +64,7 @@ def _parts(halves: tuple[Half, Half], count: int, variant: Variant, number: int)
     arrays = len(array_specs(variant.specs))
     scopes, parts = arrays + len(kinds), []
     point = point_maker(3, variant.order)
-    itemsize = max((np.dtype(spec.dtype).itemsize for spec in array_specs(variant.specs)), default=1)
+    itemsize = max((named_dtype(spec.dtype).itemsize for spec in array_specs(variant.specs)), default=1)
     slots, offset = 0, HEADER_WORDS
     for writes, half, specs in zip((True, False), halves, (variant.specs[:count], variant.specs[count:]), strict=True):
         typing = Typing(working_precision(as_arrays(specs)), scopes, number, slots)

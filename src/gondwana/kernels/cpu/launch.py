@@ -23,6 +23,7 @@ from gondwana.compiler.function import obtain
 from gondwana.compiler.multithreading.pool import run, threads
 from gondwana.compiler.types.arguments import WORD, array_specs
 from gondwana.compiler.types.footprint import Footprint
+from gondwana.compiler.types.records import named_dtype
 from gondwana.domains import Point
 from gondwana.kernels import exact
 from gondwana.kernels.boxes import Order
@@ -146,7 +147,7 @@ def load_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> Loaded
     return LoadedPair(
         **vars(_linked(code, variant)),
         sizes=sizes,
-        itemsizes=tuple(np.dtype(spec.dtype).itemsize for spec in array_specs(variant.specs)),
+        itemsizes=tuple(named_dtype(spec.dtype).itemsize for spec in array_specs(variant.specs)),
         order=variant.order,
     )
 

@@ -14,6 +14,7 @@ from gondwana.compiler.types.footprint import Footprint, recorder
 from gondwana.compiler.types.points import PointType
 from gondwana.compiler.types.unpack import Typing
 from gondwana.errors import KernelError
+from gondwana.kernels.arguments import refuse_records
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
 from gondwana.kernels.cuda.arguments import loader
@@ -30,8 +31,9 @@ def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capabi
     """Compile a kernel for one combination of argument specs and one shape of launches. Local.
 
     Raises:
-        KernelError: the kernel does not type; the message says where and for which arguments.
+        KernelError: the kernel does not type, or is to take records; the message says where and for which arguments.
     """
+    refuse_records(function.__qualname__, variant.specs)
     number = recorder.new_kernel()
     scopes = len(array_specs(variant.specs)) if variant.disjoint else 0
     typing = Typing(working_precision(variant.specs), scopes, number)

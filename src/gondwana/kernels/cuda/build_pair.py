@@ -9,6 +9,7 @@ from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.types.arguments import array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import Footprint, recorder
 from gondwana.compiler.types.unpack import Typing
+from gondwana.kernels.arguments import refuse_records
 from gondwana.kernels.cuda import pairs, shapes
 from gondwana.kernels.cuda.accumulate import folding
 from gondwana.kernels.cuda.arguments import loader
@@ -38,6 +39,7 @@ def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape,
     Raises:
         KernelError: a kernel does not type; the message says where and for which arguments.
     """
+    refuse_records(" and ".join(function.__qualname__ for function in functions), variant.specs)
     tile = Tile(shape, variant.ndim, variant.order)
     number = recorder.new_kernel()
     typing = Typing(working_precision(variant.specs), len(array_specs(variant.specs)), number)

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from gondwana.compiler import linker
 from gondwana.compiler.errors import as_seen_by_users
 from gondwana.compiler.function import JitFunction, bind, check_host
 from gondwana.compiler.types.arguments import array_specs, describe, working_precision
 from gondwana.compiler.types.footprint import Footprint
+from gondwana.compiler.types.records import named_dtype
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
 from gondwana.gpu.device import device, device_count
@@ -211,7 +210,7 @@ def _traffic(variant: Variant, footprints: dict[int, Footprint]) -> Traffic | No
     specs = array_specs(variant.specs)
     if not all(f.bounded and specs[slot].ndim == variant.ndim for slot, f in footprints.items()):
         return None
-    sizes = {slot: np.dtype(specs[slot].dtype).itemsize for slot in footprints}
+    sizes = {slot: named_dtype(specs[slot].dtype).itemsize for slot in footprints}
     return Traffic(
         sum(sizes[slot] for slot, footprint in footprints.items() if footprint.read),
         sum(sizes[slot] for slot, footprint in footprints.items() if footprint.written),

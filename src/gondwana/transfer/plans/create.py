@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -11,6 +12,7 @@ from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.kinds import MemoryKind
 from gondwana.teams import Team, world
 from gondwana.transfer.box import End, StridedBox, ends_of_copy
+from gondwana.transfer.irregular_box import is_irregular, parts
 from gondwana.transfer.plans.copied import CopiedPlan
 from gondwana.transfer.plans.device import DevicePlan
 from gondwana.transfer.plans.host import HostPlan
@@ -80,8 +82,8 @@ def plan(pairs: Iterable[tuple[End, End]], team: Team = world) -> Plan:
     own: list[_Part] = []
     sent: list[list[_Part]] = [[] for _ in range(team.size)]
     try:
-        for number, ends in enumerate(pairs):
-            _assign(Pair(*ends_of_copy(*ends, None)), (team.rank, number), team, own, sent)
+        for number, pair in enumerate(itertools.chain.from_iterable(map(_regular, pairs))):
+            _assign(pair, (team.rank, number), team, own, sent)
     except UsageError as error:
         problem = error
     team.agree(problem)
@@ -130,6 +132,14 @@ def _own_kind(copies: Copies) -> CudaKind | None:
             if box.pointer is not None and box.is_own and isinstance(box.pointer.kind, CudaKind):
                 return box.pointer.kind
     return None
+
+
+def _regular(ends: tuple[End, End]) -> Iterable[Pair]:
+    """The pairs of boxes that carry out a copy: several if an end is irregular."""
+    source, target = ends_of_copy(*ends, None)
+    if is_irregular(source, target):
+        return [Pair(*part) for part in parts(source, target)]
+    return [Pair(source, target)]
 
 
 def _assign(pair: Pair, key: _Key, team: Team, own: list[_Part], sent: list[list[_Part]]) -> None:

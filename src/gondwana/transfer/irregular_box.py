@@ -1,0 +1,239 @@
+"""Irregular boxes: pieces of any lengths at any places, and how a copy of them is made of copies of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.errors import UsageError
+from gondwana.memory.pointer import GlobalPtr
+from gondwana.transfer.box import StridedBox, moved
+from gondwana.transfer.copy_table import CopyTable, table_of_runs
+from gondwana.transfer.indexed_box import IndexedBox, Indices, as_indices, reached
+
+_LONG = 1024
+"""Bytes from which a piece is copied by itself where several ways lead: so that it goes through an MPI window."""
+
+
+class IrregularBox(StridedBox):
+    """Pieces of elements somewhere, one after the other: as a box of one axis. Local; never changes.
+
+    Attributes:
+        memory: what the places count in, all of it.
+        starts: index of the first element of each piece, from the pointer on.
+        lengths: elements of each.
+    """
+
+    __slots__ = ("lengths", "starts")
+
+    def __init__(
+        self,
+        pointer: GlobalPtr | None,
+        memory: npt.NDArray[Any] | None,
+        dtype: np.dtype[Any],
+        starts: Indices,
+        lengths: Indices,
+    ) -> None:
+        super().__init__(pointer, memory, dtype, (int(lengths.sum()),), ())
+        self.starts = starts
+        self.lengths = lengths
+
+    @classmethod
+    def within(cls, end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, lengths: npt.ArrayLike) -> IrregularBox:
+        """Return pieces of what a pointer or an ndarray of one axis leads to. Local.
+
+        Raises:
+            UsageError: the indices or the lengths are not lists of integers of one size, a length is negative, or some
+                piece lies outside.
+        """
+        starts, counts = as_indices(indices, "indices"), as_indices(lengths, "lengths")
+        if starts.size != counts.size:
+            raise UsageError(f"{starts.size} indices and {counts.size} lengths: give one length for each index")
+        if counts.size and counts.min() < 0:
+            raise UsageError(f"a piece of {counts.min()} elements: give 0 or more")
+        starts, counts = starts[counts > 0], counts[counts > 0]
+        low, high = (int(starts.min()), int((starts + counts).max())) if starts.size else (0, 0)
+        pointer, memory, first = reached(end, low, high)
+        return cls(pointer, memory, end.dtype, starts - first, counts)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie without gaps: never to be relied on."""
+        return False
+
+    def part(self, starts: tuple[int, ...], shape: tuple[int, ...]) -> IrregularBox:
+        """Return some of the elements. Local, unchecked. Arguments as for `StridedBox.part`."""
+        ends = np.cumsum(self.lengths)
+        low = np.clip(starts[0] - (ends - self.lengths), 0, self.lengths)
+        high = np.clip(starts[0] + shape[0] - (ends - self.lengths), 0, self.lengths)
+        kept = high > low
+        return IrregularBox(self.pointer, self.memory, self.dtype, (self.starts + low)[kept], (high - low)[kept])
+
+    def in_chunks_of(self, other: StridedBox) -> StridedBox:
+        """Return the same pieces in the shape of an indexed box with as many elements. Local."""
+        if other.offsets() is None or other.size != self.size:
+            return self
+        alike = IrregularBox(self.pointer, self.memory, self.dtype, self.starts, self.lengths)
+        alike.shape = other.shape
+        return alike
+
+    def offsets(self) -> Indices:
+        """Return the bytes from the pointer to each piece. Local."""
+        return self.starts * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        where = "private memory" if self.pointer is None else repr(self.pointer)
+        return f"{len(self.starts)} pieces of {self.shape[0]} elements of {where}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.pointer is None:
+            raise TypeError("private memory cannot be named to another rank")
+        return IrregularBox.within, (self.pointer, self.starts, self.lengths)
+
+
+class Fragments(NamedTuple):
+    """The longest runs of elements that are one piece at both ends.
+
+    Attributes:
+        sources: index of the first element of each in the source.
+        targets: the same in the target.
+        lengths: elements of each.
+    """
+
+    sources: Indices
+    targets: Indices
+    lengths: Indices
+
+    @classmethod
+    def of(cls, source: StridedBox, target: StridedBox) -> Fragments:
+        """Return those of two ends with as many elements, of which one is irregular. Local."""
+        (from_starts, from_lengths), (to_starts, to_lengths) = _pieces(source), _pieces(target)
+        from_ends, to_ends = np.cumsum(from_lengths), np.cumsum(to_lengths)
+        ends = np.union1d(from_ends, to_ends)
+        lengths = np.diff(ends, prepend=0)
+        first = ends - lengths
+        sources = _at(from_starts, from_lengths, from_ends, first)
+        return cls(sources, _at(to_starts, to_lengths, to_ends, first), lengths)
+
+    def chosen(self, which: npt.NDArray[np.bool_]) -> Fragments:
+        """Return some of them. Local."""
+        return Fragments(*(numbers[which] for numbers in self))
+
+
+def table_between(source: StridedBox, target: StridedBox) -> CopyTable | None:
+    """Return the copy between memory in reach as a table, None if one end has gaps between elements. Local."""
+    for box in (source, target):
+        if box.memory is None or (box.memory.ndim != 1 or box.memory.strides != (box.dtype.itemsize,)):
+            return None
+    item, fragments = source.dtype.itemsize, Fragments.of(source, target)
+    sources, targets = source.address + fragments.sources * item, target.address + fragments.targets * item
+    return table_of_runs(sources, targets, fragments.lengths * item)
+
+
+def parts(source: StridedBox, target: StridedBox) -> Iterator[tuple[StridedBox, StridedBox]]:
+    """Return copies of other boxes that together are one with an irregular end. Local; an empty one has none.
+
+    Long pieces are boxes of their own. All short ones together are chunks of one length.
+    """
+    if source.size == 0:
+        return
+    fragments = Fragments.of(source, target)
+    long = fragments.lengths * source.dtype.itemsize >= _LONG
+    for first, second, count in zip(*(numbers.tolist() for numbers in fragments.chosen(long)), strict=True):
+        yield _row(source, first, count), _row(target, second, count)
+    short = fragments.chosen(~long)
+    if short.lengths.size:
+        length = int(np.gcd.reduce(short.lengths))
+        counts = short.lengths // length
+        yield (
+            _chunks(source, _each(short.sources, counts, length), length),
+            _chunks(target, _each(short.targets, counts, length), length),
+        )
+
+
+def _pieces(box: StridedBox) -> tuple[Indices, Indices]:
+    """Starts and lengths of the pieces of an end of one axis."""
+    if isinstance(box, IrregularBox):
+        return box.starts, box.lengths
+    if isinstance(box, IndexedBox):
+        return box.starts, np.full(len(box.starts), box.shape[1])
+    if box.memory is not None or box.contiguous:
+        return np.zeros(1, np.int64), np.array(box.shape, np.int64)
+    step, rest = divmod(box.strides[0], box.dtype.itemsize)
+    if rest:
+        raise UsageError(f"{box!r} as the other end of pieces: give a stride that is a multiple of an element")
+    return np.arange(box.size, dtype=np.int64) * step, np.ones(box.size, np.int64)
+
+
+def _at(starts: Indices, lengths: Indices, ends: Indices, first: Indices) -> Indices:
+    """The places of elements that have the numbers `first` in a list of pieces."""
+    piece = np.searchsorted(ends, first, "right")
+    return starts[piece] + first - (ends - lengths)[piece]
+
+
+def _row(box: StridedBox, start: int, count: int) -> StridedBox:
+    """Elements without gaps of what the places of an end count in."""
+    if box.memory is not None:
+        memory = box.memory[start : start + count]
+        pointer = None if box.pointer is None else moved(box.pointer, start * memory.strides[0])
+        return StridedBox(pointer, memory, box.dtype, (count,), memory.strides)
+    return StridedBox.at(box.location + start, (count,))
+
+
+def _chunks(box: StridedBox, starts: Indices, length: int) -> IndexedBox:
+    """Chunks of what the places of an end count in."""
+    return IndexedBox(box.pointer, box.memory, box.dtype, starts, length)
+
+
+def _each(starts: Indices, counts: Indices, step: int) -> Indices:
+    """The places of all chunks of pieces.
+
+    Args:
+        starts: of the pieces.
+        counts: chunks of each.
+        step: elements of a chunk.
+    """
+    before = np.cumsum(counts) - counts
+    return np.repeat(starts - step * before, counts) + step * np.arange(int(counts.sum()), dtype=np.int64)
+
+
+def is_irregular(source: StridedBox, target: StridedBox) -> bool:
+    """Return whether an end of a copy is irregular. Local."""
+    return isinstance(source, IrregularBox) or isinstance(target, IrregularBox)
+
+
+def indexed(
+    end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: npt.ArrayLike = 1
+) -> IndexedBox | IrregularBox:
+    """Return pieces at any places, as an end of `gw.plan` and `gw.copy`. Local.
+
+    The other end has as many elements, without gaps: they are gathered or scattered. Or it is indexed too, in pieces of
+    the same lengths or of others: the elements of all its pieces, one after the other, correspond to those of this one.
+
+    Args:
+        end: a global pointer, or an ndarray of one axis.
+        indices: of the first element of each piece, counted in elements from `end`. Pieces of a destination must not
+            overlap, or what they hold in common is undefined; those of a source may.
+        length: elements of every piece, 1 or more; or a list with the elements of each, 0 or more.
+
+    Raises:
+        UsageError: the indices or the lengths are not lists of integers of one size, or some piece lies outside.
+
+    Example:
+        >>> import gondwana as gw
+        >>> import numpy as np
+        >>> gathered = np.empty(3)
+        >>> gw.copy(gw.indexed(np.arange(10.0), [7, 0, 2]), gathered).wait()
+        >>> gathered.tolist()
+        [7.0, 0.0, 2.0]
+        >>> there = gw.Segment(gw.world, 80).pointer(dtype=float)
+        >>> gw.copy(gw.indexed(np.arange(10.0), [5, 1], [2, 3]), gw.indexed(there, [6, 0], [1, 4])).wait()
+        >>> there.local(7).tolist()
+        [6.0, 1.0, 2.0, 3.0, 0.0, 0.0, 5.0]
+    """
+    if np.ndim(length) == 0:
+        return IndexedBox.within(end, indices, int(np.asarray(length)))
+    return IrregularBox.within(end, indices, length)

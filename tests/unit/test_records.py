@@ -1,0 +1,147 @@
+"""Records as elements: dtypes of named tuples, what arrays and compiled code take, and what is refused."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import gondwana as gw
+from gondwana.compiler.types.arguments import dtype_name
+from gondwana.compiler.types.records import element_dtype, named_dtype, spelled
+from gondwana.errors import KernelError, UsageError
+from gondwana.kernels.arguments import refuse_records
+
+
+class Place(NamedTuple):
+    x: float
+    y: float
+
+
+class Star(NamedTuple):
+    mass: np.float32
+    place: Place
+    number: int
+
+
+STAR = element_dtype(Star)
+PACKED = np.dtype([("flag", "?"), ("place", "f8", 3), ("mass", "f4")])
+
+
+def test_named_tuples_are_laid_out_as_c_structures() -> None:
+    assert STAR.itemsize == 32
+    assert [STAR.fields[name][1] for name in STAR.names] == [0, 8, 24]
+    assert element_dtype(STAR) is STAR
+    assert spelled(STAR) == "record(mass: float32, place: record(x: float64, y: float64), number: int64)"
+
+
+@pytest.mark.parametrize("dtype", [STAR, PACKED, np.dtype("f4,f4,c16")])
+def test_names_of_records_give_them_back(dtype: np.dtype) -> None:
+    assert named_dtype(dtype_name(dtype)) == dtype
+
+
+@pytest.mark.parametrize(
+    ("dtype", "problem"),
+    [
+        (namedtuple("Bare", "a b"), "field 'a' is annotated with None"),
+        (NamedTuple("Empty", []), "without fields"),
+        (np.dtype([]), "without fields"),
+        (NamedTuple("Text", [("name", str)]), "annotated with <class 'str'>"),
+        (np.dtype([("name", "S4")]), r"dtype record\(name: \|S4\) is not possible"),
+        (np.dtype([("mass", ">f4")]), "native"),
+        (np.dtype([("flags", "?", 3)]), "is not possible"),
+        (np.dtype({"names": ["a", "b"], "formats": ["f8", "f4"], "offsets": [0, 4]}), "do not overlap"),
+        (np.dtype([("thing", object)]), "is not possible"),
+    ],
+)
+def test_what_records_cannot_have_is_refused(dtype: object, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        gw.zeros(3, dtype)
+
+
+def test_elements_are_the_memory_of_an_array() -> None:
+    a = gw.Array.zeros(gw.RectDomain(5, 8), Star)
+    a[6] = (1.5, (2.0, 3.0), 4)
+    a[7] = a[6]
+    a[7].place.y = 9.0
+    assert a[6].place.y == 3.0
+    assert a[7]["place"]["y"] == 9.0
+    assert gw.Array(np.zeros(2, PACKED))[0].place.tolist() == [0.0, 0.0, 0.0]
+    star = Star(np.float32(1), Place(2.0, 3.0), 4)
+    assert gw.Array.full(gw.RectDomain(0, 2), star, Star)[1].item() == (1.0, (2.0, 3.0), 4)
+    assert gw.full(2, (1, (2.0, 3.0), 4), Star).local[0].number == 4
+
+
+@gw.foreach
+def move(p, a, b, step):
+    b[p] = a[p - gw.X]
+    b[p].place.x += step.place.x
+    if p[0] > 2:
+        b[p] = Star(b[p].mass, Place(0.25, 0.5), p[0])
+
+
+def test_kernels_know_which_array_a_record_belongs_to() -> None:
+    a = gw.Array.full(gw.RectDomain(0, 4), (1.5, (2.0, 3.0), 4), Star)
+    b = gw.Array.zeros(gw.RectDomain(1, 4), Star)
+    step = np.array((0, (0.5, 0), 0), STAR)[()]
+    with pytest.raises(UsageError, match="touches b on"):
+        move(gw.RectDomain(0, 4), a, b, step)
+    move(b.domain, a, b, step)
+    assert b.numpy().tolist() == [(1.5, (2.5, 3.0), 4)] * 2 + [(1.5, (0.25, 0.5), 3)]
+    data = a.numpy().copy()
+    data.flags.writeable = False
+    with pytest.raises(KernelError, match="read-only"):
+        move(gw.RectDomain(2, 4), b, gw.Array(data, a.domain), step)
+
+
+@gw.foreach
+def set_missing(p, a):
+    a[p].colour = 1
+
+
+@gw.foreach
+def set_argument(p, a, step):
+    step.mass = 1
+
+
+@gw.foreach
+def set_several(p, a):
+    a[p].place = a[p].place
+
+
+@gw.foreach
+def set_short(p, a):
+    a[p] = (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arguments", "problem"),
+    [
+        (set_missing, (), "has no field 'colour': its fields are flag, place, mass"),
+        (set_argument, (np.zeros((), PACKED)[()],), "it is read-only"),
+        (set_several, (), "has several items"),
+        (set_short, (), "a tuple with a value for each of flag, place, mass"),
+    ],
+)
+def test_errors_of_kernels_name_the_fields(kernel: gw.Foreach, arguments: tuple, problem: str) -> None:
+    a = gw.Array(np.zeros(3, PACKED))
+    with pytest.raises(KernelError, match=problem):
+        kernel(a.domain, a, *arguments)
+
+
+@gw.jit
+def fetch(pointer):
+    return gw.get(pointer).mass
+
+
+def test_a_record_is_got_into_an_array_by_compiled_code() -> None:
+    with pytest.raises(KernelError, match="give the array that it goes to"):
+        fetch(gw.Segment(gw.world, 64).pointer(dtype=Star))
+
+
+def test_records_stay_in_host_memory() -> None:
+    spec = gw.Array.zeros(gw.RectDomain(0, 2), Star).__gondwana_argument__()[0]
+    with pytest.raises(KernelError, match="take no records"):
+        refuse_records("move", (spec,))
