@@ -157,7 +157,8 @@ class Future(Generic[T]):
         if not self.done():
             return f"<{type(self).__name__}, under way>"
         outcome = self._value if self._error is None else self._error
-        return f"<{type(self).__name__}: {outcome!r}>"
+        name = "Future" if isinstance(self, Completed) else type(self).__name__
+        return f"<{name}: {outcome!r}>"
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -254,10 +255,34 @@ progress.register(_complete_observed, under_way=lambda: bool(_observed))
 progress.account_for(lambda: f"{len(_observed)} operations between nodes under way" if _observed else None)
 
 
+class Completed(Future[T]):
+    """The future of an operation that was complete before its call returned. Local.
+
+    It has its result, and nothing else: what other futures hold is the same for all of these, and lies in the class.
+    """
+
+    __slots__ = ()
+
+    _done = True
+    _error = None
+    __init__ = object.__init__  # `Future.__init__` costs as much as everything else here
+
+    def done(self) -> bool:
+        """Return True. Local; no progress."""
+        return True
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return: the operation is complete. Local; no progress."""
+
+    def result(self, timeout: float | None = None) -> T:
+        """Return the result. Local; no progress."""
+        return cast(T, self._value)
+
+
 def ready(value: T) -> Future[T]:
     """Return a completed future. Local."""
-    future: Future[T] = Future()
-    future._value, future._done = value, True
+    future: Completed[T] = Completed()
+    future._value = value
     return future
 
 

@@ -145,6 +145,40 @@ def test_scalars_by_kind() -> None:
                 gw.put(value, pointer)
 
 
+@pytest.mark.parametrize("dtype", ["?", *"bBhHiIlLqQefdgFD", ">i4", "M8[s]"])
+def test_single_elements_are_those_of_numpy(dtype: str) -> None:
+    pointer = gw.Segment(gw.world, 256).pointer(dtype=dtype)
+    array = pointer.local(5)
+    array[:] = np.array([1, 0, 3, 100, 1]).astype(dtype)
+    for _ in range(2):  # the first time by the general path
+        for index in range(5):
+            got = gw.get(pointer + index).result()
+            assert got == array[index].item()
+            assert type(got) is type(array[index].item())
+    if dtype != "M8[s]":
+        for index in range(5):
+            gw.put(array[4 - index].item(), pointer + 5 + index)
+        assert pointer.local(10)[5:].tolist() == array[::-1].tolist()
+
+
+def test_pointers_in_use_are_checked_each_time() -> None:
+    segment = gw.Segment(gw.world, 64)
+    pointer, odd = segment.pointer(dtype="i8"), segment.pointer(dtype="u1") + 3
+    odd = odd.cast("i8")
+    for _ in range(2):
+        gw.put(7, pointer + 7)
+        gw.put(-9, odd)
+        assert (gw.get(pointer + 7).result(), gw.get(odd).result()) == (7, -9)
+        for outside in (pointer + 8, pointer - 1, pointer + 2**40, odd + 7, odd - 1):
+            for verb in (gw.get, lambda there: gw.put(1, there), lambda there: gw.copy(there, np.zeros(1, int))):
+                with pytest.raises(UsageError, match="its part of the segment has 64 bytes"):
+                    verb(outside)
+    segment.close()
+    for verb in (gw.get, lambda there: gw.put(1, there), lambda there: gw.copy(there, np.zeros(1, int))):
+        with pytest.raises(UsageError, match="closed"):
+            verb(pointer)
+
+
 def test_fortran_order_and_n() -> None:
     there = gw.Segment(gw.world, 96).pointer(dtype=float)
     box = np.asfortranarray(np.arange(12.0).reshape(3, 4))
