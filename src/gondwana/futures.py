@@ -43,7 +43,7 @@ class Future(Generic[T]):
         self._done = False
         self._value: T | None = None
         self._error: BaseException | None = None
-        self._calls: list[Callable[[Future[T]], None]] = []
+        self._calls: list[Callable[[Future[T]], None]] | None = None
         self._hooks: list[Callable[[Future[T]], None]] | None = None
 
     def done(self) -> bool:
@@ -65,7 +65,8 @@ class Future(Generic[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """Return the result, or raise the error of the operation. Blocks; arguments and errors as for `wait`."""
-        self.wait(timeout)
+        if not self._done:
+            self.wait(timeout)
         if self._error is not None:
             raise self._error
         return cast(T, self._value)
@@ -104,6 +105,8 @@ class Future(Generic[T]):
         if not self.done():
             with _settling:
                 if not self._done:
+                    if self._calls is None:
+                        self._calls = []
                     self._calls.append(call)
                     return
         call(self)
@@ -136,12 +139,13 @@ class Future(Generic[T]):
                 raise RuntimeError("this future has a result already")
             self._value, self._error, self._done = value, error, True
             hooks, self._hooks = self._hooks, None
-            calls, self._calls = self._calls, []
+            calls, self._calls = self._calls, None
         if hooks is not None:
             for hook in hooks:
                 hook(self)
-        for call in calls:
-            progress.enqueue(functools.partial(call, self))
+        if calls is not None:
+            for call in calls:
+                progress.enqueue(functools.partial(call, self))
 
     def __await__(self) -> Generator[Any, None, T]:
         import asyncio  # not at the start of every rank: with TLS and logging it takes 5 MB
