@@ -30,6 +30,7 @@ from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, Stream, order_of
 from gondwana.transfer.indexed_box import IndexedBox
 from gondwana.transfer.paths import DIRECT, state
+from gondwana.transfer.rows import ALL, UNFIT, rows
 
 extend("gondwana.transfer.verbs_overloads")
 
@@ -82,7 +83,28 @@ def copy(
     """
     if stream is not None:
         return _start(*ends_of_copy(src, dst, n), notify, order_of(stream))
-    if state.plain and (notify is None or _is_notified_here(notify, dst)):
+    if state.plain and (n is None or n >= 0) and (notify is None or _is_notified_here(notify, dst)):
+        # The fast path: between an array and memory which this rank reaches by loads and stores.
+        moved, count = UNFIT, ALL if n is None else n
+        try:
+            if src.__class__ is np.ndarray:
+                if dst.__class__ is GlobalPtr and (elements := dst.elements or dst.reached()):
+                    moved = rows.store(elements.words, dst.offset, count, src)
+            elif (
+                dst.__class__ is np.ndarray
+                and src.__class__ is GlobalPtr
+                and (elements := src.elements or src.reached())
+            ):
+                moved = rows.load(elements.words, src.offset, count, dst)
+        except (OverflowError, TypeError):
+            pass  # no integer of 64 bits: the general path says what is wrong
+        if moved != UNFIT:
+            DIRECT.operations += 1
+            DIRECT.nbytes += moved
+            if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
+                notify.add(dst.rank)
+            return COMPLETE
+        # The next: rows of elements of any dtype, and those between two pointers, and to and from a GPU.
         count = _count(src, dst) if n is None else n
         source, target = _in_a_row(src, count), _in_a_row(dst, count)
         if source is not None and target is not None:
