@@ -43,7 +43,7 @@ class Future(Generic[T]):
         self._done = False
         self._value: T | None = None
         self._error: BaseException | None = None
-        self._calls: list[Callable[[Future[T]], None]] = []
+        self._calls: list[Callable[[Future[T]], None]] | None = None
         self._hooks: list[Callable[[Future[T]], None]] | None = None
 
     def done(self) -> bool:
@@ -65,7 +65,8 @@ class Future(Generic[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """Return the result, or raise the error of the operation. Blocks; arguments and errors as for `wait`."""
-        self.wait(timeout)
+        if not self._done:
+            self.wait(timeout)
         if self._error is not None:
             raise self._error
         return cast(T, self._value)
@@ -104,6 +105,8 @@ class Future(Generic[T]):
         if not self.done():
             with _settling:
                 if not self._done:
+                    if self._calls is None:
+                        self._calls = []
                     self._calls.append(call)
                     return
         call(self)
@@ -136,12 +139,13 @@ class Future(Generic[T]):
                 raise RuntimeError("this future has a result already")
             self._value, self._error, self._done = value, error, True
             hooks, self._hooks = self._hooks, None
-            calls, self._calls = self._calls, []
+            calls, self._calls = self._calls, None
         if hooks is not None:
             for hook in hooks:
                 hook(self)
-        for call in calls:
-            progress.enqueue(functools.partial(call, self))
+        if calls is not None:
+            for call in calls:
+                progress.enqueue(functools.partial(call, self))
 
     def __await__(self) -> Generator[Any, None, T]:
         import asyncio  # not at the start of every rank: with TLS and logging it takes 5 MB
@@ -157,7 +161,8 @@ class Future(Generic[T]):
         if not self.done():
             return f"<{type(self).__name__}, under way>"
         outcome = self._value if self._error is None else self._error
-        return f"<{type(self).__name__}: {outcome!r}>"
+        name = "Future" if isinstance(self, Completed) else type(self).__name__
+        return f"<{name}: {outcome!r}>"
 
     def __reduce__(self) -> Any:
         raise TypeError(
@@ -254,10 +259,34 @@ progress.register(_complete_observed, under_way=lambda: bool(_observed))
 progress.account_for(lambda: f"{len(_observed)} operations between nodes under way" if _observed else None)
 
 
+class Completed(Future[T]):
+    """The future of an operation that was complete before its call returned. Local.
+
+    It has its result, and nothing else: what other futures hold is the same for all of these, and lies in the class.
+    """
+
+    __slots__ = ()
+
+    _done = True
+    _error = None
+    __init__ = object.__init__  # `Future.__init__` costs as much as everything else here
+
+    def done(self) -> bool:
+        """Return True. Local; no progress."""
+        return True
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return: the operation is complete. Local; no progress."""
+
+    def result(self, timeout: float | None = None) -> T:
+        """Return the result. Local; no progress."""
+        return cast(T, self._value)
+
+
 def ready(value: T) -> Future[T]:
     """Return a completed future. Local."""
-    future: Future[T] = Future()
-    future._value, future._done = value, True
+    future: Completed[T] = Completed()
+    future._value = value
     return future
 
 

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gondwana.calls import rings
-from gondwana.compiler.native import BYTES_AT
 
 CAPACITY = 4096
 LARGEST = CAPACITY // 2 - 2 * rings.HEADER
-push_bytes = rings.native("push_one", 5)
+push_bytes = rings.native("push_one", 4, objects=1)
 push_parts = rings.native("push_parts", 7)
 take = rings.native("take", 2)
 poll = rings.native("poll", 1)
@@ -23,7 +22,8 @@ provide = rings.native("provide", 5)
 
 
 def push_one(out: int, tag: int, number: int, data: bytes, size: int) -> int:
-    pushed: int = push_bytes(out, tag, number, id(data) + BYTES_AT, size)
+    assert len(data) == size
+    pushed: int = push_bytes(out, tag, number, data)
     return pushed
 
 

@@ -140,6 +140,7 @@ def test_domains_that_cannot_be(dtype: str, ops: list[str], path: Any, what: str
 
 def test_pointers_that_do_not_fit() -> None:
     domain, word = domain_and_word("int64")
+    domain.add(word, 1)  # from now on without a look at the segment
     for pointer, what in (
         (word.cast("int32"), "points to int32"),
         (word.cast("u1").__add__(1).cast("int64"), "no aligned word"),
@@ -148,13 +149,31 @@ def test_pointers_that_do_not_fit() -> None:
     ):
         with pytest.raises(UsageError, match=what):
             domain.load(pointer)
+    with pytest.raises(UsageError, match="does not fit"):
+        domain.add(word, 2**63)
+    with pytest.raises(TypeError):
+        domain.add(word, None)
+    word.segment.close()
+    with pytest.raises(UsageError, match="closed"):
+        domain.add(word, 1)
+
+
+def test_numbers_of_other_types_are_converted() -> None:
+    domain, word = domain_and_word("float64")
+    for value in (1, np.float32(0.5), True, np.int8(2), 1.5):
+        domain.add(word, value)
+    assert domain.load(word).result() == 6.0
+    assert domain.compare_exchange(word, 6, np.float64(2.25)).result() == 6.0
+    assert domain.load(word).result() == 2.25
 
 
 @pytest.mark.parametrize(("dtype", "value"), [("int32", 2**31), ("uint64", -1), ("uint32", 2**32), ("float32", 1e39)])
 def test_numbers_that_do_not_fit(dtype: str, value: float) -> None:
     domain, word = domain_and_word(dtype)
-    with pytest.raises(UsageError, match="does not fit"):
-        domain.store(word, value)
+    domain.store(word, 1)
+    for call in (domain.store, lambda word, value: domain.compare_exchange(word, value, 1)):
+        with pytest.raises(UsageError, match="does not fit"):
+            call(word, value)
 
 
 def test_whole_numbers_are_asked_for() -> None:

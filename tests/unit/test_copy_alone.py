@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.futures import Future, Promise, ready
 from gondwana.testing.fake_device import POISON
+from gondwana.transfer import paths
+from gondwana.transfer.rows import LARGEST, rows
 from gondwana.transfer.slots import SLOT, Pool
 from gondwana.transfer.staged import run
 
@@ -143,6 +147,120 @@ def test_scalars_by_kind() -> None:
         for value in (*illegal, *illegal):
             with pytest.raises(UsageError, match="put of"):
                 gw.put(value, pointer)
+
+
+@pytest.mark.parametrize("dtype", ["?", *"bBhHiIlLqQefdgFD", ">i4", "M8[s]"])
+def test_single_elements_are_those_of_numpy(dtype: str) -> None:
+    pointer = gw.Segment(gw.world, 256).pointer(dtype=dtype)
+    array = pointer.local(5)
+    array[:] = np.array([1, 0, 3, 100, 1]).astype(dtype)
+    for _ in range(2):  # the first time by the general path
+        for index in range(5):
+            got = gw.get(pointer + index).result()
+            assert got == array[index].item()
+            assert type(got) is type(array[index].item())
+    if dtype != "M8[s]":
+        for index in range(5):
+            gw.put(array[4 - index].item(), pointer + 5 + index)
+        assert pointer.local(10)[5:].tolist() == array[::-1].tolist()
+
+
+def test_pointers_in_use_are_checked_each_time() -> None:
+    segment = gw.Segment(gw.world, 64)
+    pointer, odd = segment.pointer(dtype="i8"), segment.pointer(dtype="u1") + 3
+    odd = odd.cast("i8")
+    for _ in range(2):
+        gw.put(7, pointer + 7)
+        gw.put(-9, odd)
+        assert (gw.get(pointer + 7).result(), gw.get(odd).result()) == (7, -9)
+        for outside in (pointer + 8, pointer - 1, pointer + 2**40, odd + 7, odd - 1):
+            for verb in (gw.get, lambda there: gw.put(1, there), lambda there: gw.copy(there, np.zeros(1, int))):
+                with pytest.raises(UsageError, match="its part of the segment has 64 bytes"):
+                    verb(outside)
+    segment.close()
+    for verb in (gw.get, lambda there: gw.put(1, there), lambda there: gw.copy(there, np.zeros(1, int))):
+        with pytest.raises(UsageError, match="closed"):
+            verb(pointer)
+
+
+def outcome(array: np.ndarray, there: gw.GlobalPtr, n: Any, *, back: bool) -> Any:
+    """What a copy between an array and a segment leaves, or its error."""
+    target = there.segment.view(0)
+    target[:] = np.arange(target.size) % 251
+    ends = (there, array) if back else (array, there)
+    try:
+        transfer = gw.copy(*ends, n)
+        assert transfer.done()
+        assert transfer.result() is None
+    except (UsageError, TypeError) as error:
+        return type(error), str(error)
+    return array.tolist() if back else target.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["l", "?", "B", "f", "D", ">i4", "i4,f8"])
+@pytest.mark.parametrize("back", [False, True])
+def test_rows_by_machine_code_and_by_the_general_path(dtype: str, back: bool) -> None:
+    kind = np.dtype(dtype)
+    segment = gw.Segment(gw.world, 40 * kind.itemsize)
+    importlib.import_module("llvmlite.binding")
+    for _ in range(2):
+        gw.copy(np.zeros(1, kind), segment.pointer(dtype=kind))
+    assert rows.store.__name__ == "store"  # so that machine code makes the copies that follow
+    numbers = np.arange(24) % 2
+    cases: list[tuple[Any, int, Any]] = [
+        (shape, offset, n)
+        for shape in (24, (2, 3, 4), (0, 5), ())
+        for offset in (0, 16, 17, -1, 2**61)
+        for n in (None, 24, 25, -1, 2**70)
+    ][:: 1 if dtype == "l" else 5]
+
+    def arrays(shape: Any) -> list[np.ndarray]:
+        plain = np.resize(numbers, shape).astype(kind)
+        read_only = plain.copy()
+        read_only.flags.writeable = False
+        aside = np.empty(plain.nbytes + 1, np.uint8)[1:].view(kind)[: plain.size].reshape(shape)
+        aside[...] = plain
+        return [plain, plain.copy("F"), np.repeat(plain, 2, -1)[..., ::2] if plain.ndim else plain, read_only, aside]
+
+    for shape, offset, n in cases:
+        for array in arrays(shape):
+            there = segment.pointer(dtype=kind) + offset
+            found = outcome(array, there, n, back=back)
+            with paths.force("direct"):
+                assert outcome(array, there, n, back=back) == found, (shape, offset, n, array.flags)
+
+
+def test_rows_of_other_dtypes_and_of_closed_segments() -> None:
+    segment = gw.Segment(gw.world, 64)
+    seconds = segment.pointer(dtype="M8[s]")
+    for _ in range(3):
+        gw.copy(np.zeros(2, "M8[s]"), seconds).wait()
+    for array in (np.zeros(2, "M8[ms]"), np.zeros(2, "i8"), np.zeros(2, ">M8[s]")):
+        with pytest.raises(UsageError, match="make them equal"):
+            gw.copy(array, seconds)
+    counted = paths.counters()["direct"]
+    numbers = segment.pointer(dtype="i8")
+    for _ in range(5):
+        gw.copy(np.arange(8), numbers).wait()
+    assert paths.counters()["direct"] == (counted.operations + 5, counted.nbytes + 5 * 64)
+    segment.close()
+    for array in (np.zeros(1, int), np.zeros(8, int)):
+        for ends in ((array, numbers), (numbers, array)):
+            with pytest.raises(UsageError, match="closed"):
+                gw.copy(*ends)
+
+
+def test_a_row_that_is_long() -> None:
+    count = LARGEST // 8
+    there = gw.Segment(gw.world, 8 * (count + 1)).pointer(dtype="i8")
+    for size in (count - 1, count, count + 1):
+        for _ in range(2):
+            data = np.random.default_rng(size).integers(0, 2**60, size)
+            gw.copy(data, there).wait()
+            assert (there.local(size) == data).all()
+            back = np.zeros_like(data)
+            gw.copy(there, back).wait()
+            assert (back == data).all()
 
 
 def test_fortran_order_and_n() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gondwana.compiler.direct_calls import MOST_ARGUMENTS, builtin_at
-from gondwana.compiler.native import BYTES_AT, DATA_AT
+from gondwana.compiler.native import BYTES_AT, DATA_AT, LENGTH_AT
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 
@@ -38,6 +38,26 @@ def test_arguments_arrive_in_order(count: int, data: st.DataObject) -> None:
     assert seen == [given_words]
 
 
+@pytest.mark.parametrize(("count", "objects"), [(1, 1), (2, 1), (2, 2), (5, 2)])
+def test_the_last_arguments_may_be_objects(count: int, objects: int) -> None:
+    seen: list[tuple[int, ...]] = []
+
+    def function(*values: int) -> int:
+        seen.append(values)
+        return 0
+
+    kept = ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)(function)
+    call = builtin_at(entry(kept), count, "function", objects)
+    numbers, things = range(-1, count - objects - 1), [object(), "text"][:objects]
+    assert call(*numbers, *things) == 0
+    assert seen == [(*numbers, *map(id, things))]
+    with pytest.raises(TypeError):
+        call(*numbers, *things, 1)
+    if count > objects:
+        with pytest.raises(TypeError):
+            call(*things[:1] * count)
+
+
 def test_minus_one_is_a_number() -> None:
     assert LABS(-1) == 1
     assert LABS(True) == 1
@@ -62,6 +82,11 @@ def test_it_has_its_name() -> None:
 @given(st.binary())
 def test_where_bytes_are(data: bytes) -> None:
     assert ctypes.string_at(id(data) + BYTES_AT, len(data)) == data
+
+
+@given(st.binary())
+def test_where_the_length_of_bytes_is(data: bytes) -> None:
+    assert ctypes.c_ssize_t.from_address(id(data) + LENGTH_AT).value == len(data)
 
 
 @pytest.mark.parametrize("array", [np.arange(5), np.zeros((3, 4))[1:, ::2], np.zeros(0), np.arange(9.0)[3:]])

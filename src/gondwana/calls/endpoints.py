@@ -8,7 +8,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from gondwana.calls import handlers, mailbox, names, rings, wire
 from gondwana.calls.mailbox import Mailbox, Message
@@ -27,6 +27,9 @@ FORGET = 0
 """Number of requests without a reply."""
 _MOST_PER_POLL = 64
 """Messages that one poll serves at most, so that waiting calls check their condition in between."""
+
+_SOON = 100
+"""Polls for a reply alone, before a wait for it makes progress of all kinds: some 20 us."""
 
 _numbers = itertools.count(1)
 _answers: dict[int, Answer[Any]] = {}
@@ -50,8 +53,15 @@ class Answer(Future[T]):
     __slots__ = ("_function", "_rank")
 
     def __init__(self, rank: int, function: Any) -> None:
-        super().__init__()
+        # As `Future.__init__`, without the time of a call.
+        self._done = False
+        self._value = self._error = self._calls = self._hooks = None
         self._rank, self._function = rank, function
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the reply has arrived. Blocks; user-level progress. See `Future.wait`."""
+        if not self._done and not _comes_soon(self):
+            super().wait(timeout)
 
     def _what(self) -> str:
         return f"the result of {_name(self._function)} on rank {self._rank}"
@@ -88,14 +98,18 @@ def world_rank(team: Team, rank: int) -> int:
 
 def request(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> Answer[Any]:
     """Send a call and return the future of its result; wait for room. Local."""
+    target = world_rank(team, rank)
+    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
+    number = next(_numbers)
     answer: Answer[Any] = Answer(rank, function)
-    request_for(answer, world_rank(team, rank), function, args, kwargs)
+    _answers[number] = answer
+    _send(target, tag, number, parts)
     return answer
 
 
 def request_for(answer: Answer[Any], target: int, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Send a call to a rank of the world, whose result completes a future; wait for room. Local."""
-    tag, parts = wire.encode((names.reference(function), args, kwargs))
+    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
     number = next(_numbers)
     _answers[number] = answer
     _send(target, tag, number, parts)
@@ -104,14 +118,14 @@ def request_for(answer: Answer[Any], target: int, function: Callable[..., Any], 
 def request_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Send a call without a reply; wait for room. Local."""
     target = world_rank(team, rank)
-    tag, parts = wire.encode((names.reference(function), args, kwargs))
+    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
     _send(target, tag, FORGET, parts)
 
 
 def offer(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> Answer[Any] | None:
     """Send a call if there is room now, and return the future of its result. Local."""
     target = world_rank(team, rank)
-    tag, parts = wire.encode((names.reference(function), args, kwargs))
+    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
     number = next(_numbers)
     answer = _answers[number] = Answer(rank, function)
     if _offer(target, Message(tag, number, parts)):
@@ -123,7 +137,7 @@ def offer(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs
 def offer_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
     """Send a call without a reply if there is room now; return whether it was sent. Local."""
     target = world_rank(team, rank)
-    tag, parts = wire.encode((names.reference(function), args, kwargs))
+    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
     return _offer(target, Message(tag, FORGET, parts))
 
 
@@ -140,7 +154,7 @@ def _send(target: int, tag: int, number: int, parts: list[Any]) -> None:
     """Send a request; if it must wait for room, make progress where that is allowed."""
     box = mailbox.own()
     box.sent[target] += 1
-    if tag == wire.PLAIN and box.post(target, rings.CALL, tag, number, parts[0]):
+    if not tag & wire.PARTS and box.post(target, rings.CALL, tag, number, parts[0]):
         return
     message = Message(tag, number, parts)
     box.submit(target, rings.CALL, message)
@@ -184,6 +198,22 @@ def _move() -> bool:
     return _read_replies(box) or done if seen & mailbox.REPLIES else done
 
 
+def _comes_soon(answer: Answer[Any]) -> bool:
+    """Poll for a reply that comes within some microseconds, about the time of one round of progress of all kinds."""
+    box = mailbox.opened()
+    if box is None or not progress.may_poll_alone():
+        return False
+    for _ in range(_SOON):
+        seen = box.poll()
+        if seen & mailbox.REPLIES:
+            _read_replies(box)
+            if answer._done:
+                return True
+        if seen & ~mailbox.REPLIES:
+            return False  # others want something, too
+    return False
+
+
 def _read_replies(box: Mailbox) -> bool:
     for served in range(_MOST_PER_POLL):
         if not box.reading.acquire(False):
@@ -203,13 +233,17 @@ def _read_replies(box: Mailbox) -> bool:
 
 def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None:
     """Complete the future that waits for a reply."""
+    if tag == wire.BUILTIN:  # as most replies, and nothing can be wrong with it
+        _answers.pop(number)._settle(wire.decode_builtin(data), None)
+        box.finished[source] += 1
+        return
     if tag & handlers.ACTIVE:
         handlers.own().keep_reply(source, number, data)
         return
     value: Any = None
     error: BaseException | None = None
     try:
-        value = wire.decode(tag & wire.PARTS, data)
+        value = wire.decode(tag & wire.FORMS, data)
     except AwaitedError as awaited:
         _park(awaited.key, rings.CALL_REPLY, source, tag, number, data)
         return
@@ -249,25 +283,30 @@ def _serve() -> bool:
 
 
 def _serve_calls(box: Mailbox) -> bool:
-    with progress.callback():
+    flow = progress.thread.flow
+    flow.depth += 1  # as `with progress.callback()`, which takes the time of half a call
+    try:
         for served in range(_MOST_PER_POLL):
             if not box.reading.acquire(False):
                 return served > 0
             try:
                 call = _next_call(box)
-                more = box.more()
             finally:
                 box.reading.release()
             if call is None:
                 return served > 0
-            _run(box, *call)
-            if not more and not _released:
-                break
+            _run(box, call)
+    finally:
+        flow.depth -= 1
     return True
 
 
-def _next_call(box: Mailbox) -> tuple[int, int, Any, Exception | None] | None:
-    """Return the sender, the number and the content of the next request, or the error of decoding it."""
+_Call: TypeAlias = tuple[int, int, Any, Exception | None]
+"""The sender, the number and the content of a request, or the error of decoding it."""
+
+
+def _next_call(box: Mailbox) -> _Call | None:
+    """Return the next request; the caller holds `reading`."""
     while _released:
         parked = _released.popleft()
         if parked.queue == rings.CALL_REPLY:
@@ -275,12 +314,15 @@ def _next_call(box: Mailbox) -> tuple[int, int, Any, Exception | None] | None:
         elif (call := _read_call(parked.source, parked.tag, parked.number, parked.data)) is not None:
             return call
     while (found := box.take(rings.CALL)) is not None:
-        if (call := _read_call(*found)) is not None:
+        source, tag, number, data = found
+        if tag == wire.BUILTIN:  # as most calls, and nothing can be wrong with it
+            return source, number, wire.decode_builtin(data), None
+        if (call := _read_call(source, tag, number, data)) is not None:
             return call
     return None
 
 
-def _read_call(source: int, tag: int, number: int, data: Any) -> tuple[int, int, Any, Exception | None] | None:
+def _read_call(source: int, tag: int, number: int, data: Any) -> _Call | None:
     if tag & handlers.ACTIVE:
         handlers.own().handle(source, number, data)
         return None
@@ -295,16 +337,18 @@ def _read_call(source: int, tag: int, number: int, data: Any) -> tuple[int, int,
 
 
 @traced("call", "serve a call")
-def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | None) -> None:
+def _run(box: Mailbox, call: _Call) -> None:
     """Run a request and send its reply, now or when the future that it returns is ready.
 
     An exit of this rank while it serves another ends this rank: the exception is not sent.
     """
+    source, number, content, error = call
     try:
         if error is not None:
             raise error
-        reference, args, kwargs = call
-        value = names.referent(reference)(*args, **kwargs)
+        reference, args, kwargs = content
+        function = names.referent(reference)
+        value = function(*args, **kwargs) if kwargs else function(*args)
     except SystemExit as leaving:
         if number != FORGET and exits.status_of(leaving) == 0:
             # This rank will wait for the others at exit, so none of them may wait for this reply.
@@ -318,12 +362,19 @@ def _run(box: Mailbox, source: int, number: int, call: Any, error: Exception | N
             raise
         _answer(box, source, number, None, problem)
     else:
-        if isinstance(value, Future):
-            # Pickling runs user code, which must not happen in internal progress; a local future ends outside of it.
-            register = value.at_once if value.local and number != FORGET else value.add_done_callback
-            register(lambda future: _answer(box, source, number, future._value, future._error))
+        if number == FORGET and value is None:
+            box.finished[source] += 1
+        elif isinstance(value, Future):
+            _answer_later(box, source, number, value)
         else:
             _answer(box, source, number, value, None)
+
+
+def _answer_later(box: Mailbox, source: int, number: int, value: Future[Any]) -> None:
+    """Send the result or error of a request when the future that it has returned is ready."""
+    # Pickling runs user code, which must not happen in internal progress; a local future ends outside of it.
+    register = value.at_once if value.local and number != FORGET else value.add_done_callback
+    register(lambda future: _answer(box, source, number, future._value, future._error))
 
 
 def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseException | None) -> None:
@@ -335,7 +386,7 @@ def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseExcep
         return
     if error is None:
         try:
-            tag, parts = wire.encode(value)
+            tag, parts = wire.encode_result(value)
         except Exception as problem:
             interruptions.let_pass(problem)
             error = problem

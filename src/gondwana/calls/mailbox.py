@@ -102,6 +102,9 @@ class Mailbox:
 
     def post(self, rank: int, queue: int, tag: int, number: int, data: bytes) -> bool:
         """Send a message if it is short, there is room for it now, and no others wait. Local; no progress."""
+        out = self.rings.outs[queue].get(rank)
+        if out is not None:
+            return bool(self.rings.push(out, tag, number, data))
         if rank in self._place:
             return self.rings.push_one(rank, queue, tag, number, data)
         if (queue, rank) in self._backlogs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from gondwana.errors import UsageError
@@ -12,11 +12,19 @@ from gondwana.teams import world
 _main: list[ModuleType] = []
 _namespaces: dict[str, dict[str, Any]] = {}
 
+_KEPT = 1024
+"""How many functions and references are remembered."""
+_of_functions: dict[Any, tuple[dict[str, Any], str, str]] = {}
+"""Of functions that a module holds: its namespace, the name there, the reference."""
+_of_references: dict[str, tuple[dict[str, Any], str]] = {}
+"""Of references to what a module holds: its namespace, the name there."""
+
 
 def remember_main() -> None:
     """Keep the module of the program, since calls of its functions may arrive after its end. Local."""
     _main[:] = [sys.modules["__main__"]]
-    _namespaces.clear()
+    for remembered in (_namespaces, _of_functions, _of_references):
+        remembered.clear()
 
 
 def module(name: str) -> ModuleType | None:
@@ -26,10 +34,16 @@ def module(name: str) -> ModuleType | None:
 
 def reference(value: Any) -> Any:
     """Return the name of a function or class if that leads to it, else the object itself. Local."""
+    is_function = value.__class__ is FunctionType or value.__class__ is BuiltinFunctionType
+    if is_function and (known := _of_functions.get(value)) is not None and known[0].get(known[1]) is value:
+        return known[2]
     home, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if isinstance(home, str) and isinstance(name, str) and _look_up(home, name) is value:
-        return f"{home}:{name}"
-    return value
+    if not (isinstance(home, str) and isinstance(name, str) and _look_up(home, name) is value):
+        return value
+    found = f"{home}:{name}"
+    if is_function and "." not in name:
+        _remember(_of_functions, value, (_namespaces[home], name, found))
+    return found
 
 
 def referent(reference: Any) -> Any:
@@ -38,8 +52,11 @@ def referent(reference: Any) -> Any:
     Raises:
         UsageError: this rank has no object of this name.
     """
-    if not isinstance(reference, str):
+    if reference.__class__ is not str:
         return reference
+    known = _of_references.get(reference)
+    if known is not None and (found := known[0].get(known[1])) is not None:
+        return found
     home, _, name = reference.partition(":")
     found = _look_up(home, name)
     if found is None and module(home) is None:
@@ -50,7 +67,15 @@ def referent(reference: Any) -> Any:
             f"rank {world.rank} has no {name!r} in module {home!r}: define it on every rank before it is sent there, "
             "or send it by value, as a lambda"
         )
+    if "." not in name:
+        _remember(_of_references, reference, (_namespaces[home], name))
     return found
+
+
+def _remember(memory: dict[Any, Any], key: Any, found: tuple[Any, ...]) -> None:
+    if len(memory) >= _KEPT:
+        memory.clear()
+    memory[key] = found
 
 
 def _look_up(home: str, name: str) -> Any:

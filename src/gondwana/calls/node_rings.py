@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from gondwana.calls import rings
 from gondwana.compiler.mpi import table
-from gondwana.compiler.native import BYTES_AT
 from gondwana.memory.segment import Segment
 from gondwana.runtime import idle
 from gondwana.teams import Team
@@ -40,6 +39,8 @@ class NodeRings:
         state: the address of `words`.
         awake: whether this rank has sent or received anything by a ring.
         more: whether there was another message behind the one taken last.
+        outs: of each queue, the addresses of the OUT blocks to ranks that this one has sent to.
+        push: the machine code that writes a message; there once this rank has sent.
     """
 
     def __init__(self, team: Team) -> None:
@@ -51,7 +52,7 @@ class NodeRings:
         self._segment = Segment(team, rings.LINE + len(self.ranks) * self._starts[-1], window=False)
         self._bell = self._segment.view(team.rank)[:8].data.cast("B").cast("q")
         self.awake = False
-        self._outs: list[dict[int, int]] = [{} for _ in range(rings.QUEUES)]
+        self.outs: list[dict[int, int]] = [{} for _ in range(rings.QUEUES)]
         self._long: dict[tuple[int, int], Any] = {}
         self.words = np.zeros(rings.state_words(len(self.ranks)), np.int64)
         self.state = self.words.ctypes.data
@@ -84,7 +85,7 @@ class NodeRings:
     def wake(self) -> None:
         """Load the compiled functions, at the first message to or from this rank. Local."""
         if not self.awake:
-            self._push_one = rings.native("push_one", 5)
+            self.push = rings.native("push_one", 4, objects=1)
             self._push_parts = rings.native("push_parts", 7)
             self._take = rings.native("take", 2)
             self._poll = rings.native("poll", 1)
@@ -93,7 +94,7 @@ class NodeRings:
 
     def connect(self, rank: int) -> None:
         """Map the rings to a rank of this node, and notify it that messages may come. Local."""
-        if rank in self._outs[0]:
+        if rank in self.outs[0]:
             return
         self.wake()
         base = self._segment.base(rank)
@@ -102,7 +103,7 @@ class NodeRings:
             self.words[block + rings.RING] = base + self._offset(queue, self.place[self._own])
             self.words[block + rings.CAPACITY] = self._capacities[queue]
             self.words[block + rings.BELL] = base + rings.BELL_AT
-            self._outs[queue][rank] = self.state + rings.WORD * block
+            self.outs[queue][rank] = self.state + rings.WORD * block
         self._segment.view(rank)[:8].view(np.int64)[0] = 1
 
     def out_block(self, queue: int, rank: int) -> int:
@@ -115,11 +116,8 @@ class NodeRings:
 
     def push_one(self, rank: int, queue: int, tag: int, number: int, data: bytes) -> bool:
         """Write a message if it is short, there is room for it now, and no others wait. Local."""
-        out = self._outs[queue].get(rank)
-        if out is None:
-            self.connect(rank)
-            out = self._outs[queue][rank]
-        written: bool = self._push_one(out, tag, number, id(data) + BYTES_AT, len(data)) == 1
+        self.connect(rank)
+        written: bool = self.push(self.outs[queue][rank], tag, number, data) == 1
         return written
 
     def push_parts(self, rank: int, queue: int, tag: int, number: int, parts: tuple[int, int, int], done: int) -> int:
@@ -134,7 +132,7 @@ class NodeRings:
             done: the number of bytes written before.
         """
         self.connect(rank)
-        return int(self._push_parts(self._outs[queue][rank], tag, number, *parts, done))
+        return int(self._push_parts(self.outs[queue][rank], tag, number, *parts, done))
 
     def poll(self) -> int:
         """Return a bit for each queue that has something to read. Local; cheap if nothing has ever arrived."""

@@ -73,6 +73,6 @@ def state_words(peers: int) -> int:
     return out_block(2 * QUEUES, 0, peers)
 
 
-def native(name: str, arguments: int) -> Any:
+def native(name: str, arguments: int, objects: int = 0) -> Any:
     """Return a function of the machine code of rings; it keeps the GIL, which excludes other Python threads. Local."""
-    return Native("gondwana.calls.rings_native", name, arguments, brief=True).call
+    return Native("gondwana.calls.rings_native", name, arguments, brief=True, objects=objects).call

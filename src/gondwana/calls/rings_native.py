@@ -71,6 +71,7 @@ from gondwana.compiler.memory_order import (
     sched_yield,
     store_release,
 )
+from gondwana.compiler.native import BYTES_AT, LENGTH_AT
 
 _LENGTH_BITS = (1 << KIND_SHIFT) - 1
 _KIND_BITS = (1 << (TAG_SHIFT - KIND_SHIFT)) - 1
@@ -158,14 +159,15 @@ def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) 
         ring_bell(bell)
 
 
-def push_one(out: int, tag: int, number: int, data: int, size: int) -> int:
-    """Write a message of one piece, if it fits half the ring; return 1, or 0 if there is no room now."""
+def push_one(out: int, tag: int, number: int, data: int) -> int:
+    """Write a message that is a bytes object, if it fits half the ring; return 1, or 0 if there is no room now."""
+    size = load_word(data + LENGTH_AT)
     if size > at(out, CAPACITY) // 2 - 2 * HEADER or at(out, HELD) != 0:
         return 0
     record = reserve(out, size)
     if record == 0:
         return 0
-    move_bytes(record + HEADER, data, size)
+    move_bytes(record + HEADER, data + BYTES_AT, size)
     publish(out, record, size, WHOLE, tag, number)
     put_at(out, COUNT, at(out, COUNT) + 1)
     return 1

@@ -2,7 +2,8 @@
 
 CPython hands a built-in function the addresses of its arguments, as objects. One piece of machine code for each number
 of arguments makes 64-bit integers of them and calls the function whose address the built-in function is bound to. It
-uses the stable C interface of CPython only.
+uses the stable C interface of CPython only. The last arguments may stay objects: the function gets their addresses, and
+reads what it needs from them itself.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.function import obtain
 
 MOST_ARGUMENTS = 8
+MOST_OBJECTS = 2
 _FASTCALL = 0x80
 
 
@@ -35,13 +37,14 @@ _create.restype = ctypes.py_object
 _create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
 
-def builtin_at(address: int, arguments: int, name: str) -> Any:
+def builtin_at(address: int, arguments: int, name: str, objects: int = 0) -> Any:
     """Return a built-in function that calls the C function at an address, with the GIL. Local.
 
     Args:
         address: of a C function that returns soon: other threads of Python and signal handlers wait meanwhile.
         arguments: how many 64-bit integers it takes; it returns one.
         name: of the function, for messages.
+        objects: how many of the last arguments are objects of any type. It takes their addresses, and may only read.
 
     Example:
         >>> import ctypes
@@ -49,7 +52,7 @@ def builtin_at(address: int, arguments: int, name: str) -> Any:
         >>> builtin_at(absolute, 1, "labs")(-5)
         5
     """
-    method = _MethodDef(name.encode(), _entries().get_function_address(_symbol(arguments)), _FASTCALL, None)
+    method = _MethodDef(name.encode(), _entries().get_function_address(_symbol(arguments, objects)), _FASTCALL, None)
     _kept.append(method)
     return _create(ctypes.addressof(method), address, None)
 
@@ -69,20 +72,23 @@ def _build() -> ObjectCode:
 
     module = ir.Module()
     for arguments in range(1, MOST_ARGUMENTS + 1):
-        _define(module, arguments)
+        for objects in range(min(arguments, MOST_OBJECTS) + 1):
+            _define(module, arguments, objects)
     return ObjectCode(linker.compile_ir(str(module)), _symbol(1), False, False, [], {})
 
 
-def _symbol(arguments: int) -> str:
-    return f"gondwana_call_{arguments}"
+def _symbol(arguments: int, objects: int = 0) -> str:
+    return f"gondwana_call_{arguments}_{objects}"
 
 
-def _define(module: Any, arguments: int) -> None:
+def _define(module: Any, arguments: int, objects: int) -> None:
     """Add `PyObject *(PyObject *self, PyObject *const *args, Py_ssize_t count)`, where self is the address to call."""
     from llvmlite import ir
 
     word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-    entry = ir.Function(module, ir.FunctionType(pointer, [pointer, pointer.as_pointer(), word]), _symbol(arguments))
+    entry = ir.Function(
+        module, ir.FunctionType(pointer, [pointer, pointer.as_pointer(), word]), _symbol(arguments, objects)
+    )
     address, given, count = entry.args
     start, convert, check, call, refuse, fail = (
         entry.append_basic_block(name) for name in ("start", "convert", "check", "call", "refuse", "fail")
@@ -96,9 +102,11 @@ def _define(module: Any, arguments: int) -> None:
     builder.cbranch(builder.icmp_signed("==", count, word(arguments)), convert, refuse)
     builder.position_at_end(convert)
     as_integer = c_api("PyLong_AsLongLong", word, pointer)
-    objects = [builder.load(builder.gep(given, [word(index)])) for index in range(arguments)]
-    values = [builder.call(as_integer, [thing]) for thing in objects]
-    suspect = functools.reduce(builder.or_, [builder.icmp_signed("==", value, word(-1)) for value in values])
+    things = [builder.load(builder.gep(given, [word(index)])) for index in range(arguments)]
+    integers = [builder.call(as_integer, [thing]) for thing in things[: arguments - objects]]
+    values = integers + [builder.ptrtoint(thing, word) for thing in things[arguments - objects :]]
+    suspects = [builder.icmp_signed("==", value, word(-1)) for value in integers]
+    suspect = functools.reduce(builder.or_, suspects, ir.IntType(1)(0))
     builder.cbranch(suspect, check, call)  # -1 is a number, or says that there is an exception
     builder.position_at_end(check)
     exception = builder.call(c_api("PyErr_Occurred", pointer), [])

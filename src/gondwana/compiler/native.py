@@ -13,6 +13,8 @@ from gondwana.compiler.function import obtain
 
 BYTES_AT = bytes.__basicsize__ - 1
 """Where in a bytes object its bytes are: `id(data) + BYTES_AT` is their address, a tenth of the time of ctypes."""
+LENGTH_AT = object.__basicsize__
+"""Where in a bytes object its length is: CPython's ABI has it first after what every object has."""
 DATA_AT = object.__basicsize__
 """Where in an ndarray the address of its elements is: NumPy's ABI has it first after what every object has."""
 
@@ -38,13 +40,14 @@ class Native:
         name: the function in it.
         arguments: how many integers it takes.
         brief: whether it returns within some microseconds. Then it keeps the GIL, and a call costs a sixth.
+        objects: how many of its last arguments are addresses of objects, for which `call` takes the objects; brief.
     """
 
-    def __init__(self, module: str, name: str, arguments: int, *, brief: bool = False) -> None:
+    def __init__(self, module: str, name: str, arguments: int, *, brief: bool = False, objects: int = 0) -> None:
         self.module = module
         self.name = name
         self.arguments = arguments
-        self._brief = brief
+        self._brief, self._objects = brief or objects > 0, objects
 
     @functools.cached_property
     def call(self) -> Any:
@@ -52,7 +55,7 @@ class Native:
         code = obtain(("native", self.module, self.name), self._build)
         address = linker.link(code)
         if self._brief:
-            return direct_calls.builtin_at(address, self.arguments, self.name)
+            return direct_calls.builtin_at(address, self.arguments, self.name, self._objects)
         return linker.callable_at(address, self.arguments)
 
     @property

@@ -103,6 +103,8 @@ def _await(event: Event) -> bool:
 
 def _advance() -> bool:
     """Complete the operations whose events have been reached. Internal progress."""
+    if not _under_way:
+        return False
     some = False
     for operations in list(_under_way.values()):
         while operations and operations[0].done():

@@ -15,6 +15,7 @@ from gondwana.errors import KernelError, UsageError
 from gondwana.memory.kinds import MemoryKind
 
 if TYPE_CHECKING:
+    from gondwana.memory.elements import Elements
     from gondwana.memory.segment import Segment
     from gondwana.teams import Team
 
@@ -34,6 +35,7 @@ class GlobalPtr:
         rank: whose part, a rank of the segment's team.
         offset: bytes from the start of that part.
         dtype: type of an element.
+        elements: those among which it points, once this rank has reached them by loads and stores, else None.
 
     Example:
         >>> import gondwana as gw
@@ -45,13 +47,16 @@ class GlobalPtr:
         [0.0, 0.0]
     """
 
-    __slots__ = ("dtype", "offset", "rank", "segment")
+    __slots__ = ("dtype", "elements", "offset", "rank", "segment")
 
-    def __init__(self, segment: Segment, rank: int, offset: int, dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, segment: Segment, rank: int, offset: int, dtype: np.dtype[Any], elements: Elements | None = None
+    ) -> None:
         self.segment = segment
         self.rank = rank
         self.offset = offset
         self.dtype = dtype
+        self.elements = elements
 
     @property
     def team(self) -> Team:
@@ -113,6 +118,11 @@ class GlobalPtr:
         """
         return self.segment.pointer(rank, self.dtype, self.offset)
 
+    def reached(self) -> Elements | None:
+        """Return the elements among which it points if this rank has reached them by loads and stores. Local."""
+        self.elements = self.segment.elements.get((self.rank, self.dtype))
+        return self.elements
+
     def check(self, count: int) -> None:
         """Raise if `count` elements from here are not inside the segment. Local.
 
@@ -127,7 +137,8 @@ class GlobalPtr:
             )
 
     def __add__(self, count: int) -> GlobalPtr:
-        return GlobalPtr(self.segment, self.rank, self.offset + int(count) * self.dtype.itemsize, self.dtype)
+        offset = self.offset + int(count) * self.dtype.itemsize
+        return GlobalPtr(self.segment, self.rank, offset, self.dtype, self.elements)
 
     __radd__ = __add__
 

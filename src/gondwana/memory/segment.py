@@ -25,6 +25,7 @@ import numpy.typing as npt
 from gondwana.compiler.types.records import element_dtype, is_record
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.interface import CudaError
+from gondwana.memory.elements import Elements
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime import control_groups, exits
@@ -101,7 +102,7 @@ class Segment:
         kind: of this rank's memory.
         key: number of the segment, the same on all ranks and unique in the job.
         address: of the first byte of this rank's part, in this process or on its device.
-        elements: results of `typed` so far, by rank and dtype.
+        elements: what `typed` has returned so far, by rank and dtype.
         readonly: whether writing is forbidden, as in some memory borrowed from other libraries.
         devices: results of `on_device` so far, by rank.
         closed: whether this rank has closed it.
@@ -124,7 +125,7 @@ class Segment:
         self.nbytes = nbytes
         self.kind = kind
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
-        self.elements: dict[tuple[int, np.dtype[Any]], npt.NDArray[Any]] = {}
+        self.elements: dict[tuple[int, np.dtype[Any]], Elements] = {}
         self._release: weakref.finalize[..., Segment] | None = None
         self.devices: dict[int, OnDevice | None] = {}
         own: _Published | _OnDevice | None = None
@@ -241,10 +242,11 @@ class Segment:
         found = self.elements.get((rank, dtype))
         if found is None:
             memory = self.view(rank)
-            found = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
-            if not is_record(dtype):  # of which single ones are no numbers: they take the general path
-                self.elements[rank, dtype] = found
-        return found
+            whole = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
+            if is_record(dtype):  # of which single ones are no numbers: they take the general path
+                return whole
+            found = self.elements[rank, dtype] = Elements(whole, self.team)
+        return found.array
 
     def on_device(self, rank: int) -> OnDevice | None:
         """Return how a CUDA device of this rank accesses the device memory of any rank, None if it cannot. Local.
@@ -318,6 +320,8 @@ class Segment:
         self._maps.clear()
         self.devices.clear()
         self._on_devices.clear()
+        for elements in self.elements.values():
+            elements.close()
         self.elements.clear()
         for name in ("bases", "table", "table_address"):
             self.__dict__.pop(name, None)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from gondwana.errors import GondwanaError
-from gondwana.runtime import idle, tracing
+from gondwana.runtime import cores, idle, tracing
 
 Poll = Callable[[], bool]
 """Does whatever work there is, and returns whether there was any."""
@@ -135,6 +135,15 @@ def in_callback() -> bool:
     return thread.flow.depth > 0
 
 
+def may_poll_alone() -> bool:
+    """Return whether this thread may poll for something without other progress for a moment. Local; no progress.
+
+    It may not inside a callback, where waiting is an error, nor where the program has tasks, which run meanwhile, nor
+    where the cores are needed for other ranks. A trace shows the progress of a wait.
+    """
+    return not thread.flow.depth and _tasks.scheduler is None and not cores.crowded() and tracing.recorder is None
+
+
 class _Callback:
     def __enter__(self) -> None:
         thread.flow.depth += 1
@@ -162,7 +171,8 @@ def advance() -> bool:
     try:
         done = False
         for move in _movers:
-            done |= move()
+            if move():
+                done = True
         return done
     finally:
         _moving.release()
@@ -209,7 +219,8 @@ def serve_others() -> bool:
     if thread.flow.depth:
         return done
     for serve in _servers:
-        done |= serve()
+        if serve():
+            done = True
     for _ in range(len(_queue)):
         done = True
         call = _queue.popleft()

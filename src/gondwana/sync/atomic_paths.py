@@ -5,8 +5,9 @@ A domain uses one of them for all of its operations, since neither is atomic wit
 
 from __future__ import annotations
 
+import functools
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,19 +58,32 @@ class Processor:
 
     Args:
         dtype: of the words.
+        names: the operations that there will be, those that fetch included.
+
+    Attributes:
+        operations: of each name, its number for `call`, and whether its result is the old value.
+        to_bits: from a number to the signed 64-bit integer with its bits; None: it is that.
+        from_bits: back.
     """
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
+    def __init__(self, dtype: np.dtype[Any], names: Iterable[str] = ()) -> None:
         self._dtype = dtype
+        self.operations = {name: (_NUMBERS[name.removeprefix("fetch_")], fetches(name)) for name in names}
         self._native = Native("gondwana.sync.atomics_native", dtype.name, 4, brief=True)
         self._native_batch = Native("gondwana.sync.atomics_native", f"{dtype.name}_batch", 6)
-        self._to_bits, self._from_bits = _coder(dtype)
+        self.to_bits, self.from_bits = _coder(dtype)
+
+    @functools.cached_property
+    def call(self) -> Callable[[int, int, Number, Number], int]:
+        """The machine code: it takes the number of an operation, an address, bits of the operand and the expected."""
+        return self._native.call  # type: ignore[no-any-return]
 
     def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
         """Perform the operation; it is complete when this returns."""
-        to_bits = self._to_bits
-        old = self._native.call(_NUMBERS[operation], _address(target), to_bits(operand), to_bits(expected))
-        return ready(self._from_bits(old)) if fetch else DONE
+        bits = (operand, expected) if self.to_bits is None else (self.to_bits(operand), self.to_bits(expected))
+        old = self.call(_NUMBERS[operation], _address(target), *bits)
+        target.segment.typed(target.rank, self._dtype)  # from now on operations know the way there
+        return ready(old if self.from_bits is None else self.from_bits(old)) if fetch else DONE
 
     def batch(self, operation: str, target: GlobalPtr, indices: _Indices, operands: _Array, fetch: bool) -> Future[Any]:
         """Perform the operations; they are complete when this returns."""
@@ -161,6 +175,11 @@ def _address(target: GlobalPtr) -> int:
     return base + target.offset
 
 
+def fetches(name: str) -> bool:
+    """Return whether the result of an operation is the old value. Local."""
+    return name.startswith("fetch_") or name in ("load", "exchange", "compare_exchange")
+
+
 def _pending(epoch: Epoch, old: _Array | None = None) -> Future[Any]:
     return Polled(lambda: epoch.done, epoch.wait, None if old is None else old.item)
 
@@ -193,8 +212,8 @@ _ARITHMETIC = {
 }
 
 
-def _coder(dtype: np.dtype[Any]) -> tuple[Callable[[Any], int], Callable[[int], Number]]:
-    """Return functions from numbers to the signed 64-bit integers with their bits, and back."""
+def _coder(dtype: np.dtype[Any]) -> tuple[Callable[[Any], int] | None, Callable[[int], Number] | None]:
+    """Return functions from numbers to the signed 64-bit integers with their bits, and back; None: they are these."""
     if dtype.kind == "f":
         number, word = struct.Struct(dtype.char), struct.Struct("i" if dtype.itemsize == 4 else "q")
         mask = 2 ** (8 * dtype.itemsize) - 1
@@ -205,4 +224,4 @@ def _coder(dtype: np.dtype[Any]) -> tuple[Callable[[Any], int], Callable[[int], 
         )
     if dtype.name == "uint64":
         return lambda value: value - 2**64 if value >= 2**63 else value, lambda bits: bits & (2**64 - 1)
-    return lambda value: value, lambda bits: bits
+    return None, None

@@ -50,8 +50,7 @@ class Task(Future[T], Generic[T]):
     def __init__(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> None:
         # As `Future.__init__`, without the time of a call.
         self._done = False
-        self._value = self._error = self._hooks = None
-        self._calls = []
+        self._value = self._error = self._hooks = self._calls = None
         self._function: Callable[..., T] | None = function
         self._args = args
         self._kwargs = kwargs

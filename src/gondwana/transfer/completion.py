@@ -95,9 +95,22 @@ def _nothing() -> None:
     return None
 
 
-COMPLETE = Transfer(DONE, DONE)
-"""The transfer of every copy that was complete when its call returned and notifies nobody."""
-COMPLETE.wait()
+class CompleteTransfer(Transfer):
+    """A copy that was complete when its call returned. Local."""
+
+    __slots__ = ()
+
+    def done(self) -> bool:
+        """Return True. Local; no progress."""
+        return True
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Return: the copy is complete. Local; no progress."""
+
+
+COMPLETE = CompleteTransfer(DONE, DONE)
+"""The transfer of every copy that was complete when its call returned and notifies nobody, or has done so."""
+COMPLETE._done = True
 
 
 Notify: TypeAlias = Signal | SignalAt | tuple[Any, ...]

@@ -12,7 +12,7 @@ from gondwana.compiler import checks
 from gondwana.compiler.types.handles import extend
 from gondwana.compiler.types.records import is_record, spelled
 from gondwana.errors import UsageError
-from gondwana.futures import DONE, Future, ready
+from gondwana.futures import DONE, Completed, Future, ready
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime.tracing import counted
 from gondwana.sync.signals import Signal
@@ -31,6 +31,7 @@ from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, Stream, order_of
 from gondwana.transfer.indexed_box import IndexedBox
 from gondwana.transfer.paths import DIRECT, state
+from gondwana.transfer.rows import ALL, UNFIT, rows
 
 extend("gondwana.transfer.verbs_overloads")
 
@@ -83,7 +84,28 @@ def copy(
     """
     if stream is not None:
         return _start(*ends_of_copy(src, dst, n), notify, order_of(stream))
-    if state.plain and (notify is None or _is_notified_here(notify, dst)):
+    if state.plain and (n is None or n >= 0) and (notify is None or _is_notified_here(notify, dst)):
+        # The fast path: between an array and memory which this rank reaches by loads and stores.
+        moved, count = UNFIT, ALL if n is None else n
+        try:
+            if src.__class__ is np.ndarray:
+                if dst.__class__ is GlobalPtr and (elements := dst.elements or dst.reached()):
+                    moved = rows.store(elements.words, dst.offset, count, src)
+            elif (
+                dst.__class__ is np.ndarray
+                and src.__class__ is GlobalPtr
+                and (elements := src.elements or src.reached())
+            ):
+                moved = rows.load(elements.words, src.offset, count, dst)
+        except (OverflowError, TypeError):
+            pass  # no integer of 64 bits: the general path says what is wrong
+        if moved != UNFIT:
+            DIRECT.operations += 1
+            DIRECT.nbytes += moved
+            if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
+                notify.add(dst.rank)
+            return COMPLETE
+        # The next: rows of elements of any dtype, and those between two pointers, and to and from a GPU.
         count = _count(src, dst) if n is None else n
         source, target = _in_a_row(src, count), _in_a_row(dst, count)
         if source is not None and target is not None:
@@ -176,23 +198,25 @@ def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[N
     """
     if ptr.__class__ is not GlobalPtr:
         raise TypeError(f"put({value!r}, {ptr!r}): give what is written, then the global pointer, as in gw.put(1.0, p)")
-    dtype = ptr.dtype
-    if stream is None and (value.__class__, dtype) in _fitting and state.plain:
-        elements = ptr.segment.elements.get((ptr.rank, dtype))
-        offset, item = ptr.offset, dtype.itemsize
-        if elements is not None and offset >= 0 and not offset % item:
+    # The fast path: a number that goes to memory which this rank reaches by loads and stores.
+    elements = ptr.elements or ptr.reached()
+    if elements is not None and value.__class__ in elements.fitting and stream is None and state.plain:
+        offset = ptr.offset
+        if offset >= 0 and not offset & elements.mask:
             try:
-                elements[offset // item] = value
-            except IndexError:
-                ptr.check(1)
-            except OverflowError:
-                _single(value, dtype)
-            DIRECT.operations += 1
-            DIRECT.nbytes += item
-            return DONE
+                elements.view[offset >> elements.shift] = value
+            except (IndexError, OverflowError, TypeError, ValueError):
+                pass  # the general path says what is wrong
+            else:
+                DIRECT.operations += 1
+                DIRECT.nbytes += elements.item
+                return DONE
     if isinstance(value, np.ndarray):
         return copy(value, ptr, stream=stream)
-    return copy(_single(value, dtype), ptr, stream=stream)
+    single = _single(value, ptr.dtype)
+    if elements is not None:
+        elements.fitting.add(value.__class__)
+    return copy(single, ptr, stream=stream)
 
 
 @overload
@@ -230,19 +254,22 @@ def get(
         into = np.empty(max(n or 0, 0), ptr.dtype) if out is None else out
         transfer = copy(ptr, into, n, stream=stream)
         return ready(into) if transfer is COMPLETE else Following(transfer, lambda: into)
-    dtype = ptr.dtype
-    elements = ptr.segment.elements.get((ptr.rank, dtype))
-    if stream is None and elements is not None and state.plain:
-        offset, item = ptr.offset, dtype.itemsize
-        if offset >= 0 and not offset % item:
+    # The fast path: a number from memory which this rank reaches by loads and stores.
+    elements = ptr.elements or ptr.reached()
+    if elements is not None and stream is None and state.plain:
+        offset = ptr.offset
+        if offset >= 0 and not offset & elements.mask:
             try:
-                value = elements.item(offset // item)
-            except IndexError:
-                ptr.check(1)
-            DIRECT.operations += 1
-            DIRECT.nbytes += item
-            return ready(value)
-    single = np.empty(1, dtype)
+                value = elements.view[offset >> elements.shift]
+            except (IndexError, TypeError):
+                pass  # the general path says what is wrong
+            else:
+                DIRECT.operations += 1
+                DIRECT.nbytes += elements.item
+                done: Completed[Any] = Completed()  # as `ready`, without the time of a call
+                done._value = value if elements.exact else value.item()
+                return done
+    single = np.empty(1, ptr.dtype)
     return Following(copy(ptr, single, stream=stream), functools.partial(_value, single))
 
 
@@ -285,18 +312,17 @@ def _in_a_row(end: Any, n: int) -> npt.NDArray[Any] | None:
         return end if end.ndim == 1 and end.size == n else None
     if end.__class__ is not GlobalPtr or n < 0:
         return None
-    elements = end.segment.elements.get((end.rank, end.dtype))
-    first, rest = divmod(end.offset, end.dtype.itemsize)
-    if elements is None or rest or first < 0 or first + n > elements.size:
+    elements = end.elements or end.reached()
+    if elements is None:
         return None
-    return elements[first : first + n]
+    first, rest = divmod(end.offset, elements.item)
+    if rest or first < 0 or first + n > elements.array.size:
+        return None
+    return elements.array[first : first + n]
 
 
 _KINDS = {bool: "biufc", int: "iufc", float: "fc", complex: "c"}
 """Kinds of dtypes that Python's numbers fit."""
-
-_fitting: set[tuple[type, np.dtype[Any]]] = set()
-"""Types of numbers that `put` has found to fit a dtype."""
 
 
 def _check_fit(value: Any, dtype: np.dtype[Any]) -> None:
@@ -304,7 +330,6 @@ def _check_fit(value: Any, dtype: np.dtype[Any]) -> None:
     if not _fits(value, dtype):
         wanted = "a record, or a tuple with a value for each field" if is_record(dtype) else "a number of that kind"
         raise UsageError(f"put of {value!r} as {spelled(dtype)}: give {wanted}, or an array of that dtype")
-    _fitting.add((value.__class__, dtype))
 
 
 def _fits(value: Any, dtype: np.dtype[Any]) -> bool:

@@ -54,7 +54,7 @@ NUMPY, SUM_DOUBLES, SUM_INTEGERS, SUM_FLOATS = 0, 1, 2, 3
 LATE, MISMATCH, UNFIT = -1, -2, -3
 """What machine code returns if ranks have not come yet, or are in another collective; or of arrays that it leaves."""
 
-_PATIENCE, _FEW = 1000, 20
+_PATIENCE, _FEW = 1000, 4
 """Polls before a waiting rank makes progress, and between later calls of progress."""
 
 _IN_ORDER = platform.machine() in ("x86_64", "AMD64")
