@@ -13,7 +13,8 @@ from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
 from gondwana.runtime import cores, progress
 from gondwana.runtime.tracing import Route, counted, traced
-from gondwana.teams import SUM, Team, addresses
+from gondwana.sync import delivery
+from gondwana.teams import SUM, Team
 
 extend("gondwana.sync.signals_overloads")
 
@@ -121,7 +122,11 @@ class Signal:
         if _take_soon.call(line, n, self._patience):
             return
 
+        carrier = delivery.opened()
+
         def ready() -> bool:
+            if carrier is not None:
+                return carrier.take_soon(line, n, _FEW)
             return bool(_take_soon.call(line, n, _FEW))
 
         try:
@@ -144,6 +149,16 @@ class Signal:
         """Return one counter of one rank, for `notify=`. Local."""
         return SignalAt(self, rank, channel)
 
+    def address_of(self, rank: int, channel: int) -> int:
+        """Return where a counter lies in the process of its owner. Local.
+
+        Raises:
+            UsageError: there is no such rank or channel.
+        """
+        if not 0 <= rank < self.team.size or not 0 <= channel < self.channels:
+            raise UsageError(f"{self!r} has no rank {rank} with channel {channel}{self._legal()}")
+        return self.segment.address_of(rank) + channel * _CHANNEL
+
     def _line(self, n: int, channel: int) -> int:
         """Return the address of a channel of this rank."""
         if not 0 <= channel < self.channels or not 0 <= n <= MOST:
@@ -165,9 +180,9 @@ class Signal:
         return f"Signal {self.segment.key & 0xFFFFFFFF} of {self.team.name}"
 
     def __gondwana_argument__(self) -> Described:
-        """Spec and words for compiled code: the segment's table, channels, communicator."""
+        """Spec and words for compiled code: the segment's table, channels."""
         spans_nodes = self.segment.window is not None
-        words = self.segment.table_address, self.channels, addresses.handle(self.team.comm) if spans_nodes else 0
+        words = self.segment.table_address, self.channels
         return describe_handle("signal", ("nodes" if spans_nodes else "node",), words)
 
 

@@ -58,8 +58,8 @@ def copy(
         n: elements; needed between two pointers; default: all of an array. A pointer takes the shape of the other end,
             without gaps, last axis fastest. 0 is legal, and notifies.
         notify: whom to notify when the data have arrived: a `gw.Signal`, which is raised by one at the owner of the
-            destination, or `(function, *arguments)`, which runs there inside its progress. The owner of private memory
-            is this rank.
+            destination, one counter of it (`signal.at(rank, channel)`), or `(function, *arguments)`, which runs there
+            inside its progress. The owner of private memory is this rank.
         stream: of a CUDA device of this rank: its handle, or an object of another library that has `__cuda_stream__`.
             The copy waits on the device for what the stream holds, and what is put on the stream later waits for the
             copy. Where no driver of this rank makes the copy, this call waits for both.
@@ -100,13 +100,12 @@ def copy(
 def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order: Order = DEFAULT) -> Transfer:
     if notify is not None:
         check_notify(notify, target)
-    call = notify if isinstance(notify, tuple) else None
-    started = engine.start(source, target, call, order)
+    started = engine.start(source, target, notify, order)
     if checks.active():
         unfinished.note(source, target, started)
     if notify is None:
         return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
-    if started.called:
+    if started.notifies:
         return Transfer(started.operation, started.source)
     return Transfer(started.operation, started.source, notify_after(started.operation, notify, target))
 
@@ -151,14 +150,16 @@ def copy_indexed(
 
 
 @counted("copy", routes.of_put)
-def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[None]:
+def put(value: Any, ptr: GlobalPtr, *, notify: Notify | None = None, stream: Stream | None = None) -> Future[None]:
     """Start to write elements that are here to where a pointer points. Local; internal progress; does not wait.
 
-    On this node it is complete at once. Completion, ordering and errors as for `copy`.
+    On this node it is complete at once. Completion, ordering and errors as for `copy`. With a signal, up to 8 KiB to
+    another node are one message.
 
     Args:
         value: a number, or an array of the pointer's dtype, which must not change before the result is done.
         ptr: where the first element goes; the others follow without gaps.
+        notify: as for `copy`. In compiled code a signal, or `signal.at(rank, channel)`.
         stream: as for `copy`.
 
     Raises:
@@ -175,7 +176,7 @@ def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[N
     if ptr.__class__ is not GlobalPtr:
         raise TypeError(f"put({value!r}, {ptr!r}): give what is written, then the global pointer, as in gw.put(1.0, p)")
     dtype = ptr.dtype
-    if stream is None and (value.__class__, dtype) in _fitting and state.plain:
+    if stream is None and notify is None and (value.__class__, dtype) in _fitting and state.plain:
         elements = ptr.segment.elements.get((ptr.rank, dtype))
         offset, item = ptr.offset, dtype.itemsize
         if elements is not None and offset >= 0 and not offset % item:
@@ -188,9 +189,8 @@ def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[N
             DIRECT.operations += 1
             DIRECT.nbytes += item
             return DONE
-    if isinstance(value, np.ndarray):
-        return copy(value, ptr, stream=stream)
-    return copy(_single(value, dtype), ptr, stream=stream)
+    here = value if isinstance(value, np.ndarray) else _single(value, dtype)
+    return copy(here, ptr, notify=notify, stream=stream)
 
 
 @overload
