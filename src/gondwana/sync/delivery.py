@@ -83,6 +83,9 @@ REQUEST, BUSY, BUFFER = range(0, 3 * WORD, WORD)
 SLOT = 3 * WORD
 """Words of a message that arrives or departs: MPI's request, whether it is under way, the address of its bytes."""
 
+_MOST_AT_ONCE = 64
+"""Messages that are applied before a waiting call checks its condition."""
+
 _MODULE = "gondwana.sync.delivery_native"
 _poll = Native(_MODULE, "poll", 1, brief=True)
 _take_soon = Native(_MODULE, "take_soon", 4, brief=True)
@@ -129,10 +132,12 @@ class Delivery:
 
     def apply(self) -> bool:
         """Apply what has arrived, by machine code; return whether there was anything. Local."""
-        found = _poll.call(self.state)
+        found = served = 0
+        while served < _MOST_AT_ONCE and (found := _poll.call(self.state)) > 0:
+            served += 1
         if found < 0:
             self._fail()
-        return bool(found)
+        return served > 0
 
     def take_soon(self, line: int, count: int, polls: int) -> bool:
         """Consume arrivals of a signal if there are as many, applying what comes meanwhile; return whether. Local."""

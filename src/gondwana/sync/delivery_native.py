@@ -56,8 +56,6 @@ from gondwana.sync.signals_native import consume
 _SOURCE, _APPLIED, _LINE, _COUNT, _TARGET, _NBYTES, _AXES, _RUN = range(0, HEAD, WORD)
 """Words of a message; the first is twice the rank of the sender and the kind."""
 _KINDS = 4
-_MOST_AT_ONCE = 64
-"""Messages that one poll applies at most."""
 _ATTEMPTS = 100
 """Polls for credit or room before nothing is sent."""
 _SPINS = 20
@@ -263,32 +261,32 @@ def _answer_late(state: int) -> None:
 
 @called
 def _receive(state: int) -> int:
-    """Apply what has arrived; return how many messages that were. The lock of those who receive is held."""
+    """Apply a message if one has arrived; return how many that were. The lock of those who receive is held."""
     first = load_word(state + ARRIVALS)
     if load_word(state + STARTED) == 0:
         for place in range(RECEIVES):
             _post(state, first + place * SLOT)
         store_release(state + STARTED, 1)
-    done = 0
-    while done < _MOST_AT_ONCE:
-        place = load_word(state + FIRST)
-        slot = first + place * SLOT
-        found = _is_done(slot + REQUEST)
-        if found < 0:
-            store_release(state + FAILED, -found)
-        if found <= 0:
-            break
-        _apply(state, load_word(slot + BUFFER))
-        _post(state, slot)
-        store_release(state + FIRST, (place + 1) % RECEIVES)
-        done += 1
     if load_word(state + POSTPONED) != 0 and load_word(state + QUIET) == 0:
         _answer_late(state)
-    return done
+    place = load_word(state + FIRST)
+    slot = first + place * SLOT
+    found = _is_done(slot + REQUEST)
+    if found < 0:
+        store_release(state + FAILED, -found)
+    if found <= 0:
+        return 0
+    _apply(state, load_word(slot + BUFFER))
+    _post(state, slot)
+    store_release(state + FIRST, (place + 1) % RECEIVES)
+    return 1
 
 
 def poll(state: int) -> int:
-    """Apply what has arrived, unless another thread does; return how many messages, or -1 if MPI failed."""
+    """Apply a message if one has arrived and no other thread does; return how many, or -1 if MPI failed.
+
+    It takes one at a time: a look for another one costs system calls, while the program waits for the first.
+    """
     if exchange(state + RECEIVING, 1) != 0:
         return 0
     done = _receive(state)

@@ -21,7 +21,7 @@ from gondwana.sync.signals_native import CHANNEL, FAR, SPINS, add, consume, rela
 
 _TABLE, _CHANNELS = 0, 1
 _WORD = 8
-_POLLS_BETWEEN_PROBES = 16
+_POLLS_BETWEEN_PROBES = 4
 
 advise("signal", wait="gw.wait(signal, n, channel)", add="gw.signal(signal, rank, n, channel)")
 

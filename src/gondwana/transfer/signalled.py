@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from gondwana.memory.pointer import GlobalPtr
 from gondwana.sync import delivery
 from gondwana.sync.signals import Signal, SignalAt
 from gondwana.transfer import completion
 from gondwana.transfer.box import WINDOW, StridedBox, contiguous_strides
 from gondwana.transfer.box_copy import BoxCopy
+from gondwana.transfer.paths import SIGNALLED
 
 if TYPE_CHECKING:
     from gondwana.transfer.completion import Notify
@@ -25,6 +28,33 @@ def is_possible(source: StridedBox, target: StridedBox, notify: Notify | None) -
     if isinstance(notify, SignalAt) and notify.signal.team.world_ranks[notify.rank] != target.owner:
         return False
     return target.contiguous or len(_unpacked(target).axes) <= delivery.AXES
+
+
+def sent_row(source: npt.NDArray[Any], target: Any, notify: Notify) -> delivery.Applied | None:
+    """Send elements in a row to where a pointer points, with a signal of the same team; return the future. Local.
+
+    The fast path; None, where nothing was done, leaves all else to the general path, errors included.
+    """
+    carrier = delivery.opened()
+    if carrier is None or target.__class__ is not GlobalPtr or not isinstance(notify, Signal):
+        return None
+    segment, rank, offset, nbytes = target.segment, target.rank, target.offset, source.nbytes
+    if source.dtype != target.dtype or not source.flags.c_contiguous or not 0 < nbytes <= delivery.MOST:
+        return None
+    address = segment.address_of(rank)
+    if (
+        not address
+        or segment.window is None
+        or segment.bases[rank]
+        or not 0 <= offset <= segment.nbytes_of(rank) - nbytes
+    ):
+        return None
+    line = notify.segment.address_of(rank)
+    owner = segment.team.world_ranks[rank]
+    sent = carrier.send(owner, source.ctypes.data, nbytes, address + offset, line, 1)
+    if sent is not None:
+        SIGNALLED.count(nbytes)
+    return sent
 
 
 def send(source: StridedBox, target: StridedBox, notify: Signal | SignalAt) -> delivery.Applied | None:

@@ -15,7 +15,7 @@ from gondwana.futures import DONE, Future, ready
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime.tracing import counted
 from gondwana.sync.signals import Signal
-from gondwana.transfer import engine, routes, unfinished
+from gondwana.transfer import engine, routes, signalled, unfinished
 from gondwana.transfer.box import End, StridedBox, check_fit, ends_of_copy
 from gondwana.transfer.completion import (
     COMPLETE,
@@ -90,6 +90,10 @@ def copy(
                 if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
                     notify.add(dst.rank)
                 return COMPLETE
+        elif (
+            source is not None and notify is not None and (sent := signalled.sent_row(source, dst, notify)) is not None
+        ):
+            return Transfer(sent, DONE)
         elif (started := cuda_copies.started_row(src, dst, count, source, target)) is not None:
             if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
                 return Transfer(*started, signal_after(started[0], functools.partial(notify.add, dst.rank)))
@@ -154,7 +158,7 @@ def put(value: Any, ptr: GlobalPtr, *, notify: Notify | None = None, stream: Str
     """Start to write elements that are here to where a pointer points. Local; internal progress; does not wait.
 
     On this node it is complete at once. Completion, ordering and errors as for `copy`. With a signal, up to 8 KiB to
-    another node are one message.
+    another node are one message; in compiled code the call then returns when the value may be changed.
 
     Args:
         value: a number, or an array of the pointer's dtype, which must not change before the result is done.
