@@ -49,7 +49,7 @@ _open: weakref.WeakValueDictionary[int, Segment] = weakref.WeakValueDictionary()
 
 TABLE_HEAD = 4
 """Words of a segment's table before those of ranks: ranks, handle of the MPI window or 0, this rank, address of the
-ranks in the world."""
+ranks in the world. Behind them, for all ranks: base addresses here, bytes, base addresses in the ranks' processes."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class _Part:
     proposal: int
     kind: MemoryKind
     nbytes: int
+    address: int
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,9 @@ class Segment:
         on_host = 0 if isinstance(kind, DeviceKind) else nbytes
         entries, sizes = zip(*team.node.allgather((own, on_host)), strict=True)
         team.agree(_too_large(sizes) or problem)
-        self._parts = team.allgather(_Part(next(_numbers) | team.world_ranks[team.rank] << 32, kind, nbytes))
+        proposal = next(_numbers) | team.world_ranks[team.rank] << 32
+        address = 0 if isinstance(kind, DeviceKind) else self.address
+        self._parts = team.allgather(_Part(proposal, kind, nbytes, address))
         self.key = self._parts[0].proposal
         self._published = {entry.rank: entry for entry in entries if isinstance(entry, _Published)}
         self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
@@ -184,6 +187,11 @@ class Segment:
         """Return the number of bytes of a rank's part. Local."""
         nbytes: int = self._parts[rank].nbytes
         return nbytes
+
+    def address_of(self, rank: int) -> int:
+        """Return where the host memory of a rank starts in that rank's own process, 0 if it has none. Local."""
+        address: int = self._parts[rank].address
+        return address
 
     def pointer(self, rank: int | None = None, dtype: npt.DTypeLike = np.uint8, offset: int = 0) -> GlobalPtr:
         """Return a pointer into the memory of any rank. Local.
@@ -297,14 +305,11 @@ class Segment:
 
     @cached_property
     def table(self) -> npt.NDArray[np.int64]:
-        """The table for compiled code: `TABLE_HEAD` words, then for every rank its base address or 0, and its bytes.
-
-        Local.
-        """
+        """The table for compiled code: `TABLE_HEAD` words, and behind them what its description says. Local."""
         handle = 0 if self.window is None else self.window.handle
-        sizes = map(self.nbytes_of, range(self.team.size))
+        ranks = range(self.team.size)
         head = self.team.size, handle, self.team.rank, self.team.world_ranks_at
-        return np.array([*head, *self.bases, *sizes], np.int64)
+        return np.array([*head, *self.bases, *map(self.nbytes_of, ranks), *map(self.address_of, ranks)], np.int64)
 
     @cached_property
     def table_address(self) -> int:

@@ -13,7 +13,8 @@ from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
 from gondwana.runtime import cores, progress
 from gondwana.runtime.tracing import Route, counted, traced
-from gondwana.teams import SUM, Team, addresses
+from gondwana.sync import delivery
+from gondwana.teams import SUM, Team
 
 extend("gondwana.sync.signals_overloads")
 
@@ -27,6 +28,8 @@ _PATIENCE = 1000
 """Polls before a waiting rank makes progress, or in compiled code yields the processor: some ten microseconds."""
 _FEW = 20
 """Polls between later calls of progress."""
+_MANY = 100
+"""Polls with MPI, where there are other nodes, before a waiting rank makes progress: about as long as a round trip."""
 
 MOST = 2**31 - 1
 """The largest number of arrivals of one call: the counters of 64 bits then never overflow."""
@@ -45,8 +48,9 @@ class Signal:
 
     Memory order: what a rank wrote by loads and stores on its node (`put`, `local`, arrays) before `add` is visible to
     the owner after the `wait` that consumes it. Data put to a rank of *another* node must be complete before:
-    `gw.put(...).wait()`, then `add`; `gw.copy(..., notify=signal)` does both. One thread of the owner waits on a
-    channel. Python and compiled code (`gw.signal`, `gw.wait`) work on the same counters.
+    `gw.put(...).wait()`, then `add`; `notify=signal` of `gw.put` and `gw.copy` does both, by one message for up to
+    8 KiB. One thread of the owner waits on a channel. Python and compiled code (`gw.signal`, `gw.wait`, `notify=` of
+    `gw.put`) work on the same counters.
 
     Args:
         team: the ranks that signal each other.
@@ -121,7 +125,13 @@ class Signal:
         if _take_soon.call(line, n, self._patience):
             return
 
+        carrier = delivery.opened()
+        if carrier is not None and carrier.take_soon(line, n, _MANY):
+            return
+
         def ready() -> bool:
+            if carrier is not None:
+                return carrier.take_soon(line, n, _FEW)
             return bool(_take_soon.call(line, n, _FEW))
 
         try:
@@ -141,8 +151,18 @@ class Signal:
         return bool(_count.call(self._line(n, channel)) >= n)
 
     def at(self, rank: int, channel: int = 0) -> SignalAt:
-        """Return one counter of one rank, for `notify=`. Local."""
+        """Return one counter of one rank, for `notify=`, in compiled code too. Local."""
         return SignalAt(self, rank, channel)
+
+    def address_of(self, rank: int, channel: int) -> int:
+        """Return where a counter lies in the process of its owner. Local.
+
+        Raises:
+            UsageError: there is no such rank or channel.
+        """
+        if not 0 <= rank < self.team.size or not 0 <= channel < self.channels:
+            raise UsageError(f"{self!r} has no rank {rank} with channel {channel}{self._legal()}")
+        return self.segment.address_of(rank) + channel * _CHANNEL
 
     def _line(self, n: int, channel: int) -> int:
         """Return the address of a channel of this rank."""
@@ -167,9 +187,9 @@ class Signal:
         return f"Signal {self.segment.key & 0xFFFFFFFF} of {self.team.name}"
 
     def __gondwana_argument__(self) -> Described:
-        """Spec and words for compiled code: the segment's table, channels, communicator."""
+        """Spec and words for compiled code: the segment's table, channels."""
         spans_nodes = self.segment.window is not None
-        words = self.segment.table_address, self.channels, addresses.handle(self.team.comm) if spans_nodes else 0
+        words = self.segment.table_address, self.channels
         return describe_handle("signal", ("nodes" if spans_nodes else "node",), words)
 
 
@@ -212,6 +232,6 @@ def wait(source: Signal, n: int = 1, channel: int = 0) -> None:
     """Wait for `n` arrivals and consume them: `source.wait`, callable in compiled code too. Blocks.
 
     In compiled code it makes no user-level progress: remote calls of other ranks wait meanwhile. Between nodes MPI
-    makes progress.
+    makes progress, and puts with signals that arrive here are applied.
     """
     source.wait(n, channel)

@@ -1,34 +1,33 @@
-"""`gw.signal` and `gw.wait` in compiled code. Imports Numba."""
+"""`gw.signal`, `gw.wait` and `signal.at` in compiled code. Imports Numba."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba.extending import overload
+from numba.extending import overload, overload_method
 
 from gondwana.compiler import recording
-from gondwana.compiler.inlining import INLINED, inlined
+from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word
-from gondwana.compiler.mpi.calls import checked_call, mpi_constant
-from gondwana.compiler.types.buffers import on_stack
-from gondwana.compiler.types.handle_types import advise, handle_word, is_handle
+from gondwana.compiler.mpi.calls import mpi_constant
+from gondwana.compiler.mpi.table import DELIVERY
+from gondwana.compiler.types.handle_types import advise, family_type, handle_word, is_handle
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.runtime.tracing.part import SIGNAL_WAIT
-from gondwana.sync import signals
+from gondwana.sync import delivery_native, signals
 from gondwana.sync.mpi_atomics import accumulate
-from gondwana.sync.signals_native import CHANNEL, FAR, add, consume, relax
+from gondwana.sync.signals_native import CHANNEL, FAR, SPINS, add, consume, relax
 
-_TABLE, _CHANNELS, _COMMUNICATOR = 0, 1, 2
+_TABLE, _CHANNELS = 0, 1
 _WORD = 8
-_POLLS_BETWEEN_PROBES = 16
+_POLLS_BETWEEN_PROBES = 4
 
 advise("signal", wait="gw.wait(signal, n, channel)", add="gw.signal(signal, rank, n, channel)")
 
 _add = inlined(add)
-_iprobe = checked_call("Iprobe")
-_any_source, _unused_tag = mpi_constant("ANY_SOURCE"), mpi_constant("UNUSED_TAG")
-_status, _sum = mpi_constant("STATUS"), mpi_constant("SUM")
+_poll = called(delivery_native.poll)
+_delivery, _sum = mpi_constant(DELIVERY), mpi_constant("SUM")
 
 
 @inlined
@@ -54,9 +53,11 @@ def _add_far(signal: Any, rank: int, n: int, channel: int) -> None:
 
 
 @inlined
-def _let_mpi_progress(signal: Any) -> None:
-    flag = on_stack(np.int64(0))
-    _iprobe(_any_source(), _unused_tag(), handle_word(signal, _COMMUNICATOR), flag, _status())
+def _apply_what_arrives() -> None:
+    """Apply signalled puts of other nodes; MPI makes progress with all else."""
+    state = _delivery()
+    if state != 0 and _poll(state) < 0:
+        raise RuntimeError("gw.wait: MPI failed to receive a signalled put; a wait in Python says more")
 
 
 @inlined
@@ -65,7 +66,7 @@ def _refuse_far(signal: Any, rank: int, n: int, channel: int) -> None:
 
 
 @inlined
-def _do_nothing(signal: Any) -> None:
+def _do_nothing() -> None:
     pass
 
 
@@ -87,11 +88,20 @@ def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
     return run
 
 
+@overload_method(family_type("signal"), "at", jit_options=INLINED)
+def _at(target: Any, rank: Any, channel: Any = 0) -> Any:
+    def counter(target: Any, rank: Any, channel: Any = 0) -> Any:
+        _check(target, rank, 1, channel)
+        return target, rank, channel
+
+    return counter
+
+
 @overload(signals.wait, strict=False, jit_options=INLINED)
 def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
     if not is_handle(source, "signal"):
         return None
-    let_mpi_progress = _let_mpi_progress if _spans_nodes(source) else _do_nothing
+    receive = _apply_what_arrives if _spans_nodes(source) else _do_nothing
 
     def run(source: Any, n: Any = 1, channel: Any = 0) -> None:
         rank = load_word(handle_word(source, _TABLE) + 2 * _WORD)
@@ -101,8 +111,8 @@ def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
         while not consume(line, n):
             relax(line, polls)
             polls += 1
-            if polls % _POLLS_BETWEEN_PROBES == 0:
-                let_mpi_progress(source)
+            if polls % _POLLS_BETWEEN_PROBES == 0 or polls > load_word(line + SPINS):
+                receive()
         recording.end(begin, SIGNAL_WAIT, -1)
 
     return run

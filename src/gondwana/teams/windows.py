@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -132,13 +132,24 @@ class _Windows:
         self.exposures: dict[int, _Exposure] = {}
         self.released: list[int] = []
 
-    def free(self, released_by_rank: list[list[int]]) -> None:
+    def free(self, team: Team, released_by_rank: list[list[int]]) -> None:
         """Free the windows that all ranks have released, everywhere in one order. Collective."""
-        for number in sorted(set(released_by_rank[0]).intersection(*released_by_rank[1:])):
+        numbers = sorted(set(released_by_rank[0]).intersection(*released_by_rank[1:]))
+        for action in _before_freeing if numbers else ():
+            action(team)
+        for number in numbers:
             self.released.remove(number)
             exposure = self.exposures.pop(number)
             del _unfreed[exposure]
             exposure.free()
+
+
+_before_freeing: list[Callable[[Team], None]] = []
+
+
+def before_freeing(action: Callable[[Team], None]) -> None:
+    """Register `action(team)` to be called before memory of windows over a team is given back; collective. Local."""
+    _before_freeing.append(action)
 
 
 _unfreed: dict[_Exposure, None] = {}
@@ -185,7 +196,7 @@ class Window:
         _serve_others()
         windows = mpi.attachment(team.comm, _Windows)
         shared = team.allgather((memory.size, list(windows.released)))
-        windows.free([released for _, released in shared])
+        windows.free(team, [released for _, released in shared])
         self.team = team
         self.sizes = tuple(size for size, _ in shared)
         self._exposure = _Exposure(_create(team, memory), memory)

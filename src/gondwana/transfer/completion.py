@@ -137,9 +137,16 @@ def notify_after(operation: Future[None], notify: Notify, target: StridedBox) ->
     """
     if isinstance(notify, tuple):
         return operation.then(lambda _: rpc(owner(target), run, *notify))
-    if isinstance(notify, Signal):
-        return signal_after(operation, functools.partial(notify.add, rank_in(notify.team, owner(target))))
-    return signal_after(operation, notify.add)
+    return signal_after(operation, counter_of(notify, target).add)
+
+
+def counter_of(notify: Signal | SignalAt, target: StridedBox) -> SignalAt:
+    """Return the counter that is raised when a copy has arrived: of the owner, unless it is named. Local.
+
+    Raises:
+        UsageError: the owner is not in the signal's team.
+    """
+    return notify if isinstance(notify, SignalAt) else notify.at(rank_in(notify.team, owner(target)))
 
 
 def signal_after(operation: Future[None], add: Callable[[], None]) -> Future[None]:

@@ -10,21 +10,20 @@ import numpy as np
 from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Future, when_all
+from gondwana.sync.signals import Signal, SignalAt
 from gondwana.transfer import box as boxes
-from gondwana.transfer import completion, debug, paths
+from gondwana.transfer import completion, debug, paths, signalled
 from gondwana.transfer.box import AWAY, DEVICE, StridedBox
+from gondwana.transfer.completion import Notify
 from gondwana.transfer.copy_table import execute
 from gondwana.transfer.devices.stream_order import DEFAULT, Order
 from gondwana.transfer.hops import hop, is_hop
 from gondwana.transfer.irregular_box import is_irregular, parts, table_between
-from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, STAGED, WINDOW, Path
+from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, SIGNALLED, STAGED, WINDOW, Path
 from gondwana.transfer.staged import staged
 
 SMALL = 8192
 """Bytes that travel inside a remote procedure call rather than beside it."""
-
-Call = tuple[Any, ...]
-"""A function and its arguments."""
 
 
 class Started(NamedTuple):
@@ -33,21 +32,21 @@ class Started(NamedTuple):
     Attributes:
         operation: the future of operation completion.
         source: the future of source completion.
-        called: whether the call to make at the target went along; if not, that is left to the caller.
+        notifies: whether it notifies the owner of the target, too; if not, that is left to the caller.
     """
 
     operation: Future[None]
     source: Future[None]
-    called: bool = False
+    notifies: bool = False
 
 
-def start(source: StridedBox, target: StridedBox, call: Call | None = None, order: Order = DEFAULT) -> Started:
+def start(source: StridedBox, target: StridedBox, notify: Notify | None = None, order: Order = DEFAULT) -> Started:
     """Start a copy between ends that fit. Local; internal progress; blocks to order a copy that no driver makes.
 
     Args:
         source: what to copy.
         target: where to.
-        call: what is to be called at the owner of the target afterwards.
+        notify: what the owner of the target is to be notified by afterwards.
         order: on the device.
 
     Raises:
@@ -57,14 +56,14 @@ def start(source: StridedBox, target: StridedBox, call: Call | None = None, orde
         return Started(DONE, DONE)
     if is_irregular(source, target):
         return _start_parts(source, target, order)
-    path = _choose(source, target, call)
+    path = _choose(source, target, notify)
     path.count(source.nbytes)
     if order is not DEFAULT:
-        return _begin_in_order(path, source, target, call, order)
+        return _begin_in_order(path, source, target, notify, order)
     if not paths.state.delayed:
-        return _begin(path, source, target, call)
-    operation, reusable = debug.late(target, lambda: _begin(path, source, target, call)[:2])
-    return Started(operation, reusable, path is MESSAGE and call is not None)
+        return _begin(path, source, target, notify)
+    operation, reusable = debug.late(target, lambda: _begin(path, source, target, notify)[:2])
+    return Started(operation, reusable, path is SIGNALLED or (path is MESSAGE and isinstance(notify, tuple)))
 
 
 def _start_parts(source: StridedBox, target: StridedBox, order: Order) -> Started:
@@ -84,8 +83,8 @@ def _all(futures: Iterable[Future[None]]) -> Future[None]:
     return when_all(*left).then(lambda _: None) if left else DONE
 
 
-def _choose(source: StridedBox, target: StridedBox, call: Call | None) -> Path:
-    possible = _possible(source, target, call)
+def _choose(source: StridedBox, target: StridedBox, notify: Notify | None) -> Path:
+    possible = _possible(source, target, notify)
     forced = paths.state.forced
     if forced is None:
         return next(possible)
@@ -98,11 +97,13 @@ def _choose(source: StridedBox, target: StridedBox, call: Call | None) -> Path:
     return forced
 
 
-def _possible(source: StridedBox, target: StridedBox, call: Call | None) -> Iterator[Path]:
+def _possible(source: StridedBox, target: StridedBox, notify: Notify | None) -> Iterator[Path]:
     """The paths between two ends, the best first; some come twice."""
+    if signalled.is_possible(source, target, notify):
+        yield SIGNALLED
     ways = source.reach, target.reach
     fits_message = source.memory is not None and target.pointer is not None and source.nbytes <= SMALL
-    if fits_message and (ways[1] == AWAY or (ways[1] == boxes.WINDOW and call is not None)):
+    if fits_message and (ways[1] == AWAY or (ways[1] == boxes.WINDOW and isinstance(notify, tuple))):
         yield MESSAGE
     if is_hop(source, target):
         yield _hop_path(source, target)
@@ -123,18 +124,21 @@ def _hop_path(source: StridedBox, target: StridedBox) -> Path:
     return WINDOW if any(box.reach == boxes.WINDOW for box in ends) else DIRECT
 
 
-def _begin_in_order(path: Path, source: StridedBox, target: StridedBox, call: Call | None, order: Order) -> Started:
+def _begin_in_order(path: Path, source: StridedBox, target: StridedBox, notify: Notify | None, order: Order) -> Started:
     """Start a copy at once, so that what the caller puts on the stream next comes behind it."""
     if path in (DRIVER, IPC):
         return Started(*hop(source, target, order))
     order.wait()
-    started = _begin(path, source, target, call)
+    started = _begin(path, source, target, notify)
     if order.stream is not None:
         started.operation.wait()
     return started
 
 
-def _begin(path: Path, source: StridedBox, target: StridedBox, call: Call | None) -> Started:
+def _begin(path: Path, source: StridedBox, target: StridedBox, notify: Notify | None) -> Started:
+    call = notify if isinstance(notify, tuple) else None
+    if path is SIGNALLED and isinstance(notify, Signal | SignalAt):
+        return _begin_signalled(source, target, notify)
     if path is STAGED:
         return Started(*staged(source, target))
     if path is MESSAGE:
@@ -149,12 +153,20 @@ def _begin(path: Path, source: StridedBox, target: StridedBox, call: Call | None
     return Started(*hop(source, target))
 
 
+def _begin_signalled(source: StridedBox, target: StridedBox, notify: Signal | SignalAt) -> Started:
+    sent = signalled.send(source, target, notify)
+    if sent is not None:
+        return Started(sent, DONE, True)
+    operation, reusable = (hop if is_hop(source, target) else staged)(source, target)
+    return Started(completion.notify_after(operation, notify, target), reusable, True)
+
+
 def serve(source: StridedBox, target: StridedBox) -> Future[None]:
     """Make a copy on request of another rank; one end is this rank's. Local."""
     return (hop if is_hop(source, target) else staged)(source, target)[0]
 
 
-def land(data: bytes, target: StridedBox, call: Call | None) -> Future[None]:
+def land(data: bytes, target: StridedBox, call: tuple[Any, ...] | None) -> Future[None]:
     """Store what has come in a message, then run the function that came with it. Local."""
     source = StridedBox.of(np.frombuffer(data, target.dtype).reshape(target.shape))
     done = hop(source, target)[0]

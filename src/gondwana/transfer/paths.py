@@ -45,6 +45,8 @@ WINDOW = Path("window")
 """MPI's one-sided operations between this rank's memory and a rank of another node."""
 MESSAGE = Path("message")
 """The data travel inside a remote procedure call."""
+SIGNALLED = Path("signalled")
+"""The data travel to another node in one message with the signal of `notify=`."""
 DRIVER = Path("driver")
 """The driver of this rank's own device."""
 IPC = Path("ipc")
@@ -55,7 +57,7 @@ is forced, other ranks' device memory counts as out of reach."""
 DELEGATED = Path("delegated")
 """The owner of one end is asked to make the copy."""
 
-ALL = (DIRECT, WINDOW, MESSAGE, DRIVER, IPC, STAGED, DELEGATED)
+ALL = (DIRECT, WINDOW, MESSAGE, SIGNALLED, DRIVER, IPC, STAGED, DELEGATED)
 
 
 class Traffic(NamedTuple):

@@ -16,7 +16,7 @@ from gondwana.futures import DONE, Completed, Future, ready
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime.tracing import counted
 from gondwana.sync.signals import Signal
-from gondwana.transfer import engine, routes, unfinished
+from gondwana.transfer import engine, routes, signalled, unfinished
 from gondwana.transfer.box import End, StridedBox, check_fit, ends_of_copy
 from gondwana.transfer.completion import (
     COMPLETE,
@@ -60,8 +60,8 @@ def copy(
         n: elements; needed between two pointers; default: all of an array. A pointer takes the shape of the other end,
             without gaps, last axis fastest. 0 is legal, and notifies.
         notify: whom to notify when the data have arrived: a `gw.Signal`, which is raised by one at the owner of the
-            destination, or `(function, *arguments)`, which runs there inside its progress. The owner of private memory
-            is this rank.
+            destination, one counter of it (`signal.at(rank, channel)`), or `(function, *arguments)`, which runs there
+            inside its progress. The owner of private memory is this rank.
         stream: of a CUDA device of this rank: its handle, or an object of another library that has `__cuda_stream__`.
             The copy waits on the device for what the stream holds, and what is put on the stream later waits for the
             copy. Where no driver of this rank makes the copy, this call waits for both.
@@ -113,6 +113,10 @@ def copy(
                 if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
                     notify.add(dst.rank)
                 return COMPLETE
+        elif (
+            source is not None and notify is not None and (sent := signalled.sent_row(source, dst, notify)) is not None
+        ):
+            return Transfer(sent, DONE)
         elif (started := cuda_copies.started_row(src, dst, count, source, target)) is not None:
             if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
                 return Transfer(*started, signal_after(started[0], functools.partial(notify.add, dst.rank)))
@@ -123,13 +127,12 @@ def copy(
 def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order: Order = DEFAULT) -> Transfer:
     if notify is not None:
         check_notify(notify, target)
-    call = notify if isinstance(notify, tuple) else None
-    started = engine.start(source, target, call, order)
+    started = engine.start(source, target, notify, order)
     if checks.active():
         unfinished.note(source, target, started)
     if notify is None:
         return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
-    if started.called:
+    if started.notifies:
         return Transfer(started.operation, started.source)
     return Transfer(started.operation, started.source, notify_after(started.operation, notify, target))
 
@@ -174,15 +177,17 @@ def copy_indexed(
 
 
 @counted("copy", routes.of_put)
-def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[None]:
+def put(value: Any, ptr: GlobalPtr, *, notify: Notify | None = None, stream: Stream | None = None) -> Future[None]:
     """Start to write elements that are here to where a pointer points. Local; internal progress; does not wait.
 
-    On this node it is complete at once. Completion, ordering and errors as for `copy`.
+    On this node it is complete at once. Completion, ordering and errors as for `copy`. With a signal, up to 8 KiB to
+    another node are one message; in compiled code the call then returns when the value may be changed.
 
     Args:
         value: a number, or an array of the pointer's dtype, which must not change before the result is done; where the
             pointer's dtype is a record, a record or a tuple with a value for each field.
         ptr: where the first element goes; the others follow without gaps.
+        notify: as for `copy`. In compiled code a signal, or `signal.at(rank, channel)`.
         stream: as for `copy`.
 
     Raises:
@@ -200,7 +205,13 @@ def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[N
         raise TypeError(f"put({value!r}, {ptr!r}): give what is written, then the global pointer, as in gw.put(1.0, p)")
     # The fast path: a number that goes to memory which this rank reaches by loads and stores.
     elements = ptr.elements or ptr.reached()
-    if elements is not None and value.__class__ in elements.fitting and stream is None and state.plain:
+    if (
+        elements is not None
+        and value.__class__ in elements.fitting
+        and notify is None
+        and stream is None
+        and state.plain
+    ):
         offset = ptr.offset
         if offset >= 0 and not offset & elements.mask:
             try:
@@ -212,11 +223,11 @@ def put(value: Any, ptr: GlobalPtr, *, stream: Stream | None = None) -> Future[N
                 DIRECT.nbytes += elements.item
                 return DONE
     if isinstance(value, np.ndarray):
-        return copy(value, ptr, stream=stream)
+        return copy(value, ptr, notify=notify, stream=stream)
     single = _single(value, ptr.dtype)
     if elements is not None:
         elements.fitting.add(value.__class__)
-    return copy(single, ptr, stream=stream)
+    return copy(single, ptr, notify=notify, stream=stream)
 
 
 @overload

@@ -1,6 +1,7 @@
 """`put`, `get` and `copy` in compiled code: loads, stores and memcpy on a node, MPI's one-sided operations between.
 
 All of them block until the operation is complete: what was put is in the memory of the target, what was got is here.
+Only a put with `notify=` to another node returns before: data and signal leave in one message (see `sync.delivery`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from gondwana.memory.pointer_overloads import (
     write_element,
     write_record,
 )
+from gondwana.sync import signals
+from gondwana.sync.delivery_overloads import counter_of, is_notice, send_nothing, send_put, spans_nodes
 from gondwana.transfer import verbs
 
 _WORD = 8
@@ -125,36 +128,40 @@ def _relay(src: Any, dst: Any, nbytes: int) -> None:
 
 
 @overload(verbs.put, jit_options=INLINED)
-def _put(value: Any, ptr: Any) -> Any:
+def _put(value: Any, ptr: Any, notify: Any = None) -> Any:
     _check_pointer(ptr, "ptr")
+    if not _is_none(notify) and not is_notice(notify):
+        raise TypingError(f"put with notify={notify}: in compiled code give a signal, or signal.at(rank, channel)")
     if is_array(value):
         _check_alike(value, ptr, "value")
-        return _put_array
+        return _put_array if _is_none(notify) else _put_array_with_signal(notify)
     kind = types.unliteral(value)
     if isinstance(element(ptr), types.Record):
-        return _put_tuple if isinstance(kind, types.BaseTuple) else _put_record
+        if isinstance(kind, types.BaseTuple):
+            return _put_tuple if _is_none(notify) else _put_tuple_with_signal(notify)
+        return _put_record if _is_none(notify) else _put_record_with_signal(notify)
     if not isinstance(kind, types.Number | types.Boolean) or not np.can_cast(
         numpy_support.as_dtype(kind), numpy_support.as_dtype(element(ptr)), "same_kind"
     ):
         raise TypingError(f"put of {kind} as {element(ptr)}: give a number of that kind, or an array of that dtype")
-    return _put_number
+    return _put_number if _is_none(notify) else _put_number_with_signal(notify)
 
 
-def _put_array(value: Any, ptr: Any) -> None:
+def _put_array(value: Any, ptr: Any, notify: Any = None) -> None:
     put_bytes(ptr, address_of(value), contiguous_count(value) * element_size(ptr))
 
 
-def _put_record(value: Any, ptr: Any) -> None:
+def _put_record(value: Any, ptr: Any, notify: Any = None) -> None:
     put_bytes(ptr, record_address(ptr, value), element_size(ptr))
 
 
-def _put_tuple(value: Any, ptr: Any) -> None:
+def _put_tuple(value: Any, ptr: Any, notify: Any = None) -> None:
     slot = element_slot(ptr)
     write_record(ptr, slot, value)
     put_bytes(ptr, slot, element_size(ptr))
 
 
-def _put_number(value: Any, ptr: Any) -> None:
+def _put_number(value: Any, ptr: Any, notify: Any = None) -> None:
     check_bytes(ptr, element_size(ptr))
     target = near(ptr)
     recording.sent(_ranks(ptr), handle_word(ptr, 1), element_size(ptr))
@@ -164,6 +171,67 @@ def _put_number(value: Any, ptr: Any) -> None:
         slot = element_slot(ptr)
         write_element(ptr, slot, value)
         _put_far(handle_word(ptr, 0), handle_word(ptr, 1), handle_word(ptr, 2), slot, element_size(ptr))
+
+
+def _put_array_with_signal(kind: Any) -> Any:
+    put = _putter_with_signal(kind)
+
+    def run(value: Any, ptr: Any, notify: Any = None) -> None:
+        put(ptr, address_of(value), contiguous_count(value) * element_size(ptr), notify)
+
+    return run
+
+
+def _put_number_with_signal(kind: Any) -> Any:
+    put = _putter_with_signal(kind)
+
+    def run(value: Any, ptr: Any, notify: Any = None) -> None:
+        slot = element_slot(ptr)
+        write_element(ptr, slot, value)
+        put(ptr, slot, element_size(ptr), notify)
+
+    return run
+
+
+def _put_record_with_signal(kind: Any) -> Any:
+    put = _putter_with_signal(kind)
+
+    def run(value: Any, ptr: Any, notify: Any = None) -> None:
+        put(ptr, record_address(ptr, value), element_size(ptr), notify)
+
+    return run
+
+
+def _put_tuple_with_signal(kind: Any) -> Any:
+    put = _putter_with_signal(kind)
+
+    def run(value: Any, ptr: Any, notify: Any = None) -> None:
+        slot = element_slot(ptr)
+        write_record(ptr, slot, value)
+        put(ptr, slot, element_size(ptr), notify)
+
+    return run
+
+
+def _putter_with_signal(kind: Any) -> Any:
+    send = send_put if spans_nodes(kind) else send_nothing
+
+    @inlined
+    def put(ptr: Any, address: int, nbytes: int, notify: Any) -> None:
+        """Copy bytes from here to where a pointer points, then raise a signal: by one message to another node."""
+        signal, rank, channel = counter_of(ptr, notify)
+        check_bytes(ptr, nbytes)
+        far = near(ptr) == 0
+        if far and send(ptr, address, nbytes, signal, rank, channel):
+            recording.sent(_ranks(ptr), handle_word(ptr, 1), nbytes)
+            return
+        put_bytes(ptr, address, nbytes)
+        if far and send(ptr, address, 0, signal, rank, channel):  # behind the puts that went before it
+            recording.sent(_ranks(ptr), handle_word(ptr, 1), 0)
+        else:
+            signals.signal(signal, rank, 1, channel)
+
+    return put
 
 
 @overload(verbs.get, jit_options=INLINED)

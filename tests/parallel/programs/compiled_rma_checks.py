@@ -287,5 +287,104 @@ def check_superstep():
     assert total == sum(range(steps * SIZE))
 
 
+@gw.jit
+def put_with_signal(theirs, mine, arrived, left, lines, numbers):
+    """Put rows and numbers to the right, each with a signal; wait for those of the left; count wrong elements."""
+    wrong, width = 0, lines.shape[1]
+    for step in range(len(lines)):
+        gw.put(lines[step], theirs, notify=arrived)
+        gw.wait(arrived)
+        here = mine.local(width)
+        for i in range(width):
+            wrong += here[i] != 1000.0 * left + step * width + i
+        gw.put(numbers[step], theirs + width, notify=arrived.at(theirs.rank, 1))
+        gw.put(lines[step, :0], theirs, notify=arrived.at(theirs.rank, 2))
+        gw.wait(arrived, 1, 1)
+        gw.wait(arrived, 1, 2)
+        wrong += gw.get(mine + width) != 1000 * left + step
+        gw.put(lines[step, :1], mine.on(left) + width + 1, notify=arrived.at(left, 3))  # the left one may go on
+        gw.wait(arrived, 1, 3)
+    return wrong
+
+
+@gw.jit
+def put_many_with_signals(theirs, mine, arrived, values):
+    """Put more than may be under way, then wait for as many."""
+    for i in range(len(values)):
+        gw.put(values[i : i + 1], theirs + i, notify=arrived)
+    gw.wait(arrived, len(values))
+    total = 0.0
+    for i in range(len(values)):
+        total += gw.get(mine + i)
+    return total
+
+
+@gw.jit
+def put_then_agree(team, theirs, mine, arrived, values):
+    """The same with a target that enters a reduction of MPI before it looks."""
+    for i in range(len(values)):
+        gw.put(values[i : i + 1], theirs + i, notify=arrived)
+    total = gw.allreduce(team, 1)
+    gw.wait(arrived, len(values))
+    return total + mine.local(len(values)).sum()
+
+
+def check_puts_with_signals():
+    arrived = gw.Signal(world, 4)
+    for width in (1, 1024, 1500):  # the last is too long for one message between nodes
+        segment = shared(8 * (width + 2))
+        lines = 1000.0 * RANK + np.arange(12.0 * width).reshape(12, width)
+        numbers = 1000 * RANK + np.arange(12)
+        ends = segment.pointer(RIGHT, "f8"), segment.pointer(RANK, "f8")
+        assert put_with_signal(*ends, arrived, LEFT, lines, numbers) == 0
+        world.barrier()
+    assert not any(arrived.ready(1, channel) for channel in range(4))
+
+
+def check_more_puts_with_signals_than_may_be_under_way():
+    count, arrived = 150, gw.Signal(world)
+    segment = shared(8 * count)
+    ends = segment.pointer(RIGHT, "f8"), segment.pointer(RANK, "f8")
+    assert put_many_with_signals(*ends, arrived, np.full(count, LEFT + 1.0)) == count * ((LEFT - 1) % SIZE + 1.0)
+    world.barrier()
+    expected = SIZE + count * (LEFT + 5.0)
+    assert put_then_agree(world, *ends, arrived, np.full(count, RANK + 5.0)) == expected
+    world.barrier()
+    assert not arrived.ready()
+
+
+@gw.jit
+def notify_by(ptr, notice):
+    gw.put(1.0, ptr, notify=notice)
+
+
+@gw.jit
+def notify_channel(ptr, signal, rank, channel):
+    gw.put(1.0, ptr, notify=signal.at(rank, channel))
+
+
+def check_whom_puts_notify():
+    segment, signal = shared(8), gw.Signal(world, 2)
+    there = segment.pointer(RIGHT, "f8")
+    for rank, channel in ((-1, 0), (SIZE, 0)):
+        assert "there is no such rank" in raises(IndexError, notify_channel, there, signal, rank, channel)
+    assert "no such channel" in raises(IndexError, notify_channel, there, signal, RIGHT, 2)
+    assert "give a signal, or signal.at" in raises(gw.errors.KernelError, notify_by, there, 3)
+    notify_channel(there, signal, LEFT, 1)  # not the owner of the memory
+    signal.wait(1, 1)
+    world.barrier()
+    assert segment.pointer(dtype="f8").local()[0] == 1.0
+    alone, reverse = world.split(RANK), world.split(0, -RANK)
+    turned = gw.Signal(reverse)  # ranks have other numbers in its team
+    notify_by(there, turned)
+    turned.wait()
+    assert not turned.ready()
+    if SIZE > 1:
+        assert "not in the team of the signal" in raises(ValueError, notify_by, there, gw.Signal(alone))
+    else:
+        gw.Signal(alone)
+    world.barrier()
+
+
 if __name__ == "__main__":
     run_checks(globals())

@@ -192,6 +192,98 @@ def check_litmus_of_dekker():
     assert (mine_and_theirs.sum(axis=0) > 0).all()
 
 
+def boxes(pointer):
+    """Destinations of every form in 12 KiB: what `copy` takes, and the same as views of the memory."""
+    number = pointer.dtype.itemsize
+    cases = [((7,), (number,)), ((1024,), (number,)), ((1025,), (number,)), ((4,), (5 * number,)), ((0,), (number,))]
+    cases += [((3, 5, 2), (100 * number, 3 * number, number)), ((6, 4), (number, 9 * number)), ((), ())]
+    cases += [((2, 3, 2, 2, 2), tuple(number * step for step in (240, 60, 20, 7, 2)))]  # too many axes for one message
+    for shape, strides in cases:
+        yield gw.strided(pointer, shape, strides), shape, strides
+    yield gw.strided(pointer + 12, (3, 4), (-4 * number, number)), (3, 4), (-4 * number, number)
+
+
+def check_copies_with_signals():
+    """Of all sizes and strides; the signal says that they are there, `done` that the other rank has them."""
+    segment, signal = gw.Segment(world, 12 * 1024), gw.Signal(world, 2)
+    mine, left = segment.view(world.rank), (world.rank - 1) % world.size
+    for target, shape, strides in boxes(segment.pointer(RIGHT, "f8")):
+        world.barrier()
+        mine[:] = 255
+        world.barrier()
+        data = np.arange(float(np.prod(shape))).reshape(shape)
+        transfer = gw.copy(np.asarray(data + world.rank), target, notify=signal.at(RIGHT, 1))
+        transfer.source.wait()
+        signal.wait(1, 1)
+        offset = segment.pointer(dtype="f8", offset=target.pointer.offset).offset
+        expected = np.full(12 * 1024, 255, np.uint8)
+        for memory in (mine, expected):
+            held = np.ndarray(shape, "f8", memory, offset if data.size else 0, strides)
+            if memory is expected:
+                held[...] = data + left
+            else:
+                assert (held == data + left).all()
+        assert (mine == expected).all(), (shape, strides)
+        while not transfer.done():  # without a wait
+            gw.progress()
+        assert transfer.remote.done()
+    gw.put(2.5, segment.pointer(RIGHT, "f8"), notify=signal).wait()
+    signal.wait()
+    assert mine.view("f8")[0] == 2.5
+    assert not signal.ready()
+    assert not signal.ready(1, 1)
+    world.barrier()
+
+
+def check_many_copies_with_signals():
+    """More than may be under way: all arrive, their futures complete by callbacks, and in callbacks, too."""
+    segment, signal = gw.Segment(world, 8 * 200), gw.Signal(world)
+    theirs, left = segment.pointer(RIGHT, "i8"), (world.rank - 1) % world.size
+    copies = [gw.copy(np.array([world.rank + step]), theirs + step, notify=signal) for step in range(200)]
+    gw.when_all(*[copy.remote for copy in copies]).wait()
+    signal.wait(200)
+    assert (segment.view(world.rank).view("i8") == left + np.arange(200)).all()
+    world.barrier()
+    waited = gw.copy(np.array([-1]), theirs, notify=signal).then(lambda _: gw.put(-2, theirs, notify=signal).wait())
+    waited.wait()
+    signal.wait(2)
+    world.barrier()
+    assert segment.view(world.rank).view("i8")[0] == -2
+
+
+def check_copies_with_signals_to_ranks_that_wait_for_others():
+    """A target receives in a barrier, in a reduction, in a wait for another signal, and when it waits for nothing."""
+    segment, first, second = gw.Segment(world, 8 * world.size), gw.Signal(world), gw.Signal(world)
+    mine = segment.view(world.rank).view("i8")
+    ranks = np.arange(world.size)
+    for meet in (world.barrier, lambda: world.allreduce(1), lambda: second.wait(world.size)):
+        for rank in ranks.tolist():
+            gw.put(world.rank + 1, segment.pointer(rank, "i8") + world.rank, notify=first).wait()
+            second.add(rank)
+        meet()
+        first.wait(world.size)
+        assert (mine == ranks + 1).all()
+        world.barrier()
+        mine[:] = 0
+        world.barrier()
+
+
+def check_segments_with_copies_on_the_way_come_and_go():
+    """Memory is given back when what is on its way has arrived, whether anybody looks at it or not."""
+    kept = gw.Segment(world, 64)
+    for step in range(12):
+        segment, signal = gw.Segment(world, 4096), gw.Signal(world)
+        for rank in range(world.size):
+            gw.put(np.full(512, step), segment.pointer(rank, "i8"), notify=signal)
+        if step % 3 == world.rank % 3:
+            signal.wait(world.size)
+        if step % 2:
+            segment.close()
+        del segment, signal
+    world.barrier()
+    assert not kept.view(world.rank).any()
+
+
 # -- atomic domains ------------------------------------------------------------------------------------------------
 
 
@@ -457,3 +549,7 @@ def check_who_gives_up_waiting_for_a_lock():
 
 if __name__ == "__main__":
     run_checks(globals())
+    # Puts that nobody waits for: they arrive before the ranks end.
+    _last = gw.Segment(world, 8192), gw.Signal(world)
+    for _ in range(40):
+        gw.put(np.zeros(1024), _last[0].pointer(RIGHT, "f8"), notify=_last[1])

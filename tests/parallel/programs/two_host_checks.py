@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import socket
 
+import compiled_rma_checks
 import pool_checks
 import remote_channel_checks
 import remote_task_checks
+import synchronisation_checks
 import window_checks
 from checks import run_checks
 
@@ -49,6 +51,20 @@ OF_TASKS = (
 """The same of spawned functions and divided loops."""
 
 
+OF_COMPILED_CODE = (
+    "check_more_puts_with_signals_than_may_be_under_way",
+    "check_puts_with_signals",
+)
+"""The same of one-sided operations in compiled code."""
+OF_SIGNALS = (
+    "check_copies_with_signals",
+    "check_copies_with_signals_to_ranks_that_wait_for_others",
+    "check_many_copies_with_signals",
+    "check_segments_with_copies_on_the_way_come_and_go",
+)
+"""The same of copies that raise signals."""
+
+
 def check_each_rank_has_a_host_of_its_own():
     assert world.size == 2
     assert len(set(world.allgather(socket.gethostname()))) == 2
@@ -64,5 +80,7 @@ if __name__ == "__main__":
         (pool_checks, OF_POOLS),
         (remote_channel_checks, OF_CHANNELS),
         (remote_task_checks, OF_TASKS),
+        (compiled_rma_checks, OF_COMPILED_CODE),
+        (synchronisation_checks, OF_SIGNALS),
     )
     run_checks(globals() | {name: getattr(module, name) for module, names in sources for name in names})

@@ -106,8 +106,7 @@ def begin(links: Any, level: int, vector: Any) -> None:
             links.buffer[place] = vector[links.rows[place]]
         target = links.targets[message]
         there = links.inbox.on(target[RANK]) + (target[BASE] + turn * target[STRIDE])
-        gw.put(links.buffer[first:last], there)
-        gw.signal(links.signal, target[RANK], 1, target[CHANNEL])
+        gw.put(links.buffer[first:last], there, notify=links.signal.at(target[RANK], target[CHANNEL]))
 
 
 @gw.jit

@@ -80,7 +80,7 @@ def put(
 
     A rank writes into an inbox that the next rank has read: `free` tells it so, one superstep before it has to know.
     """
-    right, left, words = (team.rank + 1) % team.size, (team.rank - 1) % team.size, inboxes.shape[1]
+    left, words = (team.rank - 1) % team.size, inboxes.shape[1]
     elapsed, step = 0, steps[0]
     for _ in range(calls):
         gw.barrier(team)
@@ -93,8 +93,7 @@ def put(
                 compute(data, inboxes[1 - step % 2], total, product, reads, writes, flops)
             gw.signal(free, left)
             gw.wait(free)
-            gw.put(data[:words], target + step % 2 * words)
-            gw.signal(arrived, right)
+            gw.put(data[:words], target + step % 2 * words, notify=arrived)
             gw.wait(arrived)
             step += 1
             if clocks:

@@ -32,8 +32,7 @@ def puts(team: Any, source: Any, target: Any, arrivals: Any, calls: int) -> int:
     for _ in range(calls if rank < 2 else 0):
         if rank == 1:
             gw.wait(arrivals)
-        gw.put(source, target)
-        gw.signal(arrivals, 1 - rank)
+        gw.put(source, target, notify=arrivals)
         if rank == 0:
             gw.wait(arrivals)
     return gw.clock() - start

@@ -62,13 +62,12 @@ def signal(arrivals: Any, peer: int, first: bool, calls: int) -> None:
 
 
 @gw.jit
-def put_signal(source: Any, target: Any, arrivals: Any, peer: int, first: bool, calls: int) -> None:
+def put_signal(source: Any, target: Any, arrivals: Any, first: bool, calls: int) -> None:
     """Put an array and raise a signal there and back."""
     for _ in range(calls):
         if not first:
             gw.wait(arrivals)
-        gw.put(source, target)
-        gw.signal(arrivals, peer)
+        gw.put(source, target, notify=arrivals)
         if first:
             gw.wait(arrivals)
 

@@ -80,9 +80,7 @@ class Ours:
         return {
             "compiled put": moving(team, self._active(loops.put, here, target), one_way(team, here, there)),
             "compiled get": moving(team, self._active(loops.get, target, here), one_way(team, here, there)[::-1]),
-            "compiled put + signal": moving(
-                team, compiled(loops.put_signal, here, target, signal, self._peer, first), both, 2
-            ),
+            "compiled put + signal": moving(team, compiled(loops.put_signal, here, target, signal, first), both, 2),
         }
 
     def floods(self, size: int) -> dict[str, Candidate]:

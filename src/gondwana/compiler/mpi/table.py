@@ -22,6 +22,7 @@ FUNCTIONS = {
     "Allreduce": 6,
     "Barrier": 1,
     "Bcast": 5,
+    "Cancel": 1,
     "Compare_and_swap": 7,
     "Fetch_and_op": 7,
     "Get": 8,
@@ -55,12 +56,15 @@ do, but its value differs between libraries and mpi4py does not know it."""
 MAILBOX = "MAILBOX"
 """Place of the address of this rank's mailbox, for compiled code that makes progress; 0 until there is one."""
 
+DELIVERY = "DELIVERY"
+"""Place of the address of what this rank knows of signalled puts between nodes; 0 where there is one node."""
+
 RECORDS = "RECORDS"
 """Place of the address of what this process records for a trace, for compiled code that records as well."""
 
 _STATUS_BYTES = 256
 
-_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, UNUSED_TAG, STATUS, MAILBOX, RECORDS]
+_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, UNUSED_TAG, STATUS, MAILBOX, DELIVERY, RECORDS]
 SLOTS = {name: place for place, name in enumerate(_NAMES)}
 """Place of every entry in the table, by its name."""
 
@@ -97,6 +101,11 @@ os.register_at_fork(after_in_child=_follow_recorder)
 def set_mailbox(address: int) -> None:
     """Tell compiled code where the mailbox of this rank is. Local."""
     _table[SLOTS[MAILBOX]] = address
+
+
+def set_delivery(address: int) -> None:
+    """Tell compiled code where the state of signalled puts is, 0 for none. Local."""
+    _table[SLOTS[DELIVERY]] = address
 
 
 def _entries() -> list[int]:

@@ -42,8 +42,8 @@ def vector_with_flags(partners: Any, q: Any) -> None:
     """Put the pieces into place and signal each arrival; wait for this rank's own."""
     turn = _next_turn(partners, _VECTORS)
     for piece in partners.pieces:
-        gw.put(piece.part, piece.there + turn * piece.distance)
-        gw.signal(partners.arrived, piece.rank, 1, partners.column)
+        arrived = partners.arrived.at(piece.rank, partners.column)
+        gw.put(piece.part, piece.there + turn * piece.distance, notify=arrived)
     for column in range(partners.size):
         gw.wait(partners.arrived, 1, column)
     _add_parts(partners, turn, q)
@@ -54,8 +54,8 @@ def scalar_with_flags(partners: Any, value: float) -> float:
     """Put the value into place and signal each arrival; wait for those of the other ranks."""
     turn = _next_turn(partners, _SCALARS)
     for piece in partners.scalars:
-        gw.put(value, piece.there + turn * piece.distance)
-        gw.signal(partners.arrived, piece.rank, 1, partners.size + partners.column)
+        arrived = partners.arrived.at(piece.rank, partners.size + partners.column)
+        gw.put(value, piece.there + turn * piece.distance, notify=arrived)
     for column in range(partners.size):
         gw.wait(partners.arrived, 1, partners.size + column)
     return _add_values(partners, turn)
