@@ -114,6 +114,7 @@ from gondwana.teams import start_all as start_all
 from gondwana.teams import wait_all as wait_all
 from gondwana.teams import world as world
 from gondwana.testing.fake_device import fake_device as fake_device
+from gondwana.transfer import AccessRegion as AccessRegion
 from gondwana.transfer import Plan as Plan
 from gondwana.transfer import Transfer as Transfer
 from gondwana.transfer import allreduce as allreduce

@@ -84,7 +84,7 @@ thread = _Thread()
 """`thread.flow` is the calling thread's. One look-up finds all, since it costs as much as a call."""
 
 
-def _place() -> tuple[int, int]:
+def place() -> tuple[int, int]:
     """Where the calling thread is: in how many callbacks, and a number of the strand of tasks that runs, 0 for none."""
     flow = thread.flow
     in_program = flow.tasks is None or flow.tasks.current is flow.tasks.program
@@ -92,7 +92,7 @@ def _place() -> tuple[int, int]:
 
 
 if tracing.recorder is not None:
-    tracing.recorder.place = _place
+    tracing.recorder.place = place
 
 
 class ProgressError(GondwanaError, RuntimeError):

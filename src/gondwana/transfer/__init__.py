@@ -1,5 +1,6 @@
 """Moving data: `copy`, `put` and `get` between any two places, and the paths that they take."""
 
+from gondwana.transfer.access_region import AccessRegion as AccessRegion
 from gondwana.transfer.box import StridedBox as StridedBox
 from gondwana.transfer.box import strided as strided
 from gondwana.transfer.collectives.verbs import allreduce as allreduce

@@ -12,6 +12,7 @@ from gondwana.futures import DONE, Future, Promise
 from gondwana.runtime import progress
 from gondwana.sync.signals import Signal, SignalAt
 from gondwana.teams import Team, world
+from gondwana.transfer import access_region
 from gondwana.transfer.box import StridedBox
 
 T = TypeVar("T")
@@ -84,6 +85,7 @@ class Transfer(Following[None]):
         super().__init__(operation, _nothing)
         self.source = source
         self._remote = remote
+        access_region.started(self)
 
     @property
     def remote(self) -> Future[None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import threading
 import time
 import zlib
 
@@ -495,6 +496,58 @@ def check_third_party_of_unknown_segments():
         data = np.empty(4000, np.uint8)
         second.kind.read(second.address, data).wait()
         assert (data == pattern("unknown", 0, 4000)).all()
+
+
+def check_access_regions():
+    """The end of a region waits for all copies, puts and gets that were started inside, and for no others."""
+    right = (ME + 1) % RANKS
+    segments = [gw.Segment(world, 800), gw.Segment(world, 800, KIND)]
+    ends = [segment.pointer(right, float) for segment in segments]
+    with gw.AccessRegion() as outer:
+        puts = [gw.put(np.full(10, place + 100.0 * ME), end + 10 * place) for place in range(9) for end in ends]
+        with gw.AccessRegion(wait=False) as inner:
+            late = gw.copy(np.full(10, 9.0 + 100.0 * ME), ends[1] + 90)
+        raises(KeyError, fail_in_region, puts, ends[0] + 90)
+        everything = inner.future
+    assert all(transfer.done() for transfer in (*puts, late))
+    assert outer.future.done()
+    everything.wait()
+    with gw.AccessRegion() as region:
+        rows = [gw.get(end, 100) for end in ends]
+    assert region.future.done()
+    for row in rows:
+        assert row.done()
+        assert (row.result()[:90] == np.repeat(np.arange(9), 10) + 100.0 * ME).all()
+    assert (rows[1].result()[90:] == 9.0 + 100.0 * ME).all()
+    # What others start meanwhile is not of the region: another thread, and a call that runs in its progress.
+    left_alone.clear()
+    with gw.AccessRegion(wait=False) as region:
+        thread = threading.Thread(target=lambda: left_alone.append(gw.copy(np.zeros(10), ends[1])))
+        thread.start()
+        thread.join()
+        gw.rpc(ME, start_in_callback, ends[1] + 10).wait()
+        assert region.future.done()
+        left_alone.append(gw.copy(np.zeros(10), ends[1] + 20))
+        assert region.future.done() == left_alone[-1].done()
+    for transfer in left_alone:
+        transfer.wait()
+    region.wait()
+    assert "second time" in raises(RuntimeError, region.__enter__)
+    world.barrier()
+
+
+def fail_in_region(started, there):
+    with gw.AccessRegion():
+        started.append(gw.copy(np.zeros(10), there))
+        raise KeyError
+
+
+left_alone = []
+"""Copies that belong to no region."""
+
+
+def start_in_callback(there):
+    left_alone.append(gw.copy(np.zeros(10), there))
 
 
 def check_copies_inside_callbacks():
