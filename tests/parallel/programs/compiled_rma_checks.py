@@ -238,8 +238,10 @@ def check_the_same_place_of_every_rank():
 
 
 @gw.jit
-def records(ptr, buffer):
+def records(ptr, buffer, arrived):
     """Put records in every form, get one, and work on its fields where loads and stores reach them."""
+    gw.put(buffer[0], ptr + 5, notify=arrived)
+    gw.put((1.5, (9, 6), False), ptr + 6, notify=arrived)
     gw.put(buffer, ptr)
     gw.put(buffer[1], ptr + 2)
     gw.put((0.5, (7, 8), True), ptr + 3)
@@ -251,19 +253,22 @@ def records(ptr, buffer):
 
 def check_records():
     record = np.dtype([("mass", "f4"), ("place", "f8", 2), ("used", "?")])
-    segment = shared(5 * record.itemsize)
+    segment, arrived = shared(7 * record.itemsize), gw.Signal(world)
     buffer = np.zeros(2, segment.pointer(dtype=record).dtype)
     buffer[:] = [(RANK, (1.0, 2.0), False), (RANK + 1, (3.0, 4.0), True)]
     world.barrier()
-    assert records(segment.pointer(RIGHT, record), buffer) == 7.5
+    assert records(segment.pointer(RIGHT, record), buffer, arrived) == 7.5
     assert buffer[0].mass == 0.5
     assert buffer[0].place.tolist() == [7.0, 9.0]
     assert buffer[0].used
+    arrived.wait(2)
+    held = segment.pointer(dtype=record).local(7)
+    assert held["mass"][5:].tolist() == [LEFT, 1.5]
+    assert held["place"][5:].tolist() == [[1.0, 2.0], [9.0, 6.0]]
     world.barrier()
-    held = segment.pointer(dtype=record).local(5)
-    assert held["mass"].tolist() == [LEFT, LEFT + 1, LEFT + 1, 0.5, 0.5]
-    assert held["place"].tolist() == [[1.0, 2.0], [3.0, 4.0], [3.0, 4.0], [7.0, 8.0], [7.0, 8.0]]
-    assert held["used"].tolist() == [False, True, True, True, True]
+    assert held["mass"][:5].tolist() == [LEFT, LEFT + 1, LEFT + 1, 0.5, 0.5]
+    assert held["place"][:5].tolist() == [[1.0, 2.0], [3.0, 4.0], [3.0, 4.0], [7.0, 8.0], [7.0, 8.0]]
+    assert held["used"][:5].tolist() == [False, True, True, True, True]
     world.barrier()
 
 
