@@ -143,10 +143,11 @@ def counts(text: str) -> list[int]:
     Raises:
         UsageError: there is something else among them, or none.
     """
-    found = numbers("--ranks", text)
-    if not found or min(found) < 1:
+    found = [whole_number(part.strip()) for part in names(text)]
+    kept = [number for number in found if number is not None and number >= 1]
+    if len(kept) < max(1, len(found)):
         raise UsageError(f"--ranks {text}: legal are whole numbers from 1, such as 1,2,4")
-    return found
+    return kept
 
 
 def rank_counts(text: str, ranks_per_node: int | None = None) -> list[int]:
