@@ -59,7 +59,7 @@ def test_messages_and_sums_by_the_procedure_of_osu(tmp_path: Path) -> None:
 
 
 def test_supersteps_on_a_node_and_between_nodes(tmp_path: Path) -> None:
-    options = f"-n 2,4 --communications 3 --size 40 --reads 3 --writes 9 --flops 4 {QUICK}"
+    options = f"-n 2,4 --ranks-per-node 2 --communications 3 --size 40 --reads 3 --writes 9 --flops 4 {QUICK}"
     rows = rows_of("ring", tmp_path / "a.json", options, GONDWANA_RANKS_PER_NODE="2")
     expected = [(count, nodes, pair.ours) for count, nodes in ((2, 1), (4, 2)) for pair in ring.PAIRS]
     assert [(row["ranks"], row["nodes"], row["operation"]) for row in rows] == expected
@@ -100,7 +100,14 @@ def test_official_programs_that_fail_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("what", "message"),
-    [("ping-pong -n 1", "between 2 ranks"), ("ring --size 12", "multiple of 8"), ("osu --sizes 6", "multiples of 4")],
+    [
+        ("ping-pong -n 1", "between 2 ranks"),
+        ("ping-pong --ranks-per-node 1", "2 ranks need 2 nodes, but this job has 1"),
+        ("ring --size 12", "multiple of 8"),
+        ("ring -n 2,3 --ranks-per-node 2", "3 ranks do not fill nodes of 2"),
+        ("osu --sizes 6", "multiples of 4"),
+        ("osu --ranks-per-node 1 --against .", "--against leaves it to the launcher"),
+    ],
 )
 def test_what_cannot_be_measured_is_refused(what: str, message: str) -> None:
     done = bench(*what.split(" ", 1))

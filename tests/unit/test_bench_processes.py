@@ -74,6 +74,7 @@ REPORT = "-----\nmpirun detected that a process exited with status 127\n  Proces
         ("needs 4 processes\n", REPORT, "needs 4 processes"),
         ("", REPORT, "mpirun detected that a process exited with status 127 | Process name: [1,0]"),
         ("", "-----\nno end of it\n", "no end of it"),
+        ("", f"too bad\n{REPORT}\0", "too bad"),
     ],
 )
 def test_last_words_are_those_of_the_program(output: str, errors: str, expected: str) -> None:

@@ -212,10 +212,10 @@ def test_settings_of_file_and_command_line(tmp_path: Path) -> None:
         (("-q", "inf"), r"-q: q is inf; legal is: float <= 1e\+?300"),
         (("-P", "nan"), r"-P: P is nan"),
         (("-N", "-1"), r"-N: N is -1|expected one argument"),
-        (("--set", "variant=three-sided"), r"--set: variant is 'three-sided'; legal is"),
+        (("--set", "variant=three-sided"), r"--set: variant is 'three-sided'; legal is: 'one-sided', 'two-sided'"),
         (("--set", "varant=two-sided"), r"unknown key varant; did you mean variant\?"),
         (("--set", "blocks=ceiling"), "blocks is 'ceiling'"),
-        (("--set", "fuse_steps=3"), "fuse_steps is 3; legal is"),
+        (("--set", "fuse_steps=3"), "fuse_steps is 3; legal is: 1, 2, 'auto'"),
         (
             ("--set", "fuse_steps=2", "--device", "cuda"),
             'fuse_steps is 2 and device is "cuda"; set fuse_steps to 1, or',

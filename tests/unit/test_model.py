@@ -227,6 +227,7 @@ def test_the_command_fits_checks_and_predicts(tmp_path: Path) -> None:
         " ['check', results, '--machine', out, '--json', out + '.check'],\n"
         " ['predict', '--app', 'heat', '--size', '64', '--machine', out, '--weak', '--ranks', '1,8,100000',"
         " '--json', out + '.rows', '--plot', out + '.png'],\n"
+        " ['check', results.replace('model-fit', 'fib'), '--machine', out],\n"
         " ['predict', '--app', 'heat', '--size', '64', '--machine', 'nowhere'],\n"
         " ['predict', '--app', 'npb-mg', '--size', 'A', '--machine', 'frontier', '--weak']]\n"
         "for call in calls:\n"
@@ -237,8 +238,9 @@ def test_the_command_fits_checks_and_predicts(tmp_path: Path) -> None:
     out = tmp_path / "machine.json"
     outcome = jobs.run_command([sys.executable, "-c", source, str(RESULTS / "model-fit.json"), str(out)])
     assert [line for line in outcome.stdout.splitlines() if line.startswith("status")] == [
-        "status 0", "status 0", "status 0", "status 2", "status 2",
+        "status 0", "status 0", "status 0", "status 2", "status 2", "status 2",
     ]  # fmt: skip
+    assert "no measured steps" in outcome.stderr
     assert "--machine nowhere: No such file" in outcome.stderr
     assert "--weak: npb-mg has classes of fixed size" in outcome.stderr
     rows = json.loads(Path(f"{out}.rows").read_text())["rows"]

@@ -150,6 +150,15 @@ def test_ranks_become_efficiency_and_speed_up() -> None:
     assert "ideal" in found[2].chart
 
 
+def test_patterns_become_bars_of_speed_ups() -> None:
+    rows = [
+        {"pattern": name, "ranks": at, "efficiency": 1.0, "speedup": 1.0 * at, "speedup_low": 0.5, "speedup_high": None}
+        for at, name in enumerate(("1x1x1", "2x1x1"), 1)
+    ]
+    [found] = figures(Panel("clustering", "pwc, speed-up", rows, {}))
+    assert (found.title, ">2x1x1</text>" in found.chart) == ("pwc, speed-up: speed-up", True)
+
+
 def test_speed_ups_are_beside_those_of_the_rival() -> None:
     rows = [{"variant": "slabs", "ranks": n, "speedup": 1.0 * n, "official_speedup": 0.9 * n} for n in (1, 2, 4)]
     [found] = figures(Panel("npb", "scaling", rows, {}))

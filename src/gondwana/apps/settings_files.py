@@ -8,7 +8,7 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -169,10 +169,16 @@ def file_name(path: str | Path) -> str:
 
 def _parsed(path: str) -> dict[str, Any]:
     name = file_name(path)
+    text = text_files.read(Path(path), name)
     try:
-        return tomllib.loads(text_files.read(Path(path), name))
+        return tomllib.loads(text)
     except _NOT_TOML as error:
         raise UsageError(f"{name}: not TOML: {error}; write one KEY = VALUE a line, texts in quotes") from None
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """Return the values that a hint lists, none if it is no list of values."""
+    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def _value(text: str, hint: Any) -> Any:
@@ -195,5 +201,6 @@ def _converted(hints: dict[str, Any], key: str, value: Any, place: str, refused:
     try:
         return msgspec.convert(value, hints[key])
     except (msgspec.ValidationError, OverflowError) as error:
-        legal = str(error).replace("`", "").removeprefix("Expected ")
+        choices = [choice for part in (hints[key], *get_args(hints[key])) for choice in _choices(part)]
+        legal = ", ".join(map(repr, choices)) or str(error).replace("`", "").removeprefix("Expected ")
         raise UsageError(printable(f"{place}: {key} is {value!r}; legal is: {legal}")) from None

@@ -15,6 +15,8 @@ from gondwana.errors import UsageError
 OTHER_MPI = "if it was built with another MPI than that of the launcher, give its own, such as --mpirun /usr/bin/mpirun"
 """The advice where a user's program does not start."""
 _LAST_LINES = 3
+_BLANK = "\0 \t"
+"""What is no text: Open MPI's launcher ends its reports with a zero byte."""
 
 
 class Command(NamedTuple):
@@ -78,7 +80,7 @@ def last_words(output: str, errors: str) -> str:
         errors: on stderr, which is preferred.
 
     Example:
-        >>> last_words("", "no such file\n----\nmpirun has exited\n----\n")
+        >>> last_words("", "no such file\n----\nmpirun has exited\n----\n\0")
         'no such file'
     """
     said, reports = _without_reports(errors)
@@ -90,7 +92,7 @@ def _without_reports(text: str) -> tuple[list[str], list[str]]:
     """Return the lines outside and inside of pairs of lines of dashes, without empty ones."""
     parts: tuple[list[str], list[str]] = ([], [])
     inside = False
-    for line in filter(None, map(str.strip, text.splitlines())):
+    for line in filter(None, (line.strip(_BLANK) for line in text.splitlines())):
         if line.strip("-="):
             parts[inside].append(line)
         else:

@@ -26,6 +26,7 @@ def main() -> None:
     """Run the command line; an error of use, data or disk is one line and a status. Local."""
     if tracing.recorder is not None:
         tracing.recorder.withdraw()
+    sys.argv[0] = "gondwana"  # results have it in their `command`, and not where it is installed
     sys.exit(_status())
 
 

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gondwana.errors import UsageError
 from gondwana.model import applications, predict
 from gondwana.model.machine import Application, Link, Machine, Memory, Noise
 from gondwana.model.observations import Measured, Observation
@@ -58,9 +57,7 @@ def fit(
     Raises:
         UsageError: there are no steps.
     """
-    steps = measured.steps
-    if not steps:
-        raise UsageError("no measured steps: give results of applications (gondwana run ... --json FILE)")
+    steps = measured.some_steps()
     apps = sorted({step.app for step in steps})
     far = any(step.nodes > 1 for step in steps)
     start = msgspec.structs.replace(

@@ -54,6 +54,16 @@ class Measured:
     rma: dict[tuple[str, int], float]
     skipped: list[str]
 
+    def some_steps(self) -> list[Observation]:
+        """Return the steps. Local.
+
+        Raises:
+            UsageError: there are none.
+        """
+        if not self.steps:
+            raise UsageError("no measured steps: give results of applications (gondwana run ... --json FILE)")
+        return self.steps
+
 
 def read(paths: list[Path]) -> Measured:
     """Read results. Local.

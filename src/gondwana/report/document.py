@@ -144,7 +144,8 @@ def _beside(panels: Sequence[Panel], captions: Sequence[str | None]) -> Iterator
 
 
 def _panel(panel: Panel, drawn: Sequence[Figure], caption: str | None) -> Markup:
-    alternative = tag("summary", f"The figures as a table ({len(panel.rows)} rows)" if drawn else "Table")
+    count = f"{len(panel.rows)} row{'' if len(panel.rows) == 1 else 's'}"
+    alternative = tag("summary", f"The figures as a table ({count})" if drawn else "Table")
     return tag(
         "div",
         None if caption is None else tag("p", caption, class_="about"),

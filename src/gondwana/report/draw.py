@@ -12,6 +12,7 @@ from gondwana.report.charts import Axis, Bar, Curve, Dot, Spread, Stack
 from gondwana.report.comparisons import Comparison, compare, in_words, label_of, rival_of, who
 from gondwana.report.layouts import Layout
 from gondwana.report.markup import Markup
+from gondwana.report.quantities import two_digits
 from gondwana.report.rows import Measure, Panel, Row, figure, groups, interval, is_whole, spread_of
 from gondwana.report.scales import drawable
 
@@ -49,7 +50,7 @@ def figures(panel: Panel) -> list[Figure]:
     how = layouts.layout(panel.benchmark, panel.name)
     kinds: dict[str, Callable[[Panel, Layout], Iterator[Figure]]] = {
         layouts.CURVES: _curves, layouts.RATIOS: _ratios, layouts.SCALING: _scaling, layouts.SCATTER: _scatter,
-        layouts.PARTS: _parts,
+        layouts.PARTS: _parts, layouts.SPEEDUPS: _speedup_bars,
     }  # fmt: skip
     return [found for kind in how.kinds for found in kinds[kind](panel, how)] if panel.rows else []
 
@@ -142,6 +143,23 @@ def _scaling(panel: Panel, how: Layout) -> Iterator[Figure]:
         ideal = tuple(Dot(ranks, ranks) for ranks in sorted({dot.x for curve in drawn for dot in curve.dots}))
         chart = charts.curve_chart(title, [*drawn, Curve("ideal", ideal, None)], x, Axis("speed-up", "1", log=False))
         yield from _figure(title, chart, _about_hollow(drawn))
+
+
+def _speedup_bars(panel: Panel, how: Layout) -> Iterator[Figure]:
+    """Bars of speed-ups, where rows are patterns of threads and ranks rather than numbers of ranks."""
+    del how
+    names = [name for name in panel.names() if name in ("pattern", "parallelism", "ranks")][:1]
+    rows = [(row, value) for row in panel.rows if (value := figure(row.get("speedup"))) is not None] if names else []
+    for number, part in enumerate(_chunks(rows)):
+        bars = [
+            Bar(
+                label_of(panel, row, names), value, figure(row.get("speedup_low")) or value,
+                figure(row.get("speedup_high")) or value, f"speed-up {two_digits(value)}",
+            )
+            for row, value in part
+        ]  # fmt: skip
+        title = f"{panel.name}: speed-up" + (", continued" if number else "")
+        yield from _figure(title, charts.ratio_chart(title, bars, "speed-up"), "")
 
 
 def _over_ranks(by_name: Mapping[str, Sequence[Row]], key: str) -> list[Curve]:

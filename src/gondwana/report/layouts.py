@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-CURVES, RATIOS, SCATTER, PARTS, SCALING = "curves", "ratios", "scatter", "parts", "scaling"
+CURVES, RATIOS, SCATTER, PARTS, SCALING, SPEEDUPS = "curves", "ratios", "scatter", "parts", "scaling", "speed-ups"
 ALL = (CURVES, RATIOS, SCALING, SCATTER, PARTS)
 
 
@@ -43,7 +43,7 @@ LAYOUTS = {
     ("npb", "communication"): Layout(rival="NPB 3.4", kinds=(PARTS,)),
     ("npb", "scaling"): Layout(rival="NPB 3.4", kinds=(SCALING,)),
     ("npb", None): Layout(rival="NPB 3.4"),
-    ("hpcg", None): Layout(rival="HPCG 3.1", kinds=(RATIOS, CURVES)),
+    ("hpcg", None): Layout(rival="HPCG 3.1", kinds=(RATIOS, CURVES, SCATTER)),
     ("io", None): Layout(rival="plain ADIOS2", kinds=(RATIOS, SCATTER)),
     ("scaling", None): Layout(kinds=(RATIOS, SCALING)),
     ("init", None): Layout(subject=("memory", "variant")),
@@ -51,7 +51,7 @@ LAYOUTS = {
     ("fib", None): Layout(log=False),
     ("heat", "against"): Layout(rival="the original program"),
     ("heat", None): Layout(rival="C"),
-    ("clustering", None): Layout(rival="scikit-learn"),
+    ("clustering", None): Layout(rival="scikit-learn", kinds=(SPEEDUPS, RATIOS, SCATTER, PARTS)),
 }
 """By benchmark and panel; None stands for its other panels."""
 

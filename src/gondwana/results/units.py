@@ -27,6 +27,7 @@ _RULES = (
 )
 
 _OF = {
+    "clustering": {"median": "s", "samples": "s"},
     "collectives": {"size": "B"},
     "exchange": {"size": "cells"},
     "gpu": {"size": "cells"},

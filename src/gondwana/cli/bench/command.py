@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,6 +13,7 @@ from gondwana.cli.bench.options import (
     Dtypes,
     File,
     Nbytes,
+    PerNode,
     Ranks,
     Repeat,
     Sizes,
@@ -124,6 +125,7 @@ def rma(
 def collectives(
     sizes: Nbytes = None,
     ranks: Ranks = 2,
+    ranks_per_node: PerNode = None,
     repeat: Repeat = 20,
     batch: Batch = 0.02,
     file: File = None,
@@ -135,7 +137,8 @@ def collectives(
     build.command()
     nbytes = numbers("--sizes", sizes) or list(collectives.SIZES)
     collectives.check(ranks, nbytes)
-    on_ranks(ranks, "collectives", sizes=nbytes, repeat=repeat, batch_seconds=batch, file=file)
+    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
+    on_ranks(ranks, "collectives", ranks_per_node=ranks_per_node, file=file, **options)
 
 
 @bench.command()

@@ -48,7 +48,7 @@ def kinds(
     together = numbers("--windows", windows) or list(kinds.WINDOWS)
     volume = memspeed.VOLUME if volume is None else volume
     kinds.check(nbytes, together, volume, kind)
-    options = {"sizes": nbytes, "windows": together, "volume": volume, "kind": kind}
+    options: dict[str, Any] = {"sizes": nbytes, "windows": together, "volume": volume, "kind": kind}
     on_ranks(2, "kinds.benchmark", **options, repeat=repeat, batch_seconds=batch, file=file)
 
 

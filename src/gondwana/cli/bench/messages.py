@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from gondwana.cli.bench.options import (
     File,
     Mpirun,
     Nbytes,
+    PerNode,
     Ranks,
     Repeat,
     check_common,
@@ -26,11 +27,13 @@ from gondwana.cli.bench.options import (
     rows_on_ranks,
 )
 from gondwana.cli.numbers import whole
+from gondwana.errors import UsageError
 
 
 def ping_pong(
     sizes: Nbytes = None,
     ranks: Ranks = 2,
+    ranks_per_node: PerNode = None,
     repeat: Repeat = 100,
     batch: Batch = 0.002,
     file: File = None,
@@ -46,11 +49,13 @@ def ping_pong(
     build.command()
     nbytes = numbers("--sizes", sizes) or list(bench.SIZES)
     bench.check(ranks, nbytes)
-    on_ranks(ranks, "messages.ping_pong", sizes=nbytes, repeat=repeat, batch_seconds=batch, file=file)
+    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
+    on_ranks(ranks, "messages.ping_pong", ranks_per_node=ranks_per_node, file=file, **options)
 
 
 def ring(
     ranks: Annotated[str, typer.Option("-n", "--ranks", metavar="N,...", help="Numbers of ranks.")] = "2",
+    ranks_per_node: PerNode = None,
     communications: Annotated[str, typer.Option(metavar="N,...", help="Supersteps of a run.")] = "10,100",
     size: Annotated[int, typer.Option(metavar="BYTES", parser=whole(1), help="Length of a message.")] = 1024,
     reads: Annotated[int, typer.Option(metavar="N", parser=whole(0), help="Words that a superstep reads.")] = 1000,
@@ -71,11 +76,12 @@ def ring(
 
     check_common(batch, file)
     build.command()
-    runs, of = rank_counts(ranks), numbers("--communications", communications)
+    runs, of = rank_counts(ranks, ranks_per_node), numbers("--communications", communications)
     work = bench.Work(size, reads, writes, flops)
     bench.check(runs, of, work)
     report = Panels("ring", file)
-    options = {"communications": of, **asdict(work), "repeat": repeat, "batch_seconds": batch}
+    options: dict[str, Any] = {"communications": of, **asdict(work), "repeat": repeat, "batch_seconds": batch}
+    options["ranks_per_node"] = ranks_per_node
     rows = (row for count in runs for row in rows_on_ranks(count, "messages.ring", **options))
     report.add("ring", bench.COLUMNS, rows, len(runs) * len(of) * len(bench.PAIRS))
     report.complete = True
@@ -88,6 +94,7 @@ def osu(
     tests: Annotated[str | None, typer.Option(metavar="NAME,...", help="Of latency, allreduce [both].")] = None,
     sizes: Nbytes = None,
     ranks: Ranks = 2,
+    ranks_per_node: PerNode = None,
     against: Annotated[
         Path | None, typer.Option(metavar="DIR", help="OSU's osu_latency, osu_allreduce: compare with them instead.")
     ] = None,
@@ -110,7 +117,13 @@ def osu(
     nbytes = numbers("--sizes", sizes) or None
     bench.check(ranks, wanted, nbytes)
     if against is None:
-        on_ranks(ranks, "messages.osu", tests=wanted, sizes=nbytes, repeat=repeat, file=file)
+        options: dict[str, Any] = {"tests": wanted, "sizes": nbytes, "repeat": repeat}
+        on_ranks(ranks, "messages.osu", ranks_per_node=ranks_per_node, file=file, **options)
+    if ranks_per_node is not None:
+        raise UsageError(
+            f"--ranks-per-node {ranks_per_node}: --against leaves it to the launcher; list hosts that have so many "
+            "slots, or leave out --against"
+        )
     _beside(against, wanted, nbytes, ranks, repeat, mpirun, file)
 
 

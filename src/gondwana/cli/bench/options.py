@@ -26,6 +26,10 @@ Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="C
 Nbytes: TypeAlias = Annotated[str | None, typer.Option("--sizes", metavar="N,N,...", help="Bytes of a transfer.")]
 Dtypes: TypeAlias = Annotated[str | None, typer.Option(metavar="TYPE,...", help="Of float64, float32 [both].")]
 Ranks: TypeAlias = Annotated[int, typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks.")]
+PerNode: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--ranks-per-node", metavar="P", parser=whole(1), help="As of gondwana run [the launcher's choice]."),
+]
 Repeat: TypeAlias = Annotated[
     int, typer.Option(metavar="N", parser=whole(1), help="Rounds; each times every variant once.")
 ]
@@ -67,26 +71,30 @@ def check_mpirun(mpirun: str | None) -> None:
         raise UsageError(f"--mpirun {mpirun}: there is no such command; name the launcher of the programs' MPI")
 
 
-def on_ranks(ranks: int, module: str, *, file: Path | None, **options: object) -> NoReturn:
+def on_ranks(
+    ranks: int, module: str, *, file: Path | None, ranks_per_node: int | None = None, **options: object
+) -> NoReturn:
     """Start the ranks of a benchmark: this process becomes their launcher. Local.
 
     Args:
         ranks: how many.
         module: of `gondwana.bench`, with a part that runs as a program.
         file: where the report goes.
+        ranks_per_node: as of `launch.command`.
         options: for the benchmark.
     """
     options |= {"file": None if file is None else str(file), "command": sys.argv}
-    command = launch.command(ranks, ["-P", "-m", f"gondwana.bench.{module}", json.dumps(options)], threads=1)
-    launch.become(command)
+    words = ["-P", "-m", f"gondwana.bench.{module}", json.dumps(options)]
+    launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node))
 
 
-def rows_on_ranks(ranks: int, module: str, **options: object) -> list[Row]:
+def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None, **options: object) -> list[Row]:
     """Run a benchmark's ranks to their end and return the rows of its report. Local.
 
     Args:
         ranks: how many.
         module: as for `on_ranks`.
+        ranks_per_node: as of `launch.command`.
         options: for the benchmark.
 
     Raises:
@@ -99,7 +107,7 @@ def rows_on_ranks(ranks: int, module: str, **options: object) -> list[Row]:
         file = Path(folder) / "rows.json"
         options |= {"file": str(file), "command": sys.argv}
         words = ["-P", "-m", f"gondwana.bench.{module}", json.dumps(options)]
-        command = launch.command(ranks, words, threads=1)
+        command = launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node)
         done = run(command.argv, command.environment())
         if not file.exists():
             raise UsageError(
@@ -135,13 +143,14 @@ def counts(text: str) -> list[int]:
     Raises:
         UsageError: there is something else among them, or none.
     """
-    found = numbers("--ranks", text)
-    if not found or min(found) < 1:
+    found = [whole_number(part.strip()) for part in names(text)]
+    kept = [number for number in found if number is not None and number >= 1]
+    if len(kept) < max(1, len(found)):
         raise UsageError(f"--ranks {text}: legal are whole numbers from 1, such as 1,2,4")
-    return found
+    return kept
 
 
-def rank_counts(text: str) -> list[int]:
+def rank_counts(text: str, ranks_per_node: int | None = None) -> list[int]:
     """Return the numbers of ranks that `--ranks` lists, sorted, each of which this machine can start. Local.
 
     Raises:
@@ -150,7 +159,7 @@ def rank_counts(text: str) -> list[int]:
     found = sorted(set(counts(text)))
     for number in found:
         try:
-            launch.command(number, [], threads=1)
+            launch.command(number, [], threads=1, ranks_per_node=ranks_per_node)
         except UsageError as error:
             raise UsageError(f"--ranks {text}: {error}") from None
     return found
