@@ -180,14 +180,14 @@ class GlobalArray:
         """Set this rank's cells and its ghosts to one value. Local."""
         self.block(self.team.rank).fill(value)
 
-    def exchange(self, *, corners: bool = False) -> Exchange:
+    def exchange(self, *, corners: bool = False, ready: bool = False) -> Exchange:
         """Start to fill the ghosts from the cells of the neighbours. Collective over team; does not wait.
 
         See `gw.exchange`, which takes several arrays at once.
         """
         from gondwana.arrays.ghost_exchange import exchange
 
-        return exchange(self, corners=corners)
+        return exchange(self, corners=corners, ready=ready)
 
     def to_numpy(self, root: int | None = None) -> np.ndarray[Any, Any] | None:
         """Return all cells, without ghosts, as one ndarray. Collective over team; blocks.

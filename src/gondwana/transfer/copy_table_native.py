@@ -137,6 +137,34 @@ def _copy_group(group: int, size: int) -> None:
 
 
 @inlined
+def _copy_row(row: int) -> None:
+    """Execute one row. Its words are read once: the compiler cannot know that the copies do not change them."""
+    source, target, element = word_at(row, 0), word_at(row, 1), word_at(row, 2)
+    last = LOOPS - 1
+    count, target_stride, source_stride = (
+        word_at(row, COUNTS + last),
+        word_at(row, TARGETS + last),
+        word_at(row, SOURCES + last),
+    )
+    lines, next_source, next_target = (
+        word_at(row, COUNTS + last - 1),
+        word_at(row, SOURCES + last - 1),
+        word_at(row, TARGETS + last - 1),
+    )
+    for i in range(word_at(row, COUNTS)):
+        for j in range(word_at(row, COUNTS + 1)):
+            for k in range(word_at(row, COUNTS + 2)):
+                of_line, to_line = (
+                    source + _offset(row, SOURCES, i, j, k, 0),
+                    target + _offset(row, TARGETS, i, j, k, 0),
+                )
+                for _ in range(lines):
+                    _move_line(to_line, of_line, element, count, target_stride, source_stride)
+                    of_line += next_source
+                    to_line += next_target
+
+
+@inlined
 def _offset(row: int, strides: int, i: int, j: int, k: int, n: int) -> int:
     """Bytes from the first element to that of the four outer loop indices."""
     outer = i * word_at(row, strides) + j * word_at(row, strides + 1)
@@ -168,7 +196,10 @@ def execute_rows(rows: int, first: int, last: int) -> None:
         size = 1
         while first + size < last and _alike(group, group + _WORD * ROW * size):
             size += 1
-        _copy_group(group, size)
+        if size == 1:
+            _copy_row(group)
+        else:
+            _copy_group(group, size)
         first += size
 
 

@@ -124,6 +124,39 @@ def check_several_arrays_in_one_call():
                 assert np.array_equal(T.local.numpy(), expected(T, whole, stale, True)), T
 
 
+def check_exchanges_in_turns_without_handshakes():
+    arrays = [gw.zeros((17, 8), ghost=1, periodic=(True, False)) for _ in range(2)]
+    for T in arrays:
+        T.fill(STALE)
+    before = arrays[0].local.numpy().copy()
+    world.barrier()
+    delays = np.random.default_rng(world.rank)
+    for key in range(60):
+        T = arrays[key % 2]
+        whole = whole_data(T, key)
+        set_cells(T, whole)
+        T.exchange(corners=True, ready=True).wait()
+        if delays.random() < 0.1:
+            time.sleep(delays.random() * 2e-3)
+        assert np.array_equal(T.local.numpy(), expected(T, whole, before, True)), key
+
+
+def check_that_ready_ghosts_are_filled_before_their_rank_calls():
+    T = gw.zeros(4 * world.size, ghost=1, periodic=True)
+    neighbours = [(world.rank - 1) % world.size, (world.rank + 1) % world.size]
+    T.exchange(ready=True).wait()
+    world.barrier()
+    T.local.restrict(T.owned).fill(world.rank)
+    ghosts = T.exchange(ready=True) if world.rank % 2 == 0 else None
+    world.barrier()
+    if ghosts is None:
+        if world.node_count == 1:
+            assert T.local.numpy()[[0, -1]].tolist() == neighbours
+        ghosts = T.exchange(ready=True)
+    ghosts.wait()
+    assert T.local.numpy()[[0, -1]].tolist() == neighbours
+
+
 def check_two_exchanges_under_way():
     T, U = (gw.zeros((11, 7), ghost=1, periodic=True, dtype=dtype) for dtype in ("float64", "int16"))
     for key in range(10):

@@ -7,7 +7,8 @@
   of the original to UPC++.
 
 Between `begin` and `finish` the ghosts and the cells at the faces must not be touched. A step reads the ghosts of one
-array and writes the other, and every rank sends in every step: so nobody sends to ghosts that are still being read.
+array and writes the other, and every rank sends in every step: so nobody sends to ghosts that are still being read, and
+no rank needs to ask (`ready`).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class OneSided:
     """The library's exchange of ghosts."""
 
     def __init__(self, T: gw.GlobalArray) -> None:
-        self.plan = gw.exchange(T, corners=has_corners(T.layout))
+        self.plan = gw.exchange(T, corners=has_corners(T.layout), ready=True)
         self.plan.wait()
 
     def begin(self) -> None:

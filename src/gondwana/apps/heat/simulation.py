@@ -78,6 +78,7 @@ class Simulation:
         found = {"T": gw.zeros_like(self.T)}
         self.step = run_files.restore(self.settings, found, self.settings.physics(), self.team).step
         self.T.local.copy_from(found["T"].local)
+        self.team.barrier()  # neighbours that go on write into the ghosts
 
     def advance(self, steps: int) -> Record:
         """Do time steps. Collective over team; blocks.

@@ -3,8 +3,8 @@
 A rank writes its sources straight into the destinations of other ranks of the node. For each pair of ranks and
 direction there are two counters of rounds, one writer each, on their own cache lines: `entered` ("my destinations may
 be overwritten in round n") and `ready` ("your destinations of round n are written"). There is no other synchronisation
-on a node. To ranks of other nodes one message each goes by persistent MPI requests, packed and unpacked by compiled
-code.
+on a node; the first counter is not used where the caller promises that destinations may be overwritten. To ranks of
+other nodes one message each goes by persistent MPI requests, packed and unpacked by compiled code.
 """
 
 from __future__ import annotations
@@ -115,6 +115,8 @@ class HostPlan(Plan):
             ours: npt.NDArray[Any] = mine[2 * _LINE * index :]
             enter_in, ready_out = (ours[_ENTER:], theirs[_READY:]) if copies.to(rank) else (always, unread)
             enter_out, ready_in = (theirs[_ENTER:], ours[_READY:]) if copies.of(rank) else (unread, always)
+            if copies.ready:
+                enter_out, enter_in = unread, always
             self._direct.append([pair.direct() for pair in copies.to(rank)])
             first = sum(map(len, tables))
             tables.append(copy_table(self._direct[-1]))

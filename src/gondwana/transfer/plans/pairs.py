@@ -59,12 +59,14 @@ class Copies(NamedTuple):
         incoming: pairs whose target this rank owns, by the other rank that owns the source, in the order of its
             `outgoing`.
         what: what messages call the plan: "plan" or "exchange".
+        ready: whether a destination may be overwritten before its owner starts the round: see `exchange`.
     """
 
     team: Team
     outgoing: dict[int, list[Pair]]
     incoming: dict[int, list[Pair]]
     what: str = "plan"
+    ready: bool = False
 
     @property
     def neighbours(self) -> list[int]:
