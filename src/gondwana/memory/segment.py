@@ -217,7 +217,8 @@ class Segment:
             )
         if rank not in self._maps:
             self.check_open()
-            self._maps[rank] = self._open(self._published[rank])
+            # Another thread may have mapped it meanwhile, and use its addresses.
+            self._maps.setdefault(rank, self._open(self._published[rank]))
         return self._maps[rank]
 
     def check_open(self) -> None:
