@@ -52,7 +52,9 @@ def builtin_at(address: int, arguments: int, name: str, objects: int = 0) -> Any
         >>> builtin_at(absolute, 1, "labs")(-5)
         5
     """
-    method = _MethodDef(name.encode(), _entries().get_function_address(_symbol(arguments, objects)), _FASTCALL, None)
+    with linker.preparing:  # of two threads that load the machine code at the same time, the first would lose its own
+        entry = _entries().get_function_address(_symbol(arguments, objects))
+    method = _MethodDef(name.encode(), entry, _FASTCALL, None)
     _kept.append(method)
     return _create(ctypes.addressof(method), address, None)
 

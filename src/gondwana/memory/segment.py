@@ -230,10 +230,12 @@ class Segment:
         if rank not in self._maps:
             self.check_open()
             try:
-                self._maps[rank] = _open_published(self._published[rank])
+                opened = _open_published(self._published[rank])
             except (OSError, ForeignFileError) as error:
                 exits.let_others_report()  # a failing rank's memory is gone before its message is printed
                 raise _not_mapped(self.team, self._published[rank], error) from error
+            # Another thread may have mapped it meanwhile, and use its addresses.
+            self._maps.setdefault(rank, opened)
         return self._maps[rank]
 
     def check_open(self) -> None:
@@ -297,7 +299,7 @@ class Segment:
         for rank in range(self.team.size):
             try:
                 if rank in self._published and rank not in self._maps:
-                    self._maps[rank] = _open_published(self._published[rank])
+                    self._maps.setdefault(rank, _open_published(self._published[rank]))
                 found.append(self.base(rank))
             except (OSError, ForeignFileError):
                 found.append(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 from checks import raises, run_checks
 
@@ -94,6 +96,18 @@ def serve_until(numbers, index, n):
         gw.progress()
 
 
+@gw.jit
+def inject(threads, adding, slots, counter, adders, arrived, peer, near, n):
+    """Put, add, signal and send from every thread of a rank."""
+    first = threads.index * n
+    for step in range(n):
+        gw.put(1 + first + step, slots.on(peer) + first + step)
+        adders.fetch_add(counter.on(peer), 1)
+        gw.signal(arrived, peer)
+        if near:
+            adding.send(peer, threads.index % 3, step)
+
+
 def clear():
     gw.quiesce(world)
     world.barrier()
@@ -157,6 +171,56 @@ def check_flood_from_compiled_code():
     gw.quiesce(world)
     assert numbers[:3].tolist() == [sum(range(first, 50_000, 3)) for first in range(3)]
     assert numbers[7] == 50_000 * LAST
+
+
+def injected(threads, n):
+    """Where threads of the rank before put numbers, count, and signal."""
+    segment = gw.Segment(world, 8 * (threads * n + 1))
+    held, slots = segment.view(world.rank).view("i8"), segment.pointer(dtype="i8")
+    return held, slots, slots + threads * n, gw.AtomicDomain("i8", ["fetch_add"], world), gw.Signal(world)
+
+
+def check_threads_of_compiled_code_that_put_add_signal_and_send():
+    for threads in (2, 4) if NEAR else (1,):  # between nodes MPI lets threads wait for each other for milliseconds
+        n = (1000 if NEAR else 12) // threads
+        held, slots, counter, adders, arrived = injected(threads, n)
+        clear()
+        gw.parallel(inject, adding, slots, counter, adders, arrived, NEXT, NEAR, n, threads=threads)
+        arrived.wait(threads * n)
+        gw.quiesce(world)
+        world.barrier()
+        assert held.tolist() == [*range(1, threads * n + 1), threads * n]
+        assert not arrived.ready()
+        if NEAR:
+            assert numbers[:3].sum() == threads * sum(range(n))
+            assert numbers[7] == threads * n * LAST
+
+
+def check_threads_of_python_that_put_add_signal_send_and_call():
+    size, n = 3, 30 if NEAR else 3
+    held, slots, counter, adders, arrived = injected(size, n)
+    called = gw.DistObject([], world)
+    clear()
+
+    def run(index):
+        first = index * n
+        for step in range(n):
+            gw.put(1 + first + step, slots.on(NEXT) + first + step).wait()
+            adders.fetch_add(counter.on(NEXT), 1).result()
+            arrived.add(NEXT)
+            adding.send(NEXT, index, step)
+            gw.rpc_ff(NEXT, lambda here, value: here.value.append(value), called, first + step)
+
+    with ThreadPoolExecutor(size) as pool:
+        for future in [pool.submit(run, index) for index in range(size)]:
+            future.result()
+    arrived.wait(size * n)
+    gw.quiesce(world)
+    world.barrier()
+    assert held.tolist() == [*range(1, size * n + 1), size * n]
+    assert not arrived.ready()
+    assert numbers[:3].tolist() == size * [sum(range(n))]
+    assert sorted(called.value) == list(range(size * n))
 
 
 def check_round_trips_in_compiled_code():

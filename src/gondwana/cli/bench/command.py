@@ -142,6 +142,25 @@ def collectives(
 
 
 @bench.command()
+def injection(
+    threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1,2,4].")] = None,
+    ranks: Ranks = 2,
+    repeat: Repeat = 20,
+    batch: Batch = 0.02,
+    file: File = None,
+) -> None:
+    """Put, add and send from several threads of a rank at the same time, beside threads in C with MPI."""
+    from gondwana.bench import build
+    from gondwana.bench import injection as bench_injection
+
+    check_common(batch, file)
+    build.command()
+    count = numbers("--threads", threads) or list(bench_injection.THREADS)
+    bench_injection.check(ranks, count)
+    on_ranks(ranks, "injection", threads=count, repeat=repeat, batch_seconds=batch, file=file)
+
+
+@bench.command()
 def tasks(
     cases: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Parts of names: task, channel, ... [all].")

@@ -23,6 +23,7 @@ QUICK = {
     "fib": "--numbers 0,10,20 --repeat 10 --batch 0.005",
     "exchange": "--sizes 64 --repeat 10",
     "rma": "--sizes 8,4096,65536,1048576 --repeat 5 --batch 0.005",
+    "injection": "--threads 1,2 --repeat 5 --batch 0.005",
     "collectives": "--sizes 8,1024,8192,1048576 --repeat 5 --batch 0.005",
     "ping-pong": "--sizes 1,1024,65536 --repeat 10",
     "ring": "--communications 10 --repeat 10",
