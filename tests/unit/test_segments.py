@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -27,6 +28,51 @@ def test_pointer_arithmetic_is_that_of_elements(i: int, j: int, dtype: str) -> N
     assert (p + i).offset == i * np.dtype(dtype).itemsize
     assert (p + i).room == (1000 - (p + i).offset) // np.dtype(dtype).itemsize
     assert len({p + i, p + j}) == (1 if i == j else 2)
+
+
+def test_memory_of_the_program_is_opened_as_it_is() -> None:
+    table = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    opened = gw.Segment(gw.world, memory=table)
+    assert (opened.nbytes, opened.kind, opened.address) == (48, gw.host, table.ctypes.data)
+    assert opened.pointer(dtype=float).local(6).tolist() == [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+    gw.put(-1.0, opened.pointer(dtype=float) + 1).wait()
+    assert table[1, 0] == -1.0
+    text = bytearray(b"12345678")
+    gw.put(np.uint8(ord("x")), gw.Segment(gw.world, memory=text).pointer() + 7).wait()
+    assert text == b"1234567x"
+    assert gw.Segment(gw.world, memory=np.zeros(0)).nbytes == 0
+
+
+def test_a_segment_keeps_the_memory_that_was_given_until_it_is_closed() -> None:
+    table = np.zeros(4)
+    alive, opened = weakref.ref(table), gw.Segment(gw.world, memory=table)
+    pointer = opened.pointer(dtype=float)
+    del table
+    gw.put(2.0, pointer).wait()
+    assert alive() is not None
+    opened.close()
+    gc.collect()
+    assert alive() is None
+    with pytest.raises(gw.errors.UsageError, match="was closed"):
+        gw.put(2.0, pointer)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"memory": np.zeros(8)[::2]}, "not contiguous"),
+        ({"memory": b"12345678"}, "read-only"),
+        ({"memory": np.zeros(17, np.uint8)[1:]}, "multiple of 8 bytes"),
+        ({"memory": np.array([object()])}, "Python objects"),
+        ({"memory": 3}, "is a int"),
+        ({"memory": np.zeros(2), "nbytes": 16}, "and not both"),
+        ({}, "give the bytes of this rank's part, or memory="),
+        ({"memory": np.zeros(2), "kind": gw.fake_device}, "only host memory"),
+    ],
+)
+def test_memory_that_cannot_be_opened(options: dict, problem: str) -> None:
+    with pytest.raises(gw.errors.UsageError, match=problem):
+        gw.Segment(gw.world, **options)
 
 
 def test_local_memory_is_the_segment() -> None:

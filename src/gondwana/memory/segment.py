@@ -31,6 +31,7 @@ from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime import control_groups, exits
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
 from gondwana.teams import Team
+from gondwana.teams.buffers import Buffer, as_buffer
 from gondwana.teams.windows import Window
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _HUGE = 2 * 1024 * 1024
 _PAGE = 4096
+_ALIGNMENT = 8
+"""Bytes on which memory starts that is given: compiled code and MPI expect numbers of 8 bytes in their places."""
 _STAGGER = 17 * 64
 """Distance within a page between the starts of successive segments. If all arrays started at the same offset, loads
 from one would falsely depend on stores to another with the same 12 low address bits: that cost Gray-Scott 15 %."""
@@ -60,11 +63,15 @@ class _Part:
     kind: MemoryKind
     nbytes: int
     address: int
+    given: bool
 
 
 @dataclass(frozen=True)
 class _Published:
-    """The file by which peers of the node map the memory of one rank; None if the rank is alone on its node."""
+    """The file by which peers of the node map the memory of one rank; None if they cannot.
+
+    A rank that is alone on its node has none, and one that has given memory of its own.
+    """
 
     rank: int
     file: SharedFile | None
@@ -86,14 +93,24 @@ class Segment:
     Collective over team to create (blocking): it allocates and publishes the memory. Everything else is local. The
     memory is initially zero and starts on a cache line. It lives until the segment is deleted or closed.
 
+    A rank may give memory that it has already, `memory=array`, and keeps its contents. Other processes cannot map it,
+    those of its node neither: there as between nodes it is reached through an MPI window, or with the progress of its
+    owner, by `put`, `get` and `copy`, in compiled code too; not by loads and stores, nor by atomic operations inside a
+    node. The segment keeps the array alive until it is closed, and until MPI's window has been freed, if there is one:
+    see `close`.
+
     Args:
         team: the ranks that create the segment together.
-        nbytes: bytes of this rank; may differ from rank to rank, 0 for a rank without memory.
+        nbytes: bytes of this rank; may differ from rank to rank, 0 for a rank without memory. Left out with `memory`.
         kind: of this rank's memory; may differ from rank to rank.
-        window: whether ranks of other nodes may access it, which takes an MPI window.
+        memory: host memory of this rank instead: an ndarray, or another object with the buffer protocol; contiguous,
+            writable, and starting at a multiple of 8 bytes. Some ranks may give it and others not.
+        window: whether ranks of other nodes may access it, which takes an MPI window; with `memory` of any rank, also
+            those of the same node. Without, such memory is reached with its owner's progress.
 
     Raises:
-        UsageError: `nbytes` is negative, or a rank has no such device.
+        UsageError: `nbytes` is negative, a rank has no such device, or memory that is given is not as it must be
+            (raised by every rank).
         LaunchError: there is not enough memory, or the parts of a host together are larger than its memory (raised
             by every rank).
 
@@ -119,11 +136,19 @@ class Segment:
     readonly = False
     closed = False
 
-    def __init__(self, team: Team, nbytes: int, kind: MemoryKind = host, *, window: bool = True) -> None:
-        if nbytes < 0:
+    def __init__(
+        self,
+        team: Team,
+        nbytes: int | None = None,
+        kind: MemoryKind = host,
+        *,
+        memory: Buffer | None = None,
+        window: bool = True,
+    ) -> None:
+        if nbytes is not None and nbytes < 0:
             raise UsageError(f"a segment of {nbytes} bytes: give 0 or more")
         self.team = team
-        self.nbytes = nbytes
+        self.nbytes = nbytes or 0
         self.kind = kind
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
         self.elements: dict[tuple[int, np.dtype[Any]], Elements] = {}
@@ -132,26 +157,30 @@ class Segment:
         own: _Published | _OnDevice | None = None
         problem: Exception | None = None
         try:
-            own = self._allocate()
+            if (nbytes is None) == (memory is None):
+                raise UsageError("a segment: give the bytes of this rank's part, or memory=, and not both")
+            own = self._allocate() if memory is None else self._take(_as_bytes(memory, kind))
         except UsageError as error:
             problem = error
         except (OSError, OverflowError, MemoryError, CudaError) as error:
             problem = LaunchError(f"no memory of {nbytes} bytes of kind {kind.name}: {error}")
-        on_host = 0 if isinstance(kind, DeviceKind) else nbytes
+        on_host = 0 if isinstance(kind, DeviceKind) or memory is not None else self.nbytes
         entries, sizes = zip(*team.node.allgather((own, on_host)), strict=True)
         team.agree(_too_large(sizes) or problem)
         proposal = next(_numbers) | team.world_ranks[team.rank] << 32
         address = 0 if isinstance(kind, DeviceKind) else self.address
-        self._parts = team.allgather(_Part(proposal, kind, nbytes, address))
+        self._parts = team.allgather(_Part(proposal, kind, self.nbytes, address, memory is not None))
         self.key = self._parts[0].proposal
-        self._published = {entry.rank: entry for entry in entries if isinstance(entry, _Published)}
+        hosted = [entry for entry in entries if isinstance(entry, _Published)]
+        self._published = {entry.rank: entry for entry in hosted if entry.file or entry.rank == team.rank}
         self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
-        self._window = Window(team, self._maps[team.rank]) if window and team.node_count > 1 else None
+        unmapped = team.node_count > 1 or (team.size > 1 and any(part.given for part in self._parts))
+        self._window = Window(team, self._maps[team.rank]) if window and unmapped else None
         _open[self.key] = self
 
     @property
     def window(self) -> Window | None:
-        """The MPI window between nodes, None on one node."""
+        """The MPI window to memory that is not mapped, None where all is."""
         self.check_open()
         return self._window
 
@@ -173,9 +202,15 @@ class Segment:
         self.address = memory.ctypes.data
         return _Published(self.team.rank, file, offset, self.nbytes)
 
+    def _take(self, memory: npt.NDArray[np.uint8]) -> _Published:
+        """Use memory that the user owns for this rank's part."""
+        self.nbytes, self.address = memory.size, memory.ctypes.data
+        self._maps[self.team.rank] = memory
+        return _Published(self.team.rank, None, 0, memory.size)
+
     @cached_property
     def peers(self) -> tuple[int, ...]:
-        """The ranks whose memory can be viewed: those of this node with host memory."""
+        """The ranks whose memory can be viewed: this one, and those of this node that have not given theirs."""
         return tuple(self._published)
 
     def kind_of(self, rank: int) -> MemoryKind:
@@ -321,7 +356,9 @@ class Segment:
     def close(self) -> None:
         """Release the memory. Local; existing views stay valid, but peers can no longer map the memory.
 
-        Device memory that peers have attached stays valid for them until they close the segment, too.
+        MPI's window between nodes, or over memory that a rank has given, is freed when all ranks have closed the
+        segment and make another one; until then it keeps that memory. Device memory that peers have attached stays
+        valid for them until they close the segment, too.
         """
         self.closed = True
         self._maps.clear()
@@ -357,6 +394,22 @@ def find(key: int) -> Segment:
             "a global pointer has arrived whose segment is not open on this rank: the rank is not in the team of the "
             "segment, or has closed it; send pointers to ranks of the team only, while the segment is open"
         ) from None
+
+
+def _as_bytes(memory: Buffer, kind: MemoryKind) -> npt.NDArray[np.uint8]:
+    """Memory that a user gives, as its bytes."""
+    if kind is not host:
+        raise UsageError(f"a segment of memory= that is given, of kind {kind.name}: only host memory can be given")
+    try:
+        array = as_buffer(memory, "memory=", writable=True)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"a segment of memory that is given: {error}") from None
+    if array.size and array.ctypes.data % _ALIGNMENT:
+        raise UsageError(
+            f"a segment of memory that starts at the address {array.ctypes.data:#x}: give memory that starts at a "
+            f"multiple of {_ALIGNMENT} bytes"
+        )
+    return array.reshape(-1, order="A").view(np.uint8)
 
 
 def _too_large(sizes: Sequence[int]) -> LaunchError | None:
