@@ -268,7 +268,7 @@ class Completed(Future[T]):
     __slots__ = ()
 
     _done = True
-    _error = None
+    _error = _calls = _hooks = None
     __init__ = object.__init__  # `Future.__init__` costs as much as everything else here
 
     def done(self) -> bool:
