@@ -183,6 +183,16 @@ def test_pointers_in_use_are_checked_each_time() -> None:
             verb(pointer)
 
 
+def test_a_complete_copy_is_a_future_as_any() -> None:
+    transfer = gw.copy(np.arange(8), gw.Segment(gw.world, 64).pointer(dtype=int))
+    for future in (transfer, transfer.source, transfer.remote):
+        future.wait(0.0)
+        assert future.done()
+        assert future.result() is None
+        assert future.exception() is None
+        assert future.then(lambda nothing: (nothing, 1)).result() == (None, 1)
+
+
 def outcome(array: np.ndarray, there: gw.GlobalPtr, n: Any, *, back: bool) -> Any:
     """What a copy between an array and a segment leaves, or its error."""
     target = there.segment.view(0)

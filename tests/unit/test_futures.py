@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 import time
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -33,6 +34,20 @@ def test_ready_ones_need_no_progress() -> None:
     assert ready(3).result() == 3
     assert ready(3).exception() is None
     assert ready(3).then(lambda x: x + 1).done()
+    assert repr(ready(3)) == "<Future: 3>"
+    for future in (ready(3), ready(3).then(lambda x: x), gw.rpc(0, int, 3)):
+        future.wait()
+        called: list[object] = []
+        future.add_done_callback(called.append)
+        future.at_once(called.append)
+        assert called == [future, future]
+        assert not future.forget(called.append)
+        assert weakref.ref(future)() is future
+        assert asyncio.run(awaited(future)) == when_all(future).result()[0] == 3
+
+
+async def awaited(future: Future[int]) -> int:
+    return await future
 
 
 def test_waiting_drives_progress() -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from gondwana.calls import handlers, mailbox, names, rings, wire
 from gondwana.calls.mailbox import Mailbox, Message
+from gondwana.calls.node_rings import Found
 from gondwana.errors import UsageError
 from gondwana.futures import Future
 from gondwana.runtime import exits, interruptions, progress
@@ -290,12 +291,17 @@ def _serve_calls(box: Mailbox) -> bool:
             if not box.reading.acquire(False):
                 return served > 0
             try:
-                call = _next_call(box)
+                found = None if _released else box.take(rings.CALL)
+                if found is not None and found[1] == wire.BUILTIN:  # as most calls, and nothing can be wrong with it
+                    source, _, number, data = found
+                    content, error = wire.decode_builtin(data), None
+                elif (found is None and not _released) or (call := _next_call(box, found)) is None:
+                    return served > 0
+                else:
+                    source, number, content, error = call
             finally:
                 box.reading.release()
-            if call is None:
-                return served > 0
-            _run(box, call)
+            _run(box, source, number, content, error)
     finally:
         flow.depth -= 1
     return True
@@ -305,8 +311,10 @@ _Call: TypeAlias = tuple[int, int, Any, Exception | None]
 """The sender, the number and the content of a request, or the error of decoding it."""
 
 
-def _next_call(box: Mailbox) -> _Call | None:
-    """Return the next request; the caller holds `reading`."""
+def _next_call(box: Mailbox, found: Found | None) -> _Call | None:
+    """Return the next request, from a message that has been taken if there is one; the caller holds `reading`."""
+    if found is not None and (call := _read_call(*found)) is not None:
+        return call
     while _released:
         parked = _released.popleft()
         if parked.queue == rings.CALL_REPLY:
@@ -314,10 +322,7 @@ def _next_call(box: Mailbox) -> _Call | None:
         elif (call := _read_call(parked.source, parked.tag, parked.number, parked.data)) is not None:
             return call
     while (found := box.take(rings.CALL)) is not None:
-        source, tag, number, data = found
-        if tag == wire.BUILTIN:  # as most calls, and nothing can be wrong with it
-            return source, number, wire.decode_builtin(data), None
-        if (call := _read_call(source, tag, number, data)) is not None:
+        if (call := _read_call(*found)) is not None:
             return call
     return None
 
@@ -337,12 +342,11 @@ def _read_call(source: int, tag: int, number: int, data: Any) -> _Call | None:
 
 
 @traced("call", "serve a call")
-def _run(box: Mailbox, call: _Call) -> None:
+def _run(box: Mailbox, source: int, number: int, content: Any, error: Exception | None) -> None:
     """Run a request and send its reply, now or when the future that it returns is ready.
 
     An exit of this rank while it serves another ends this rank: the exception is not sent.
     """
-    source, number, content, error = call
     try:
         if error is not None:
             raise error

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.calls import rings
+from gondwana.calls.rings import NOTHING, SMALL
 from gondwana.compiler.mpi import table
 from gondwana.memory.segment import Segment
 from gondwana.runtime import idle
@@ -147,10 +148,10 @@ class NodeRings:
         """Return a message that has arrived in a queue, None if there is none. Local."""
         while self.awake:
             event = self._take(self.state, queue)
-            if event == rings.NOTHING:
+            if event == NOTHING:
                 return None
             peer, tag, number, length = self._found
-            if event == rings.SMALL:
+            if event == SMALL:
                 return self.ranks[peer], tag, number, self._small
             if event == rings.ASSEMBLED:
                 return self.ranks[peer], tag, number, self._long.pop((queue, peer)).data

@@ -238,8 +238,8 @@ class AtomicDomain:
             and (found := direct.operations.get(name)) is not None
             and elements.dtype is self.dtype
             and elements.team is self.team
-            and 0 <= target.offset < elements.nbytes
-            and not target.offset & elements.mask
+            and 0 <= (offset := target.offset) < elements.nbytes
+            and not offset & elements.mask
             and value.__class__ in self._plain
             and (self._unlimited or self._lowest <= value <= self._highest)
             and (not expected or (expected.__class__ in self._plain and self._lowest <= expected <= self._highest))
@@ -248,7 +248,7 @@ class AtomicDomain:
             if direct.to_bits is not None:
                 value, expected = direct.to_bits(value), direct.to_bits(expected)
             try:
-                old = direct.call(operation, elements.base + target.offset, value, expected)
+                old = direct.call(operation, elements.base + offset, value, expected)
             except OverflowError:
                 pass  # the general path says what is wrong
             else:
