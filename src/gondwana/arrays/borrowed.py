@@ -51,6 +51,10 @@ class Borrowed(Segment):
         """Return the bytes of it. Local."""
         return self.nbytes
 
+    def address_of(self, rank: int) -> int:
+        """Return 0: it is no host memory. Local."""
+        return 0
+
 
 def borrow(
     address: int,

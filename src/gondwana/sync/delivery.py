@@ -67,11 +67,13 @@ PUT, ASK, REPORT = range(3)
     PEERS,
     ARRIVALS,
     DEPARTURES,
-) = range(0, 14 * WORD, WORD)
+    POLL_AT,
+    SEND_AT,
+) = range(0, 16 * WORD, WORD)
 """Words of the state, as offsets in bytes. Locks of those who receive and who send; whether receives are posted;
 whether no question is answered any more; whether an answer had no room; MPI's error; the places to look at next, for
 sending and for receiving; the communicator, this rank, the number of ranks; addresses of three tables: peers, what
-arrives, what departs."""
+arrives, what departs; and of the machine code of `poll` and `send`, which compiled code calls."""
 
 SENT, RECEIVED, PUTS, APPLIED, ACKNOWLEDGED, REPORTED, ASKED, DUE = range(0, 8 * WORD, WORD)
 PEER = 8 * WORD
@@ -90,6 +92,7 @@ _MODULE = "gondwana.sync.delivery_native"
 _poll = Native(_MODULE, "poll", 1, brief=True)
 _take_soon = Native(_MODULE, "take_soon", 4, brief=True)
 _send = Native(_MODULE, "send", 8, brief=True)
+_ENTRIES = ((POLL_AT, Native(_MODULE, "poll", 1)), (SEND_AT, Native(_MODULE, "send", 8)))
 _ask = Native(_MODULE, "ask", 3, brief=True)
 _end = Native(_MODULE, "end", 1)
 
@@ -117,6 +120,12 @@ class Delivery:
         self._words[ARRIVALS // WORD] = self._slots.ctypes.data
         self._words[DEPARTURES // WORD] = self._slots[RECEIVES:].ctypes.data
         self._watched: deque[Applied] = deque()
+
+    def link(self) -> None:
+        """Load the machine code that compiled code calls. Local; cheap if that was done before."""
+        for word, entry in _ENTRIES:
+            if not self._words[word // WORD]:
+                self._words[word // WORD] = entry.address
 
     def poll(self) -> bool:
         """Apply what has arrived; return whether there was anything. Local; internal progress.

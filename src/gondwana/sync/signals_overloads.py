@@ -8,14 +8,14 @@ import numpy as np
 from numba.extending import overload, overload_method
 
 from gondwana.compiler import recording
-from gondwana.compiler.inlining import INLINED, called, inlined
+from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import mpi_constant
-from gondwana.compiler.mpi.table import DELIVERY
 from gondwana.compiler.types.handle_types import advise, family_type, handle_word, is_handle
 from gondwana.memory.segment import TABLE_HEAD
 from gondwana.runtime.tracing.part import SIGNAL_WAIT
-from gondwana.sync import delivery_native, signals
+from gondwana.sync import signals
+from gondwana.sync.delivery_overloads import apply_what_arrives
 from gondwana.sync.mpi_atomics import accumulate
 from gondwana.sync.signals_native import CHANNEL, FAR, SPINS, add, consume, relax
 
@@ -26,8 +26,7 @@ _POLLS_BETWEEN_PROBES = 4
 advise("signal", wait="gw.wait(signal, n, channel)", add="gw.signal(signal, rank, n, channel)")
 
 _add = inlined(add)
-_poll = called(delivery_native.poll)
-_delivery, _sum = mpi_constant(DELIVERY), mpi_constant("SUM")
+_sum = mpi_constant("SUM")
 
 
 @inlined
@@ -50,14 +49,6 @@ def _base(signal: Any, rank: int) -> int:
 def _add_far(signal: Any, rank: int, n: int, channel: int) -> None:
     window = load_word(handle_word(signal, _TABLE) + _WORD)
     accumulate(window, rank, channel * CHANNEL + FAR, np.int64(n), _sum())
-
-
-@inlined
-def _apply_what_arrives() -> None:
-    """Apply signalled puts of other nodes; MPI makes progress with all else."""
-    state = _delivery()
-    if state != 0 and _poll(state) < 0:
-        raise RuntimeError("gw.wait: MPI failed to receive a signalled put; a wait in Python says more")
 
 
 @inlined
@@ -101,7 +92,7 @@ def _at(target: Any, rank: Any, channel: Any = 0) -> Any:
 def _wait(source: Any, n: Any = 1, channel: Any = 0) -> Any:
     if not is_handle(source, "signal"):
         return None
-    receive = _apply_what_arrives if _spans_nodes(source) else _do_nothing
+    receive = apply_what_arrives if _spans_nodes(source) else _do_nothing
 
     def run(source: Any, n: Any = 1, channel: Any = 0) -> None:
         rank = load_word(handle_word(source, _TABLE) + 2 * _WORD)
