@@ -45,7 +45,7 @@ def sent_row(source: npt.NDArray[Any], target: Any, notify: Notify) -> delivery.
     if (
         not address
         or segment.window is None
-        or segment.bases[rank]
+        or rank in segment.peers  # it shares memory with this one
         or not 0 <= offset <= segment.nbytes_of(rank) - nbytes
     ):
         return None
