@@ -115,8 +115,8 @@ def _send_far(
         return False
     size = load_word(table + (TABLE_HEAD + ranks + rank) * _WORD)
     base = load_word(table + (TABLE_HEAD + 2 * ranks + rank) * _WORD)
-    if base == 0 or offset < 0 or offset > size - nbytes:
-        return False  # MPI refuses such a put
+    if load_word(table + _WORD) == 0 or base == 0 or offset < 0 or offset > size - nbytes:
+        return False  # there is no window, or MPI refuses such a put
     line = load_word(signal_table + (TABLE_HEAD + 2 * load_word(signal_table) + signal_rank) * _WORD)
     number = _send(state, owner, address, nbytes, base + offset, line + channel * CHANNEL, 1, 0)
     if number < 0:

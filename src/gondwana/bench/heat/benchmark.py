@@ -195,17 +195,15 @@ def draw(jobs: Mapping[int, Sequence[Job]], file: str) -> None:
     """
     drawn = figure(7.0, 3.2 * len(jobs))
     for axes, (size, of_size) in zip(drawn.subplots(len(jobs), 1, squeeze=False)[:, 0], jobs.items(), strict=True):
-        samples = {
-            name: np.concatenate([pairs(job.microseconds[name][0]) for job in of_size])
-            for name in VARIANTS
-            if name != "copy-notify"
-        }
+        samples = {name: np.concatenate([pairs(job.microseconds[name][0]) for job in of_size]) for name in VARIANTS}
         everything = np.concatenate(list(samples.values()))
-        bins = np.linspace(everything.min(), np.percentile(everything, 99), 80)
+        # Variants may differ by a factor of ten.
+        bins = np.geomspace(everything.min(), np.percentile(everything, 99), 240)
         for number, (name, values) in enumerate(samples.items()):
             color = f"C{number}"
             axes.hist(values, bins, histtype="step", color=color, label=name)
             axes.axvline(np.median(values), color=color, linestyle="--", linewidth=1)
+        axes.set_xscale("log")
         axes.set_xlabel("time of two steps [us]")
         axes.set_ylabel("samples")
         axes.set_title(f"{size}^3 cells a rank; dashed: medians")
