@@ -89,13 +89,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_source_is_compiled_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = build.compiled(SOURCE, "answer", ("-DANSWER=42",))
+    path = build.compiled(SOURCE, "answer", (*build.FLAGS, "-DANSWER=42"))
     assert ctypes.CDLL(str(path)).answer() == 42
     assert list(cache.iterdir()) == [path]
-    other = build.compiled(SOURCE, "answer", ("-DANSWER=43",))
+    other = build.compiled(SOURCE, "answer", (*build.FLAGS, "-DANSWER=43"))
     assert ctypes.CDLL(str(other)).answer() == 43
     monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("compiled again"))
-    assert build.compiled(SOURCE, "answer", ("-DANSWER=42",)) == path
+    assert build.compiled(SOURCE, "answer", (*build.FLAGS, "-DANSWER=42")) == path
 
 
 def test_a_source_that_does_not_compile_leaves_nothing(cache: Path) -> None:
@@ -105,10 +105,10 @@ def test_a_source_that_does_not_compile_leaves_nothing(cache: Path) -> None:
 
 
 def test_a_library_that_others_can_change_is_compiled_again(cache: Path) -> None:
-    path = build.compiled(SOURCE, "answer", ("-DANSWER=42",))
+    path = build.compiled(SOURCE, "answer", (*build.FLAGS, "-DANSWER=42"))
     path.chmod(0o777)
     path.write_bytes(b"not ours")
-    assert build.compiled(SOURCE, "answer", ("-DANSWER=42",)) == path
+    assert build.compiled(SOURCE, "answer", (*build.FLAGS, "-DANSWER=42")) == path
     assert path.stat().st_mode & 0o077 == 0
     assert ctypes.CDLL(str(path)).answer() == 42
 

@@ -44,11 +44,14 @@ def test_the_sources_name_the_helpers_of_all_rooms() -> None:
 def test_mapped_memory_is_shared_and_goes_with_its_last_array() -> None:
     file = SharedFile.create("gondwana-mapped", 100_000)
     first, second = (map_shared(file.descriptor, 100_000) for _ in range(2))
-    os.close(file.descriptor)
     first[99_999] = 7
     assert (second.size, second[99_999]) == (100_000, 7)
+    tail = map_shared(file.descriptor, 10, offset=99_990)
+    assert tail.tolist() == 9 * [0] + [7]
+    assert tail[2:].base is tail  # so whoever keeps a view keeps the array
+    os.close(file.descriptor)
     part = second[:10].view("u2")
-    del first, second
+    del first, second, tail
     assert Path("/proc/self/maps").read_text().count("gondwana-mapped") == 1
     part[0] = 1
     del part

@@ -329,7 +329,11 @@ class Segment:
 
         A rank that is no longer needed may release its memory before the others have mapped it; if they need it,
         `view` raises.
+
+        Raises:
+            UsageError: this rank has closed the segment.
         """
+        self.check_open()
         found = []
         for rank in range(self.team.size):
             try:
@@ -454,10 +458,9 @@ def _map(descriptor: int, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
 
     Huge pages are requested, which saves stencils TLB misses.
     """
-    total = offset + max(nbytes, 1)
     if descriptor >= 0:
-        return map_shared(descriptor, total, huge=nbytes >= _HUGE)[offset : offset + nbytes]
-    memory = mmap.mmap(-1, total, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return map_shared(descriptor, nbytes, offset=offset, huge=nbytes >= _HUGE)
+    memory = mmap.mmap(-1, offset + max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if nbytes >= _HUGE:
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8, nbytes, offset)

@@ -70,31 +70,33 @@ class SharedFile:
 class _Mapping:
     """Memory that is unmapped when no array refers to it any more."""
 
-    def __init__(self, address: int, nbytes: int) -> None:
+    def __init__(self, address: int, length: int, offset: int, nbytes: int) -> None:
         self.__array_interface__: dict[str, Any] = {
-            "data": (address, False), "shape": (nbytes,), "typestr": "|u1", "version": 3,
+            "data": (address + offset, False), "shape": (nbytes,), "typestr": "|u1", "version": 3,
         }  # fmt: skip
-        weakref.finalize(self, _c.munmap, address, nbytes).atexit = False
+        weakref.finalize(self, _c.munmap, address, length).atexit = False
 
 
-def map_shared(descriptor: int, nbytes: int, *, huge: bool = False) -> npt.NDArray[np.uint8]:
-    """Map the first bytes of a file, shared and writable, for as long as an array refers to them. Local.
+def map_shared(descriptor: int, nbytes: int, *, offset: int = 0, huge: bool = False) -> npt.NDArray[np.uint8]:
+    """Map bytes of a file, shared and writable, for as long as an array refers to them. Local.
 
     Unlike `mmap.mmap`, it keeps no descriptor of its own: a rank that maps the memory of every other rank of its node,
     once for each segment, would soon have no descriptor left.
 
     Args:
         descriptor: of the file; may be closed afterwards.
-        nbytes: at least 1.
+        nbytes: how many.
+        offset: of the first one in the file. All views of the array returned refer to it (NumPy's `base`).
         huge: ask for huge pages.
 
     Raises:
         OSError: the system refuses.
     """
-    address = _c.mmap(None, nbytes, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+    length = offset + max(nbytes, 1)
+    address = _c.mmap(None, length, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
     if address == _FAILED:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     if huge:
-        _c.madvise(address, nbytes, mmap.MADV_HUGEPAGE)  # a wish: what the system says to it does not matter
-    return np.asarray(_Mapping(address, nbytes))
+        _c.madvise(address, length, mmap.MADV_HUGEPAGE)  # a wish: what the system says to it does not matter
+    return np.asarray(_Mapping(address, length, offset, nbytes))

@@ -7,7 +7,7 @@ one sender with them in the order in which they were sent, so looking at the old
 from __future__ import annotations
 
 from gondwana.compiler.atomics import exchange, fetch_add
-from gondwana.compiler.inlining import called, inlined
+from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, sched_yield, store_release
 from gondwana.compiler.mpi.calls import mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
@@ -146,7 +146,7 @@ def _pack(message: int, data: int, nbytes: int, target: int, line: int, count: i
     return length + nbytes
 
 
-@called
+@inlined
 def _try_to_send(state: int, rank: int, data: int, nbytes: int, target: int, line: int, count: int, axes: int) -> int:
     """Send a put if there is credit and room; return its number, 0, or -1 if MPI failed."""
     number, peer = 0, _peer(state, rank)
@@ -227,7 +227,7 @@ def _scatter(message: int, target: int, nbytes: int) -> None:
         move_bytes(target + offset, source + place * run, run)
 
 
-@called
+@inlined
 def _apply(state: int, message: int) -> None:
     """Store the data of a message, raise its signal, and answer where that is due."""
     source = load_word(message + _SOURCE) // _KINDS
@@ -259,7 +259,7 @@ def _answer_late(state: int) -> None:
             store_release(state + POSTPONED, 1)
 
 
-@called
+@inlined
 def _receive(state: int) -> int:
     """Apply a message if one has arrived; return how many that were. The lock of those who receive is held."""
     first = load_word(state + ARRIVALS)
@@ -294,7 +294,7 @@ def poll(state: int) -> int:
     return -1 if load_word(state + FAILED) != 0 else done
 
 
-_poll = called(poll)
+_poll = inlined(poll)
 
 
 def take_soon(state: int, line: int, count: int, polls: int) -> int:

@@ -13,7 +13,8 @@ from gondwana.transfer.rows import ALL, LARGEST, UNFIT
 def _size(words: int, offset: int, count: int, array: int, written: bool) -> int:
     """Return the bytes to copy if the array and as many elements from an offset on fit each other, else `UNFIT`."""
     found = count_of(array, written)
-    if found < 0 or count not in (ALL, found) or not is_in_c_order(array):
+    # Not `count not in (ALL, found)`, which needs Numba at run time.
+    if found < 0 or (count != ALL and count != found) or not is_in_c_order(array):
         return UNFIT
     if dtype_number_of(array) != load_word(words + NUMBER):
         return UNFIT
