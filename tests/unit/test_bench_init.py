@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -50,8 +51,8 @@ def test_every_variant_sets_all_elements_in_every_memory() -> None:
 def test_a_variant_that_leaves_an_element_is_noticed() -> None:
     values = np.empty(100)
 
-    def all_but_one(array: initialisation.Values, value: float) -> None:
-        array[1:] = value
+    def all_but_one(array: initialisation.Values) -> Callable[[float], object]:
+        return array[1:].fill
 
     assert not initialisation._fills_all(all_but_one, values, 1.0)
     assert all(initialisation._fills_all(fill, values, 2.0) for fill in initialisation._fills(2).values())

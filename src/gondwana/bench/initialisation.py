@@ -40,8 +40,8 @@ COLUMNS = {
 }
 
 Values: TypeAlias = NDArray[np.float64]
-Fill: TypeAlias = Callable[[Values, float], object]
-"""Sets all elements of an array to a value."""
+Fill: TypeAlias = Callable[[Values], Callable[[float], object]]
+"""Takes an array, and returns what sets all of its elements to a value: what a program does once is not timed."""
 
 
 @foreach
@@ -163,39 +163,42 @@ def _fills(count: int) -> dict[str, Fill]:
         function = in_c[name]
         function.argtypes = [ctypes.c_void_p, ctypes.c_long, ctypes.c_double, ctypes.c_int]
 
-        def fill(values: Values, value: float) -> None:
-            function(values.ctypes.data, values.size, value, count)
+        def fill(values: Values) -> Callable[[float], object]:
+            address, size = values.ctypes.data, values.size
+            return lambda value: function(address, size, value, count)
 
         return fill
 
     return {
         "foreach": _by_kernel,
-        "parallel": lambda values, value: parallel(set_share, values, value, threads=count),
+        "parallel": lambda values: lambda value: parallel(set_share, values, value, threads=count),
         RIVAL: native("fill_openmp"),
         "pthread in C": native("fill_threads"),
-        "NumPy": lambda values, value: values.fill(value),
+        "NumPy": lambda values: values.fill,
     }
 
 
-def _by_kernel(values: Values, value: float) -> None:
+def _by_kernel(values: Values) -> Callable[[float], object]:
     array = Array(values)
-    set_cell(array.domain, array, value)
+    domain = array.domain
+    return lambda value: set_cell(domain, array, value)
 
 
 def _fills_all(fill: Fill, values: Values, value: float) -> bool:
     """Return whether a variant sets all elements to a value that none has before."""
     values.fill(-value)
-    fill(values, value)
+    fill(values)(value)
     return bool((values == value).all())
 
 
 def _of_touched(fill: Fill, values: Values) -> Variant:
     """Return a variant that initialises the same memory every time."""
+    set_all = fill(values)
 
     def variant(calls: int) -> float:
         start = time.perf_counter()
         for _ in range(calls):
-            fill(values, 1.0)
+            set_all(1.0)
         return time.perf_counter() - start
 
     return variant
@@ -211,10 +214,11 @@ def _of_fresh(fill: Fill, nbytes: int, huge: bool) -> Variant:
                 if huge:
                     memory.madvise(mmap.MADV_HUGEPAGE)
                 values = np.frombuffer(memory)
+                set_all = fill(values)
                 start = time.perf_counter()
-                fill(values, 1.0)
+                set_all(1.0)
                 seconds += time.perf_counter() - start
-                del values  # memory with an array on it cannot be given back
+                del set_all, values  # memory with an array on it cannot be given back
         return seconds
 
     return variant
