@@ -16,6 +16,7 @@ from gondwana.bench.measure import Variant, interleave
 from gondwana.bench.native.injection import ADD, MESSAGE, MOST_THREADS, PUT, Injection
 from gondwana.bench.panels import measure_on_ranks
 from gondwana.bench.rma.candidates import Candidate, absent, counting
+from gondwana.bench.rma.loops import on_message, serve
 from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
 from gondwana.errors import UsageError
@@ -60,18 +61,6 @@ def send(threads: Any, message: Any, calls: int) -> None:
     """Send active messages to rank 1."""
     for _ in range(calls):
         message.send(1)
-
-
-@gw.jit
-def serve(count: Any, due: int) -> None:
-    """Run the handlers of arriving messages until a number is counted."""
-    while count[0] < due:
-        gw.progress()
-
-
-def on_message(source: int, count: Any) -> None:
-    """Count."""
-    count[0] += 1
 
 
 def check(ranks: int, counts: Sequence[int]) -> None:

@@ -435,7 +435,7 @@ def _open_published(entry: _Published) -> npt.NDArray[np.uint8]:
         OSError: the file cannot be opened.
         ForeignFileError: it is another file.
     """
-    assert entry.file is not None  # only a rank that is alone on its node has none, and it has mapped its own memory
+    assert entry.file is not None  # of other ranks only those with a file are kept
     descriptor = entry.file.open()
     try:
         return _map(descriptor, entry.offset, entry.nbytes)

@@ -138,13 +138,13 @@ def _put(value: Any, ptr: Any, notify: Any = None) -> Any:
     kind = types.unliteral(value)
     if isinstance(element(ptr), types.Record):
         if isinstance(kind, types.BaseTuple):
-            return _put_tuple if _is_none(notify) else _put_tuple_with_signal(notify)
+            return _put_tuple if _is_none(notify) else _put_one_with_signal(notify, write_record)
         return _put_record if _is_none(notify) else _put_record_with_signal(notify)
     if not isinstance(kind, types.Number | types.Boolean) or not np.can_cast(
         numpy_support.as_dtype(kind), numpy_support.as_dtype(element(ptr)), "same_kind"
     ):
         raise TypingError(f"put of {kind} as {element(ptr)}: give a number of that kind, or an array of that dtype")
-    return _put_number if _is_none(notify) else _put_number_with_signal(notify)
+    return _put_number if _is_none(notify) else _put_one_with_signal(notify, write_element)
 
 
 def _put_array(value: Any, ptr: Any, notify: Any = None) -> None:
@@ -182,12 +182,13 @@ def _put_array_with_signal(kind: Any) -> Any:
     return run
 
 
-def _put_number_with_signal(kind: Any) -> Any:
+def _put_one_with_signal(kind: Any, write: Any) -> Any:
+    """Put a number or a tuple, which `write` makes an element of."""
     put = _putter_with_signal(kind)
 
     def run(value: Any, ptr: Any, notify: Any = None) -> None:
         slot = element_slot(ptr)
-        write_element(ptr, slot, value)
+        write(ptr, slot, value)
         put(ptr, slot, element_size(ptr), notify)
 
     return run
@@ -198,17 +199,6 @@ def _put_record_with_signal(kind: Any) -> Any:
 
     def run(value: Any, ptr: Any, notify: Any = None) -> None:
         put(ptr, record_address(ptr, value), element_size(ptr), notify)
-
-    return run
-
-
-def _put_tuple_with_signal(kind: Any) -> Any:
-    put = _putter_with_signal(kind)
-
-    def run(value: Any, ptr: Any, notify: Any = None) -> None:
-        slot = element_slot(ptr)
-        write_record(ptr, slot, value)
-        put(ptr, slot, element_size(ptr), notify)
 
     return run
 
