@@ -5,10 +5,13 @@ from __future__ import annotations
 import socket
 
 import compiled_rma_checks
+import copy_checks
+import plan_checks
 import pool_checks
 import remote_channel_checks
 import remote_task_checks
 import synchronisation_checks
+import team_checks
 import window_checks
 from checks import run_checks
 
@@ -56,6 +59,22 @@ OF_COMPILED_CODE = (
     "check_puts_with_signals",
 )
 """The same of one-sided operations in compiled code."""
+OF_COPIES = (
+    "check_access_regions",
+    "check_indexed_chunks",
+    "check_irregular_pieces",
+    "check_memory_of_the_user",
+    "check_records",
+)
+"""The same of copies."""
+OF_PLANS = ("check_pieces_of_any_lengths",)
+"""The same of plans."""
+OF_TEAMS = (
+    "check_ranks_that_disagree_on_sharing_are_told",
+    "check_split",
+    "check_teams_of_the_same_ranks_are_apart",
+)
+"""The same of teams."""
 OF_SIGNALS = (
     "check_copies_with_signals",
     "check_copies_with_signals_to_ranks_that_wait_for_others",
@@ -81,6 +100,9 @@ if __name__ == "__main__":
         (remote_channel_checks, OF_CHANNELS),
         (remote_task_checks, OF_TASKS),
         (compiled_rma_checks, OF_COMPILED_CODE),
+        (copy_checks, OF_COPIES),
+        (plan_checks, OF_PLANS),
         (synchronisation_checks, OF_SIGNALS),
+        (team_checks, OF_TEAMS),
     )
     run_checks(globals() | {name: getattr(module, name) for module, names in sources for name in names})
