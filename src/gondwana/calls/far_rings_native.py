@@ -94,15 +94,12 @@ def _range_from(out: int) -> int:
     end, nbytes = begin, 0
     while end < written:
         word = load_acquire(data + (end & (capacity - 1)))
-        if (word >> KIND_SHIFT) & KIND_BITS == SKIP:
-            nbytes += HEADER
-            end += word & LENGTH_BITS
-            break
-        step = HEADER + padded(word & LENGTH_BITS)
+        skips = (word >> KIND_SHIFT) & KIND_BITS == SKIP
+        step = HEADER if skips else HEADER + padded(word & LENGTH_BITS)
         if nbytes + step > LONGEST_RANGE:
             break
         nbytes += step
-        end += step
+        end += word & LENGTH_BITS if skips else step
         if end & (capacity - 1) == 0:
             break
     put_at(out, PASSED, end)

@@ -245,7 +245,7 @@ class Delivery:
 
     def _fail(self) -> NoReturn:
         reason = mpi.module().Get_error_string(int(self._words[FAILED // WORD]))
-        raise GondwanaError(f"MPI failed to send or to receive a signalled put: {reason}")
+        raise GondwanaError(f"MPI failed to send or to receive a signalled put or an active message: {reason}")
 
 
 class Applied(Future[None]):
