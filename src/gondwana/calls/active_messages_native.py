@@ -45,7 +45,7 @@ from gondwana.calls.rings_native import (
     reserve,
 )
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import call_at, move_bytes, sched_yield, store_release
+from gondwana.compiler.memory_order import call_at, load_word, move_bytes, sched_yield, store_release
 
 _STATUS = 0
 
@@ -97,21 +97,8 @@ def forward(state: int, place: int) -> int:
     return call_at(at(far, far_rings.FORWARD_AT), far, place - at(state, PEERS), 0)  # type: ignore[no-any-return]
 
 
-def post_payload(
-    state: int, place: int, handler: int, numbers: int, nbytes: int, payload: int, more: int, count: int
-) -> int:
-    """Write a message; return 1, 0 if there is no room now, or -1 if it cannot be sent.
-
-    Args:
-        state: of the inbox.
-        place: of the receiver.
-        handler: its number.
-        numbers: address of the numbers.
-        nbytes: their bytes.
-        payload: address of the payload.
-        more: its bytes.
-        count: its elements.
-    """
+@inlined
+def _post(state: int, place: int, handler: int, numbers: int, nbytes: int, payload: int, more: int, count: int) -> int:
     out = out_of(state, MESSAGE, place)
     lock(state + WORD * SENDING)
     record = reserve(out, nbytes + more)
@@ -125,12 +112,24 @@ def post_payload(
     return 1 if forward(state, place) == 0 else -1
 
 
-_post_payload = inlined(post_payload)
-
-
 def post(state: int, place: int, handler: int, numbers: int, nbytes: int) -> int:
-    """Write a message without a payload: see `post_payload`."""
-    return _post_payload(state, place, handler, numbers, nbytes, numbers, 0, 0)  # type: ignore[no-any-return]
+    """Write a message without a payload; return 1, 0 if there is no room now, or -1 if it cannot be sent.
+
+    Args:
+        state: of the inbox.
+        place: of the receiver.
+        handler: its number.
+        numbers: address of the numbers.
+        nbytes: their bytes.
+    """
+    return _post(state, place, handler, numbers, nbytes, numbers, 0, 0)  # type: ignore[no-any-return]
+
+
+def post_payload(
+    state: int, place: int, handler: int, numbers: int, nbytes: int, array: int, more: int, count: int
+) -> int:
+    """Write a message with a payload: `array` is where its address is, `more` its bytes, `count` its elements."""
+    return _post(state, place, handler, numbers, nbytes, load_word(array), more, count)  # type: ignore[no-any-return]
 
 
 # -- running handlers ----------------------------------------------------------------------------------------------

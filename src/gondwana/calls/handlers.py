@@ -14,7 +14,7 @@ from gondwana.calls import far_rings, mailbox, rings
 from gondwana.calls.far_rings import FarRings
 from gondwana.calls.mailbox import Mailbox
 from gondwana.compiler.errors import raise_from_block
-from gondwana.compiler.native import BYTES_AT, Native
+from gondwana.compiler.native import BYTES_AT, DATA_AT, Native
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.sync import delivery
 from gondwana.teams import world
@@ -108,7 +108,7 @@ class Handlers:
         if payload is None:
             sent = self._post(self._state, place, number, address, len(numbers))
         else:
-            what = payload.ctypes.data, payload.nbytes, payload.size
+            what = id(payload) + DATA_AT, payload.nbytes, payload.size
             sent = self._post_payload(self._state, place, number, address, len(numbers), *what)
         if sent < 0:
             raise GondwanaError(
