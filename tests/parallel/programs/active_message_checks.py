@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from checks import raised, raises, run_checks
 
 import gondwana as gw
-from gondwana.errors import KernelError, UsageError
+from gondwana.errors import GondwanaError, KernelError, UsageError
 from gondwana.teams import world
 
 RANKS = range(world.size)
@@ -291,6 +292,32 @@ def check_a_handler_that_fails_for_another_rank():
     assert "gw.progress() in Python" in raises(RuntimeError, add_many, adding, world.rank, 50_000)
     assert "more than three" in raises(ValueError, gw.quiesce, world)
     gw.quiesce(world)
+
+
+def in_a_copy(check):
+    """Run a check in a copy of this rank and return the exit status of the copy."""
+    child = os.fork()
+    if child == 0:
+        try:
+            check()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def sending_is_refused():
+    assert "copy of a rank" in raises(GondwanaError, adding.send, NEXT, 0, 1)
+    assert "MPI failed" in raises(RuntimeError, add_many, adding, NEXT, 1)
+
+
+def check_a_copy_of_a_rank_sends_nothing_to_other_nodes():
+    clear()
+    if world.node_of(NEXT) != world.node_of(world.rank):
+        assert in_a_copy(sending_is_refused) == 0
+    adding.send(NEXT, 0, 5)
+    gw.quiesce(world)
+    assert numbers[0] == 5
 
 
 def check_what_is_refused():
