@@ -28,8 +28,9 @@ def bench(file: Path, options: str) -> tuple[list[dict[str, Any]], str]:
 
 
 def test_every_case_is_measured_and_verified(tmp_path: Path) -> None:
+    assert (len(rma.transfers(512)), len(rma.transfers(65536))) == (4, 3)
     rows, shown = bench(tmp_path / "rma.json", "--sizes 512,65536")
-    cases = [(size, case) for size in (512, 65536) for case in (*rma.TRANSFERS, *rma.floods(size))]
+    cases = [(size, case) for size in (512, 65536) for case in (*rma.transfers(size), *rma.floods(size))]
     expected = [*((8, case) for case in rma.OPERATIONS), *cases]
     assert [(row["size"], row["operation"], row["rival"]) for row in rows] == [
         (size, case.ours, case.rival) for size, case in expected

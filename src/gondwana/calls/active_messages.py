@@ -1,4 +1,4 @@
-"""Active messages: numbers that are sent to another rank and run a compiled function there."""
+"""Active messages: numbers and an array that are sent to another rank and run a compiled function there."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from gondwana.compiler.function import HEADER_WORDS, JitFunction, obtain, parame
 from gondwana.compiler.types.arguments import (
     Described,
     HandleSpec,
+    NdarraySpec,
     ScalarSpec,
     Spec,
     TupleSpec,
@@ -31,6 +32,7 @@ from gondwana.compiler.types.handles import describe_handle, extend
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world
+from gondwana.teams.buffers import as_buffer
 
 SEND, REPLY = "active_message", "active_message_reply"
 """Families of handles: messages can be sent outside of handlers, and sent back inside."""
@@ -50,13 +52,16 @@ extend("gondwana.calls.active_messages_overloads")
 class ActiveMessage:
     """A compiled function that other ranks run by sending its arguments; a round trip takes about a microsecond.
 
-    Collective over team to create; blocking. The function is called as `function(source, *context, *arguments)` inside
-    user-level progress of the receiver, in Python or in compiled code, where `gw.progress()` runs only such handlers.
-    `source` is the rank in the team that sent the message. A handler must be short, since progress waits for it. It
-    cannot send, wait or make progress; it may send one message back to its source, by `reply` of an active message in
-    its context. An exception in it is raised on the receiver, by the call that makes progress there.
+    Collective over team to create; blocking. The function is called as `function(source, *context, *arguments)`, or
+    with a payload as `function(source, *context, *arguments, data)`, inside user-level progress of the receiver, in
+    Python or in compiled code, where `gw.progress()` runs only such handlers. `source` is the rank in the team that
+    sent the message; `data` is a one-dimensional array, which exists only while the handler runs. A handler must be
+    short, since progress waits for it. It cannot send, wait or make progress; it may send one message back to its
+    source, by `reply` of an active message in its context. An exception in it is raised on the receiver, by the call
+    that makes progress there.
 
-    Messages arrive exactly once; those between two ranks of a node in the order in which they were sent.
+    Messages arrive exactly once. From one rank to another they arrive in the order in which they were sent, and so do
+    replies; between a message and a reply there is no order.
 
     Args:
         function: a plain function or a `@gw.jit` function.
@@ -64,10 +69,15 @@ class ActiveMessage:
         context: further arguments from the receiver: arrays, pointers, numbers, active messages. They are bound when
             the active message is created; arrays are shared with the function.
         team: the senders and receivers.
+        payload: dtype of the array that each message carries besides, of any length up to `max_payload`; None: none.
+
+    Attributes:
+        max_payload: elements that a payload has at most, the same on all ranks: about 32 KiB in a team on one node,
+            about 8 KiB in a team on several. Compiled code can read it, too. Without a payload, 0.
 
     Raises:
         UsageError: the arguments are too long, or `context` has an active message inside a tuple.
-        KernelError: the function cannot be compiled.
+        KernelError: the function cannot be compiled, or not work on elements of a dtype.
 
     Example:
         >>> import gondwana as gw, numpy as np
@@ -79,6 +89,16 @@ class ActiveMessage:
         >>> gw.quiesce(gw.world)
         >>> counts.tolist()
         [0, 5]
+
+        >>> bins = np.zeros(4, np.int64)
+        >>> def count(source, bins, samples):
+        ...     for sample in samples:
+        ...         bins[int(4 * sample)] += 1
+        >>> counting = gw.ActiveMessage(count, context=(bins,), payload="f8")
+        >>> counting.send(gw.world.rank, np.array([0.1, 0.3, 0.9, 0.95]))
+        >>> gw.quiesce(gw.world)
+        >>> bins.tolist()
+        [1, 1, 0, 2]
     """
 
     def __init__(
@@ -87,13 +107,18 @@ class ActiveMessage:
         arguments: Sequence[npt.DTypeLike] = (),
         context: Sequence[Any] = (),
         team: Team = world,
+        *,
+        payload: npt.DTypeLike | None = None,
     ) -> None:
         self.team = team
         self.name = getattr(function, "__qualname__", repr(function))
         self._handlers = handlers.own()
         self._rings = mailbox.own().rings
         self._dtypes = tuple(dtype_name(np.dtype(argument)) for argument in arguments)
+        self._payload = None if payload is None else np.dtype(payload)
         self._packer = struct.Struct("=" + "".join(_FORMATS[name] for name in self._dtypes))
+        room = self._handlers.longest(team.world_ranks) - self._packer.size
+        self.max_payload = 0 if self._payload is None else room // max(1, self._payload.itemsize)
         problem: Exception | None = None
         try:
             entry = self._compile(function, context)
@@ -109,31 +134,33 @@ class ActiveMessage:
         if self._packer.size > rings.ARGUMENTS * rings.WORD:
             raise UsageError(
                 f"{self.name}: arguments of {self._packer.size} bytes, but a message has at most "
-                f"{rings.ARGUMENTS * rings.WORD}: put data into a segment and send their location"
+                f"{rings.ARGUMENTS * rings.WORD} of them: send the data as an array, payload=dtype"
             )
         plain = function.py_func if isinstance(function, JitFunction) else function
         if not isinstance(plain, pytypes.FunctionType):
             raise UsageError(f"ActiveMessage({function!r}): give a plain Python function or a @gw.jit function")
-        expected = 1 + len(context) + len(self._dtypes)
+        sent = self.argument_specs + self.payload_specs
+        expected = 1 + len(context) + len(sent)
         if len(parameters(plain)) != expected:
             raise UsageError(
                 f"{self.name} has {len(parameters(plain))} parameters, but is called with {expected}: the source, "
-                f"{len(context)} of the context and {len(self._dtypes)} arguments"
+                f"{len(context)} of the context and {self._sent('argument')}"
             )
         described = [item._argument(REPLY) if isinstance(item, ActiveMessage) else describe(item) for item in context]
         specs = tuple(spec for spec, _ in described)
         if any(_holds_message(spec) for spec in specs if isinstance(spec, TupleSpec)):
             raise UsageError(f"{self.name}: an active message inside a tuple of the context: pass it as an item")
         self._context = tuple(context)
+        self._longest_reply = max((item.nbytes for item in context if isinstance(item, ActiveMessage)), default=-1)
         self._block = np.frombuffer(bytes(HEADER_WORDS * rings.WORD) + b"".join(d for _, d in described), np.int64)
         self._block = self._block.copy()
 
         def build() -> cache.ObjectCode:
             from gondwana.calls.handlers_native import compile_handler
 
-            return compile_handler(plain, specs, self.argument_specs)
+            return compile_handler(plain, specs, self.argument_specs, self.payload_specs)
 
-        code = obtain(("message", fingerprint(plain), repr((specs, self._dtypes))), build)
+        code = obtain(("message", fingerprint(plain), repr((specs, sent))), build)
         return linker.link(code)
 
     @property
@@ -141,47 +168,81 @@ class ActiveMessage:
         """The types of the numbers in compiled code."""
         return tuple(intern(ScalarSpec(name)) for name in self._dtypes)
 
+    @property
+    def payload_specs(self) -> tuple[Spec, ...]:
+        """The type of the payload in compiled code, if there is one."""
+        if self._payload is None:
+            return ()
+        return (intern(NdarraySpec(dtype_name(self._payload), 1, "C", readonly=False)),)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the longest message."""
+        return self._packer.size + (self.max_payload * self._payload.itemsize if self._payload is not None else 0)
+
+    def _sent(self, noun: str) -> str:
+        """Say what a message has: so many of a noun, and perhaps an array."""
+        count = len(self._dtypes)
+        array = "" if self._payload is None else f" and an array of {self._payload}"
+        return f"{count} {noun}{'' if count == 1 else 's'}{array}"
+
     def _handled(self, entry: int) -> handlers.Handled:
         """Return the receiver's description of the handler, after connecting to all ranks for compiled code."""
         ranks = self.team.world_ranks
-        self._places = np.array([self._rings.place.get(rank, -1 - rank) for rank in ranks], np.int64)
+        self._places = np.array([self._handlers.place[rank] for rank in ranks], np.int64)
         for rank in ranks:
             if rank in self._rings.place:
                 self._rings.connect(rank)
         sources = {rank: place for place, rank in enumerate(ranks)}
-        return handlers.Handled(self.name, entry, self._block, sources, self._context)
+        return handlers.Handled(self.name, entry, self._block, sources, self._context, self._longest_reply)
 
     def send(self, rank: int, *arguments: Any) -> None:
-        """Send a message. Local; without room, makes progress until there is, or in a callback queues the message.
+        """Send a message. Local; without room, makes progress until there is, in a callback by compiled handlers only.
 
-        The method works in compiled code too; there the receiver must be on the same node, and only compiled handlers
-        run meanwhile.
+        The method works in compiled code too, where only compiled handlers run meanwhile.
 
         Args:
             rank: the receiver, in the team of this active message.
-            arguments: numbers, one for each dtype.
+            arguments: numbers, one for each dtype; then the payload, if it has one: a contiguous array of its dtype,
+                whose elements are sent in the order in which they are in memory. It may change when the call returns.
 
         Raises:
-            UsageError: there is no such rank, or the numbers do not fit the dtypes.
+            UsageError: there is no such rank, the numbers do not fit the dtypes, or the payload is longer than
+                `max_payload`, not contiguous, or of another dtype. Nothing has been sent.
         """
         target = world_rank(self.team, rank)
-        data = self._pack(arguments)
+        array = None if self._payload is None else self._array(arguments)
+        data = self._pack(arguments if array is None else arguments[:-1])
         active, number = self._handlers, self._number
-        if active.post(target, number, data):
+        if active.post(target, number, data, array):
             return
         if not progress.in_callback():
-            progress.wait_until(lambda: active.post(target, number, data), f"room for a message to rank {rank}")
-        elif target in self._rings.place:
-            # Compiled handlers need no progress that a callback prevents.
-            while not active.post(target, number, data):
-                active.serve_node()
-                os.sched_yield()
-        else:
-            active.send_later(target, number, data)
+            progress.wait_until(lambda: active.post(target, number, data, array), f"room for a message to rank {rank}")
+            return
+        while not active.post(target, number, data, array):
+            active.serve_alone()
+            os.sched_yield()
+
+    def _array(self, arguments: tuple[Any, ...]) -> npt.NDArray[Any]:
+        """Return the payload among arguments."""
+        if len(arguments) != len(self._dtypes) + 1:
+            raise UsageError(f"{self.name}.send takes {self._sent('number')}, not {len(arguments)} arguments")
+        try:
+            array = as_buffer(arguments[-1], "the payload")
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{self.name}.send: {error}") from None
+        if array.dtype != self._payload:
+            raise UsageError(f"{self.name}.send: the payload has elements of {array.dtype}: give {self._payload}")
+        if array.size > self.max_payload:
+            raise UsageError(
+                f"{self.name}.send: a payload of {array.size} elements, but at most {self.max_payload} fit a message "
+                "(max_payload): send several, or put the data into a segment and send their location"
+            )
+        return array
 
     def _pack(self, arguments: tuple[Any, ...]) -> bytes:
         if len(arguments) != len(self._dtypes):
-            raise UsageError(f"{self.name}.send takes {len(self._dtypes)} numbers, not {len(arguments)}")
+            raise UsageError(f"{self.name}.send takes {self._sent('number')}, not {len(arguments)}")
         with contextlib.suppress(struct.error):
             return self._packer.pack(*arguments)
         try:
@@ -205,15 +266,17 @@ class ActiveMessage:
         raise UsageError(f"{self.name}.reply: only a compiled handler that has it in its context can reply: use send")
 
     def _argument(self, family: str) -> Described:
-        words = (self._rings.state, self._number, self._places.ctypes.data, len(self._places))
-        return describe_handle(family, self._dtypes, words)
+        words = (self._rings.state, self._number, self._places.ctypes.data, len(self._places), self.max_payload)
+        payload = "" if self._payload is None else dtype_name(self._payload)
+        return describe_handle(family, (*self._dtypes, payload), words)
 
     def __gondwana_argument__(self) -> Described:
-        """Spec and words for compiled code: the mailbox, the number, the places of the ranks and their number."""
+        """Spec and words for compiled code: the mailbox, the number, the ranks' places and how many, `max_payload`."""
         return self._argument(SEND)
 
     def __repr__(self) -> str:
-        return f"ActiveMessage({self.name}, {self._dtypes}, {self.team.name})"
+        payload = "" if self._payload is None else f", payload={self._payload}"
+        return f"ActiveMessage({self.name}, {self._dtypes}{payload}, {self.team.name})"
 
 
 def word_bytes(name: str) -> int:

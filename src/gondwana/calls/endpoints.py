@@ -238,9 +238,6 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
         _answers.pop(number)._settle(wire.decode_builtin(data), None)
         box.finished[source] += 1
         return
-    if tag & handlers.ACTIVE:
-        handlers.own().keep_reply(source, number, data)
-        return
     value: Any = None
     error: BaseException | None = None
     try:
@@ -328,9 +325,6 @@ def _next_call(box: Mailbox, found: Found | None) -> _Call | None:
 
 
 def _read_call(source: int, tag: int, number: int, data: Any) -> _Call | None:
-    if tag & handlers.ACTIVE:
-        handlers.own().handle(source, number, data)
-        return None
     try:
         return source, number, wire.decode(tag, data), None
     except AwaitedError as awaited:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,15 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.calls import mailbox, rings
-from gondwana.calls.mailbox import Mailbox, Message
+from gondwana.calls import far_rings, mailbox, rings
+from gondwana.calls.far_rings import FarRings
+from gondwana.calls.mailbox import Mailbox
 from gondwana.compiler.errors import raise_from_block
-from gondwana.compiler.native import BYTES_AT
-from gondwana.errors import UsageError
+from gondwana.compiler.native import BYTES_AT, DATA_AT, Native
+from gondwana.errors import GondwanaError, UsageError
+from gondwana.sync import delivery
+from gondwana.teams import world
 
 MOST_HANDLERS = 4096
-ACTIVE = 4
-"""Bit of the tag of a parcel for a compiled handler."""
+
+_MODULE = "gondwana.calls.active_messages_native"
+_post = Native(_MODULE, "post", 5, brief=True)
+_post_payload = Native(_MODULE, "post_payload", 8, brief=True)
+_serve = Native(_MODULE, "serve_messages", 2, brief=True)
 
 
 @dataclass
@@ -33,6 +37,7 @@ class Handled:
         block: its argument block.
         sources: rank in the team of each rank in the world that may send it.
         context: objects that the block refers to, kept alive.
+        longest_reply: bytes of the longest reply that it can send, -1 if it can send none.
     """
 
     name: str
@@ -40,6 +45,7 @@ class Handled:
     block: npt.NDArray[np.int64]
     sources: dict[int, int]
     context: tuple[Any, ...]
+    longest_reply: int
 
 
 class Handlers:
@@ -47,25 +53,37 @@ class Handlers:
 
     Args:
         box: the mailbox of this rank.
+        size: the number of ranks in the world.
+
+    Attributes:
+        place: of each rank of the world in tables of compiled code: those of this node come first.
     """
 
-    def __init__(self, box: Mailbox) -> None:
+    def __init__(self, box: Mailbox, size: int) -> None:
         self._box = box
         self._rings = box.rings
         self._state = box.rings.state
         self._handled: dict[int, Handled] = {}
-        self._replies: deque[tuple[int, int, bytes]] = deque()
         self._table = np.zeros((MOST_HANDLERS, rings.HANDLER), np.int64)
         self._rings.words[rings.HANDLERS] = self._table.ctypes.data
         self._failed = self._rings.words.data[rings.FAILED : rings.FAILED + 1]
-        self._post = rings.native("post", 5)
-        self._serve = rings.native("serve_messages", 2)
-        self._handle_far = rings.native("handle_far", 5)
+        self._post, self._post_payload, self._serve = _post.call, _post_payload.call, _serve.call
+        others = [rank for rank in range(size) if rank not in self._rings.place]
+        self.place = {rank: place for place, rank in enumerate((*self._rings.ranks, *others))}
+        self._far: FarRings | None = None
+        if (carrier := delivery.opened()) is not None:
+            self._far = FarRings(others, size, carrier)
+            self._rings.words[rings.FAR] = self._far.state
 
     @property
     def free(self) -> int:
         """The lowest number above those of all handlers."""
         return max(self._handled, default=-1) + 1
+
+    def longest(self, ranks: Sequence[int]) -> int:
+        """Return the bytes that a message among some ranks of the world takes at most. Local."""
+        near = all(rank in self._rings.place for rank in ranks)
+        return rings.LONGEST_MESSAGE if near else far_rings.LONGEST_MESSAGE
 
     def enter(self, number: int, handled: Handled) -> None:
         """Register the handler of messages with a number. Local.
@@ -75,26 +93,29 @@ class Handlers:
         """
         if number >= MOST_HANDLERS:
             raise UsageError(f"more than {MOST_HANDLERS} active messages: create them once, not in a loop")
-        ranks = np.array([handled.sources.get(rank, -1) for rank in self._rings.ranks], np.int64)
+        ranks = np.array([handled.sources.get(rank, -1) for rank in self.place], np.int64)
         handled.context = (*handled.context, ranks)
-        self._table[number] = (handled.entry, handled.block.ctypes.data, ranks.ctypes.data, 0)
+        self._table[number] = (handled.entry, handled.block.ctypes.data, ranks.ctypes.data, handled.longest_reply)
         self._handled[number] = handled
 
-    def post(self, rank: int, number: int, data: bytes) -> bool:
-        """Send a message if there is room for it now. Local; no progress."""
-        place = self._rings.place.get(rank)
-        if place is not None:
-            return bool(self._post(self._state, place, number, id(data) + BYTES_AT, len(data)))
-        sent = self._box.post(rank, rings.CALL, ACTIVE, number, data)
-        self._box.sent[rank] += sent
-        return sent
+    def post(self, rank: int, number: int, numbers: bytes, payload: npt.NDArray[Any] | None = None) -> bool:
+        """Send a message if there is room for it now. Local; no progress.
 
-    def send_later(self, rank: int, number: int, data: bytes, queue: int = rings.CALL) -> None:
-        """Send a message to another node now or, if there is no room, within later progress. Local."""
-        self._box.sent[rank] += 1
-        message = Message(ACTIVE, number, [data or b"\0"])  # in a backlog it has at least one byte
-        self._box.submit(rank, queue, message)
-        self._box.keep(message)
+        Raises:
+            GondwanaError: the rank is on another node, and cannot be sent to.
+        """
+        place, address = self.place[rank], id(numbers) + BYTES_AT
+        if payload is None:
+            sent = self._post(self._state, place, number, address, len(numbers))
+        else:
+            what = id(payload) + DATA_AT, payload.nbytes, payload.size
+            sent = self._post_payload(self._state, place, number, address, len(numbers), *what)
+        if sent < 0:
+            raise GondwanaError(
+                f"an active message to rank {rank} of another node: MPI failed, or this process is a copy of a rank, "
+                "made by os.fork, which sends nothing"
+            )
+        return bool(sent)
 
     def serve(self) -> bool:
         """Run the handlers of messages that have arrived; return whether there were any. Local.
@@ -102,41 +123,24 @@ class Handlers:
         Raises:
             Exception: that of a handler.
         """
-        done = False
-        while self._replies:
-            done = True
-            self.handle(*self._replies.popleft(), is_reply=True)
-        if self._box.seen & mailbox.MESSAGES or self._failed[0]:
-            done |= self.serve_node()
-        return done
+        if self._box.seen & mailbox.MESSAGES or self._failed[0] or (self._far is not None and self._far.came[0]):
+            return self._run()
+        return False
 
-    def serve_node(self) -> bool:
-        """Run the handlers of messages from this node, whether `poll` has found some or not. Local.
+    def serve_alone(self) -> None:
+        """Receive active messages and run their handlers, without other progress. Local.
 
         Raises:
             Exception: that of a handler.
         """
+        if self._far is not None:
+            self._far.receive()
+        self._run()
+
+    def _run(self) -> bool:
         done = self._serve(self._state, rings.MOST_PER_POLL)
         self._raise_failure()
         return bool(done)
-
-    def keep_reply(self, rank: int, number: int, data: Any) -> None:
-        """Keep a reply from another node until user-level progress runs its handler. Local."""
-        self._replies.append((rank, number, bytes(data)))
-
-    def handle(self, rank: int, number: int, data: Any, *, is_reply: bool = False) -> None:
-        """Run the handler of a message from another node. Local."""
-        handled, content = self._handled[number], bytes(data)
-        place = 0 if is_reply else -1 - rank
-        while not self._handle_far(self._state, number, place, handled.sources[rank], id(content) + BYTES_AT):
-            os.sched_yield()
-        self._box.finished[rank] += 1
-        self._raise_failure()
-        words = self._rings.words
-        answer, nbytes = words[rings.FAR_REPLY : rings.FAR_REPLY + 2].tolist()
-        if answer:
-            words[rings.FAR_REPLY] = 0
-            self.send_later(rank, answer - 1, words[rings.FAR_REPLY + 2 :].tobytes()[:nbytes], rings.CALL_REPLY)
 
     def _raise_failure(self) -> None:
         if self._failed[0]:
@@ -148,14 +152,12 @@ class Handlers:
                 handled.block[:2] = 0
 
     def totals(self, ranks: Sequence[int]) -> tuple[int, int]:
-        """Return how many messages this rank has sent to some ranks of its node and handled from them. Local."""
+        """Return how many messages this rank has sent to some ranks and handled from them. Local."""
         sent = finished = 0
-        words = self._rings.words
         for rank in ranks:
-            if rank in self._rings.place:
-                for queue in (rings.MESSAGE, rings.MESSAGE_REPLY):
-                    sent += int(words[self._rings.out_block(queue, rank) + rings.COUNT])
-                    finished += int(words[self._rings.in_block(queue, rank) + rings.COUNT])
+            lines = self._rings if self._far is None or rank in self._rings.place else self._far
+            more, done = lines.totals(rank)
+            sent, finished = sent + more, finished + done
         return sent, finished
 
 
@@ -166,7 +168,7 @@ def own() -> Handlers:
     """Return the handlers of this rank. Local."""
     global _own
     if _own is None:
-        _own = Handlers(mailbox.own())
+        _own = Handlers(mailbox.own(), world.size)
     return _own
 
 

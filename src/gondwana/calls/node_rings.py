@@ -16,7 +16,6 @@ from gondwana.memory.segment import Segment
 from gondwana.runtime import idle
 from gondwana.teams import Team
 
-_MESSAGE_RING = 2**16
 _NODE_BYTES = 8 * 2**20
 _SMALLEST_RING, _LARGEST_RING = 2**15, 2**18
 
@@ -115,6 +114,12 @@ class NodeRings:
         """Return the index in `words` of the IN block of a queue from a rank. Local."""
         return rings.in_block(queue, self.place[rank], len(self.ranks))
 
+    def totals(self, rank: int) -> tuple[int, int]:
+        """Return how many active messages this rank has sent to a rank of its node and handled from it. Local."""
+        queues = rings.MESSAGE, rings.MESSAGE_REPLY
+        sent = sum(int(self.words[self.out_block(queue, rank) + rings.COUNT]) for queue in queues)
+        return sent, sum(int(self.words[self.in_block(queue, rank) + rings.COUNT]) for queue in queues)
+
     def push_one(self, rank: int, queue: int, tag: int, number: int, data: bytes) -> bool:
         """Write a message if it is short, there is room for it now, and no others wait. Local."""
         self.connect(rank)
@@ -164,7 +169,7 @@ def _capacities(peers: int) -> tuple[int, ...]:
     """Return the bytes of the ring of each queue, powers of two."""
     share = min(_LARGEST_RING, max(_SMALLEST_RING, _NODE_BYTES // peers))
     calls = 2 ** (share.bit_length() - 1)
-    return (_MESSAGE_RING, _MESSAGE_RING, calls, calls)
+    return (rings.MESSAGE_RING, rings.MESSAGE_RING, calls, calls)
 
 
 def _starts(capacities: Sequence[int]) -> list[int]:

@@ -31,20 +31,27 @@ KIND_SHIFT, TAG_SHIFT = 32, 40
 WHOLE, FIRST, MORE, SKIP = 1, 2, 3, 4
 
 # Words of an OUT and of an IN block. COUNT is of messages; HELD is set while others wait, which must go first.
-# BELL is the address of the reader's bell, 0 if there is none.
+# BELL is the address of the reader's bell, 0 if there is none. PASSED and TOLD are for other nodes: see `far_rings`.
 RING, CAPACITY, COUNT, TAIL, SEEN, HELD = range(6)
 BELL = 9
 HEAD, INTO, SIZE, MISSING, EXPECTED, PAUSED = range(3, 9)
+PASSED = TOLD = 10
 BLOCK = 16
 
-# Words of the state of an inbox, before its OUT and IN blocks.
-PEERS, POLLING, SENDING, SOURCE, FAILED, HANDLERS, BUFFER, START = range(8)
+# Words of the state of an inbox, before its OUT and IN blocks. SOURCE is the place of the rank whose message a handler
+# runs for, plus one, until it has replied. FAR is the address of the state of `far_rings`, 0 if there is none.
+PEERS, POLLING, SENDING, SOURCE, FAILED, HANDLERS, BUFFER, FAR = range(8)
 # What `take` reports about the message that it found, and whether there are others.
 PEER, TAG, NUMBER, LENGTH, MORE_CAME = range(8, 13)
 NEXT = 13  # one word per queue: the peer whose turn it is
-FAR_REPLY = 17  # a reply to a rank of another node: number + 1 or 0, bytes, up to ARGUMENTS words
+BLOCKS = 32  # where the OUT blocks begin; the IN blocks follow
+
+MESSAGE_RING = 2**16
+"""Bytes of a ring for active messages, or for their replies."""
+LONGEST_MESSAGE = MESSAGE_RING // 2 - 2 * HEADER
+"""Bytes of the longest active message, its numbers and its payload, between ranks of a node."""
 ARGUMENTS = 16
-BLOCKS = 48  # where the OUT blocks begin; the IN blocks follow
+"""Words of numbers that an active message has at most."""
 
 MOST_PER_POLL = 64
 """Messages of one peer whose handlers one poll runs at most."""
@@ -54,8 +61,9 @@ NOTHING, SMALL, WANTED, ASSEMBLED = range(4)
 SMALL_BYTES = 4096
 """Payloads up to this are copied to the buffer of the inbox; for longer ones the reader provides memory."""
 
-# Words of an entry of the table of handlers.
-ENTRY, CONTEXT, RANKS, HANDLER = 0, 1, 2, 4
+# Words of an entry of the table of handlers: addresses of the machine code, of the context and of the ranks in the team
+# by their places; and the bytes of the longest reply, -1 if it never replies.
+ENTRY, CONTEXT, RANKS, LONGEST_REPLY, HANDLER = range(5)
 
 
 def out_block(queue: int, peer: int, peers: int) -> int:

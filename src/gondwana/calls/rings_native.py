@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
-
 from gondwana.calls.rings import (
-    ARGUMENTS,
     ASSEMBLED,
     BELL,
     BLOCK,
     BLOCKS,
     BUFFER,
     CAPACITY,
-    CONTEXT,
     COUNT,
-    ENTRY,
     EXPECTED,
-    FAILED,
     FIRST,
-    HANDLER,
-    HANDLERS,
     HEAD,
     HEADER,
     HELD,
@@ -31,8 +19,6 @@ from gondwana.calls.rings import (
     KIND_SHIFT,
     LENGTH,
     LINE,
-    MESSAGE,
-    MESSAGE_REPLY,
     MISSING,
     MORE,
     MORE_CAME,
@@ -42,17 +28,13 @@ from gondwana.calls.rings import (
     PAUSED,
     PEER,
     PEERS,
-    POLLING,
     QUEUES,
-    RANKS,
     RING,
     SEEN,
-    SENDING,
     SIZE,
     SKIP,
     SMALL,
     SMALL_BYTES,
-    SOURCE,
     TAG,
     TAG_SHIFT,
     TAIL,
@@ -63,30 +45,17 @@ from gondwana.calls.rings import (
 from gondwana.compiler.atomics import atomic_load, atomic_store, exchange
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import (
-    call_at,
     futex_wake,
     load_acquire,
     load_word,
     move_bytes,
-    sched_yield,
     store_release,
 )
 from gondwana.compiler.native import BYTES_AT, LENGTH_AT
 
-_LENGTH_BITS = (1 << KIND_SHIFT) - 1
-_KIND_BITS = (1 << (TAG_SHIFT - KIND_SHIFT)) - 1
-_STATUS = 0
-
-
-@intrinsic
-def exchange_acquire(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write a 64-bit integer and return its old value; later accesses are not reordered before it."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-        return builder.atomic_rmw("xchg", pointer, args[1], "acquire")
-
-    return types.int64(types.int64, types.int64), codegen
+LENGTH_BITS = (1 << KIND_SHIFT) - 1
+KIND_BITS = (1 << (TAG_SHIFT - KIND_SHIFT)) - 1
+"""Of the first word of a header, shifted: the length, the kind."""
 
 
 @inlined
@@ -111,7 +80,8 @@ def ring_bell(bell: int) -> bool:
 
 
 @inlined
-def _padded(size: int) -> int:
+def padded(size: int) -> int:
+    """Return the bytes that a payload takes in a ring."""
     return (size + HEADER - 1) & ~(HEADER - 1)
 
 
@@ -126,7 +96,7 @@ def reserve(out: int, size: int) -> int:
     """
     capacity = at(out, CAPACITY)
     tail = at(out, TAIL)
-    need = HEADER + _padded(size)
+    need = HEADER + padded(size)
     offset = tail & (capacity - 1)
     skipped = capacity - offset if offset + need > capacity else 0
     end = tail + skipped + need + HEADER  # the header behind it, which is to be cleared, included
@@ -145,7 +115,7 @@ def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) 
     tail = at(out, TAIL)
     data = at(out, RING) + LINE
     offset = tail & (capacity - 1)
-    need = HEADER + _padded(size)
+    need = HEADER + padded(size)
     store_release(data + ((record - data + need) & (capacity - 1)), 0)
     store_release(record + WORD, number)
     atomic_store(record, size | kind << KIND_SHIFT | tag << TAG_SHIFT)
@@ -221,19 +191,19 @@ def push_parts(out: int, tag: int, number: int, parts: int, count: int, total: i
 
 
 @inlined
-def _blocks(state: int, index: int) -> int:
+def blocks_of(state: int, index: int) -> int:
     """Return the address of the blocks of a queue to (queue) or from (QUEUES + queue) all peers."""
     return state + WORD * (BLOCKS + index * at(state, PEERS) * BLOCK)  # type: ignore[no-any-return]
 
 
 @inlined
-def _record(block: int) -> int:
+def next_record(block: int) -> int:
     """Return the address of the next record of a ring."""
     return at(block, RING) + LINE + (at(block, HEAD) & (at(block, CAPACITY) - 1))  # type: ignore[no-any-return]
 
 
 @inlined
-def _consume(block: int, nbytes: int) -> None:
+def consume(block: int, nbytes: int) -> None:
     """Release the space of a record to the writer."""
     head = at(block, HEAD) + nbytes
     put_at(block, HEAD, head)
@@ -243,20 +213,20 @@ def _consume(block: int, nbytes: int) -> None:
 @inlined
 def next_header(block: int) -> int:
     """Return the first word of the next record, 0 if there is none."""
-    word = load_acquire(_record(block))
-    if (word >> KIND_SHIFT) & _KIND_BITS == SKIP:
-        _consume(block, word & _LENGTH_BITS)
-        word = load_acquire(_record(block))
+    word = load_acquire(next_record(block))
+    if (word >> KIND_SHIFT) & KIND_BITS == SKIP:
+        consume(block, word & LENGTH_BITS)
+        word = load_acquire(next_record(block))
     return word  # type: ignore[no-any-return]
 
 
 @inlined
 def _something(state: int, queue: int) -> bool:
     """Return whether a queue has something to read."""
-    blocks = _blocks(state, QUEUES + queue)
+    blocks = blocks_of(state, QUEUES + queue)
     for peer in range(at(state, PEERS)):
         block = blocks + peer * BLOCK * WORD
-        if load_acquire(_record(block)) != 0 and at(block, PAUSED) == 0:
+        if load_acquire(next_record(block)) != 0 and at(block, PAUSED) == 0:
             return True
     return False
 
@@ -277,23 +247,23 @@ def _assemble(block: int) -> bool:
         word = next_header(block)
         if word == 0:
             return False
-        size = word & _LENGTH_BITS
-        record = _record(block)
+        size = word & LENGTH_BITS
+        record = next_record(block)
         move_bytes(at(block, INTO), record + HEADER, size)
         put_at(block, INTO, at(block, INTO) + size)
         put_at(block, MISSING, at(block, MISSING) - size)
-        if (word >> KIND_SHIFT) & _KIND_BITS != FIRST:
+        if (word >> KIND_SHIFT) & KIND_BITS != FIRST:
             put_at(block, EXPECTED, at(record, 1))
-        _consume(block, HEADER + _padded(size))
+        consume(block, HEADER + padded(size))
     return True
 
 
 @inlined
 def _event(state: int, block: int, word: int) -> int:
     """Take the next message of a ring, whose record has a given header."""
-    size = word & _LENGTH_BITS
-    kind = (word >> KIND_SHIFT) & _KIND_BITS
-    record = _record(block)
+    size = word & LENGTH_BITS
+    kind = (word >> KIND_SHIFT) & KIND_BITS
+    record = next_record(block)
     put_at(state, TAG, word >> TAG_SHIFT)
     if at(block, INTO) != 0:
         if not _assemble(block):
@@ -306,7 +276,7 @@ def _event(state: int, block: int, word: int) -> int:
         move_bytes(at(state, BUFFER), record + HEADER, size)
         put_at(state, NUMBER, at(record, 1))
         put_at(state, LENGTH, size)
-        _consume(block, HEADER + _padded(size))
+        consume(block, HEADER + padded(size))
         return SMALL
     put_at(state, LENGTH, size if kind == WHOLE else at(record, 1))
     return WANTED
@@ -316,7 +286,7 @@ def take(state: int, queue: int) -> int:
     """Take a message from a queue, the peers in turn; return the event and leave its description in the state."""
     peers = at(state, PEERS)
     peer = at(state, NEXT + queue)
-    blocks = _blocks(state, QUEUES + queue)
+    blocks = blocks_of(state, QUEUES + queue)
     for _ in range(peers):
         if peer >= peers:
             peer = 0
@@ -336,115 +306,8 @@ def take(state: int, queue: int) -> int:
 
 def provide(state: int, queue: int, peer: int, memory: int, size: int) -> int:
     """Provide the memory for a long message that `take` has announced."""
-    block = _blocks(state, QUEUES + queue) + peer * BLOCK * WORD
+    block = blocks_of(state, QUEUES + queue) + peer * BLOCK * WORD
     put_at(block, MISSING, size)
     put_at(block, SIZE, size)
     put_at(block, INTO, memory)
     return 0
-
-
-# -- messages with compiled handlers --------------------------------------------------------------------------------
-
-
-@inlined
-def lock(word: int) -> None:
-    """Acquire a lock against other threads of this process that send."""
-    while exchange_acquire(word, 1) != 0:
-        sched_yield()
-
-
-@inlined
-def out_of(state: int, queue: int, peer: int) -> int:
-    """Return the address of the OUT block of a queue to a peer."""
-    return _blocks(state, queue) + peer * BLOCK * WORD  # type: ignore[no-any-return]
-
-
-@inlined
-def post_reserved(out: int, record: int, nbytes: int, handler: int) -> None:
-    """Publish a message for a compiled handler to the reader."""
-    publish(out, record, nbytes, WHOLE, handler, 0)
-    put_at(out, COUNT, at(out, COUNT) + 1)
-
-
-def post(state: int, peer: int, handler: int, arguments: int, nbytes: int) -> int:
-    """Write a message for a compiled handler; return 1, or 0 if there is no room now."""
-    out = out_of(state, MESSAGE, peer)
-    lock(state + WORD * SENDING)
-    record = reserve(out, nbytes)
-    if record != 0:
-        move_bytes(record + HEADER, arguments, nbytes)
-        post_reserved(out, record, nbytes, handler)
-    store_release(state + WORD * SENDING, 0)
-    return 1 if record != 0 else 0
-
-
-@inlined
-def _handle(state: int, handler: int, source: int, arguments: int) -> bool:
-    """Run a handler; return whether it raised nothing."""
-    entry = at(state, HANDLERS) + handler * HANDLER * WORD
-    context = at(entry, CONTEXT)
-    call_at(at(entry, ENTRY), context, source, arguments)
-    if at(context, _STATUS) == 0:
-        return True
-    put_at(state, FAILED, handler + 1)
-    return False
-
-
-@inlined
-def _handle_ring(state: int, queue: int, peer: int, limit: int) -> int:
-    """Run the handlers of the messages in one ring; return their number."""
-    block = _blocks(state, QUEUES + queue) + peer * BLOCK * WORD
-    reply = out_of(state, MESSAGE_REPLY, peer)
-    done = 0
-    while done < limit and at(state, FAILED) == 0:
-        word = next_header(block)
-        if word == 0 or (queue == MESSAGE and reserve(reply, ARGUMENTS * WORD) == 0):
-            break
-        handler = word >> TAG_SHIFT
-        record = _record(block)
-        ranks = at(at(state, HANDLERS) + handler * HANDLER * WORD, RANKS)
-        put_at(state, SOURCE, peer + 1 if queue == MESSAGE else 0)
-        _handle(state, handler, at(ranks, peer), record + HEADER)
-        put_at(state, SOURCE, 0)
-        _consume(block, HEADER + _padded(word & _LENGTH_BITS))
-        put_at(block, COUNT, at(block, COUNT) + 1)
-        done += 1
-    return done
-
-
-@inlined
-def serve(state: int, limit: int) -> int:
-    """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
-    lock = state + WORD * POLLING
-    if exchange_acquire(lock, 1) != 0:
-        return 0  # inside a handler, or another thread runs handlers
-    done = 0
-    for peer in range(at(state, PEERS)):
-        done += _handle_ring(state, MESSAGE_REPLY, peer, limit)
-        done += _handle_ring(state, MESSAGE, peer, limit)
-    store_release(lock, 0)
-    return done
-
-
-def serve_messages(state: int, limit: int) -> int:
-    """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
-    return serve(state, limit)  # type: ignore[no-any-return]
-
-
-def handle_far(state: int, handler: int, place: int, source: int, arguments: int) -> int:
-    """Run the handler of a message from another node; return 1, or 0 if another one runs.
-
-    Args:
-        state: of the inbox.
-        handler: its number.
-        place: a negative number for the rank that sent it; 0 for a reply, which has no reply itself.
-        source: that rank in the team of the message.
-        arguments: address of the numbers.
-    """
-    if exchange_acquire(state + WORD * POLLING, 1) != 0:
-        return 0
-    put_at(state, SOURCE, place)
-    _handle(state, handler, source, arguments)
-    put_at(state, SOURCE, 0)
-    store_release(state + WORD * POLLING, 0)
-    return 1

@@ -10,6 +10,9 @@ message in the other direction carries. Without credit, or room for one more mes
 caller then puts through the window and signals. So a put never waits for a target that computes, or waits in MPI.
 
 Whether a message has been applied is known at the sender when it has asked, and the target has answered.
+
+A room above may send messages of its own the same way, with slots of its own (see `Delivery.carry`): they arrive where
+signalled puts do, in the order of the others.
 """
 
 from __future__ import annotations
@@ -49,8 +52,11 @@ AXIS = 2 * WORD
 """Bytes of an axis: count, stride in bytes."""
 ROOM = HEAD + AXES * AXIS + MOST
 
-PUT, ASK, REPORT = range(3)
-"""Kinds of messages: a put; a question how many have been applied; an answer, or credit that is given back."""
+PUT, ASK, REPORT, CARGO = range(4)
+"""Kinds of messages: a put; a question how many have been applied; an answer, or credit that is given back; a message
+of the room above."""
+CARGO_BEGIN = 2 * WORD
+"""Where the words of the room above begin in its messages."""
 
 (
     RECEIVING,
@@ -69,11 +75,15 @@ PUT, ASK, REPORT = range(3)
     DEPARTURES,
     POLL_AT,
     SEND_AT,
-) = range(0, 16 * WORD, WORD)
+    CARRIER,
+    ACCEPT_AT,
+    RESUME_AT,
+) = range(0, 19 * WORD, WORD)
 """Words of the state, as offsets in bytes. Locks of those who receive and who send; whether receives are posted;
 whether no question is answered any more; whether an answer had no room; MPI's error; the places to look at next, for
 sending and for receiving; the communicator, this rank, the number of ranks; addresses of three tables: peers, what
-arrives, what departs; and of the machine code of `poll` and `send`, which compiled code calls."""
+arrives, what departs; and of the machine code of `poll` and `send`, which compiled code calls; what the room above has
+given to `carry`."""
 
 SENT, RECEIVED, PUTS, APPLIED, ACKNOWLEDGED, REPORTED, ASKED, DUE = range(0, 8 * WORD, WORD)
 PEER = 8 * WORD
@@ -111,7 +121,7 @@ class Delivery:
         self._slots = np.zeros((RECEIVES + SLOTS, SLOT // WORD), np.int64)
         self._bytes = np.empty((RECEIVES + SLOTS, ROOM), np.uint8)
         self._slots[:, BUFFER // WORD] = self._bytes.ctypes.data + ROOM * np.arange(RECEIVES + SLOTS)
-        self._words = np.zeros(16, np.int64)
+        self._words = np.zeros(19, np.int64)
         self._started = self._words.data[STARTED // WORD : STARTED // WORD + 1]
         self.state = self._words.ctypes.data
         self._words[COMMUNICATOR // WORD] = addresses.handle(self._comm)
@@ -126,6 +136,19 @@ class Delivery:
         for word, entry in _ENTRIES:
             if not self._words[word // WORD]:
                 self._words[word // WORD] = entry.address
+
+    def carry(self, carrier: int, accept: int, resume: int) -> None:
+        """Hand the messages of the room above to its machine code from now on. Local.
+
+        Args:
+            carrier: what both functions get as their first argument.
+            accept: address of `accept(carrier, message, rank)`: takes a message that has arrived.
+            resume: address of `resume(carrier, 0, 0)`: sends what had no room, and returns how many messages MPI still
+                sends. It is called where POSTPONED has been set, and at the end.
+        """
+        self.link()
+        self._words[ACCEPT_AT // WORD], self._words[CARRIER // WORD] = accept, carrier
+        self._words[RESUME_AT // WORD] = resume
 
     def poll(self) -> bool:
         """Apply what has arrived; return whether there was anything. Local; internal progress.
@@ -199,7 +222,7 @@ class Delivery:
 
     def end(self) -> None:
         """Apply all that is under way and give MPI's resources back. Collective over the world; blocking."""
-        self._words[QUIET // WORD] = 1
+        self.close()
         self._receive_all(self._comm, range(self._comm.size))
         if self._started[0]:
             while (left := _end.call(self.state)) > 0:
@@ -207,6 +230,10 @@ class Delivery:
             if left < 0:
                 self._fail()
         self._comm.Free()
+
+    def close(self) -> None:
+        """Answer and send nothing any more. Local."""
+        self._words[QUIET // WORD] = 1
 
     def _receive_all(self, comm: Any, ranks: Sequence[int]) -> None:
         peers = self._peers[list(ranks)]
@@ -218,7 +245,7 @@ class Delivery:
 
     def _fail(self) -> NoReturn:
         reason = mpi.module().Get_error_string(int(self._words[FAILED // WORD]))
-        raise GondwanaError(f"MPI failed to send or to receive a signalled put: {reason}")
+        raise GondwanaError(f"MPI failed to send or to receive a signalled put or an active message: {reason}")
 
 
 class Applied(Future[None]):
@@ -310,6 +337,8 @@ def _close() -> None:
 def _forget() -> None:
     """Neither send nor receive any more, as in a copy of this rank."""
     global _own
+    if _own is not None:
+        _own.close()
     _own = None
     table.set_delivery(0)
 

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from gondwana.compiler.atomics import exchange, fetch_add
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, sched_yield, store_release
+from gondwana.compiler.memory_order import (
+    call_at,
+    load_acquire,
+    load_word,
+    move_bytes,
+    pause,
+    sched_yield,
+    store_release,
+)
 from gondwana.compiler.mpi.calls import mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
 from gondwana.sync.delivery import (
+    ACCEPT_AT,
     ACKNOWLEDGED,
     APPLIED,
     ARRIVALS,
@@ -20,6 +29,9 @@ from gondwana.sync.delivery import (
     AXIS,
     BUFFER,
     BUSY,
+    CARGO,
+    CARGO_BEGIN,
+    CARRIER,
     COMMUNICATOR,
     DEPARTURES,
     DUE,
@@ -42,6 +54,7 @@ from gondwana.sync.delivery import (
     REPORT,
     REPORTED,
     REQUEST,
+    RESUME_AT,
     ROOM,
     SENDING,
     SENT,
@@ -198,6 +211,29 @@ def ask(state: int, rank: int, number: int) -> int:
     return sent  # type: ignore[no-any-return]
 
 
+# -- messages of the room above ------------------------------------------------------------------------------------
+
+
+@inlined
+def lock(word: int) -> None:
+    """Acquire a lock of the state."""
+    _lock(word)
+
+
+@inlined
+def is_free(slot: int) -> bool:
+    """Return whether MPI does not send from a slot any more."""
+    if load_word(slot + BUSY) != 0 and _is_done(slot + REQUEST) == 1:
+        store_release(slot + BUSY, 0)
+    return load_word(slot + BUSY) == 0  # type: ignore[no-any-return]
+
+
+@inlined
+def send_cargo(state: int, slot: int, rank: int, nbytes: int) -> int:
+    """Send what is in a slot behind CARGO_BEGIN; return 0 or the error of MPI. The lock of those who send is held."""
+    return _dispatch(state, slot, rank, CARGO, nbytes)  # type: ignore[no-any-return]
+
+
 # -- receiving -----------------------------------------------------------------------------------------------------
 
 
@@ -243,6 +279,8 @@ def _apply(state: int, message: int) -> None:
         fetch_add(load_word(message + _LINE), load_word(message + _COUNT))
         due = _increment(peer + APPLIED) - load_acquire(peer + REPORTED) >= WINDOW // 2
     else:
+        if kind == CARGO:
+            call_at(load_word(state + ACCEPT_AT), load_word(state + CARRIER), message + CARGO_BEGIN, source)
         due = kind == ASK
     _increment(peer + RECEIVED)
     if due and load_word(state + QUIET) == 0 and _tell(state, source, REPORT) == 0:
@@ -257,6 +295,8 @@ def _answer_late(state: int) -> None:
     for rank in range(load_word(state + RANKS)):
         if load_word(_peer(state, rank) + DUE) != 0 and _tell(state, rank, REPORT) == 0:
             store_release(state + POSTPONED, 1)
+    if load_word(state + RESUME_AT) != 0:
+        call_at(load_word(state + RESUME_AT), load_word(state + CARRIER), 0, 0)
 
 
 @inlined
@@ -322,6 +362,10 @@ def end(state: int) -> int:
                 return -1
             store_release(slot + BUSY, 1 - found)
             left += 1 - found
+    if load_word(state + RESUME_AT) != 0:
+        left += call_at(load_word(state + RESUME_AT), load_word(state + CARRIER), 0, 0)
+        if load_word(state + FAILED) != 0:
+            return -1
     if left == 0:
         _lock(state + RECEIVING)  # for ever
         for place in range(RECEIVES):

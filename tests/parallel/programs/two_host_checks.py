@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+import active_message_checks
 import compiled_rma_checks
 import copy_checks
 import plan_checks
@@ -82,6 +83,15 @@ OF_SIGNALS = (
     "check_segments_with_copies_on_the_way_come_and_go",
 )
 """The same of copies that raise signals."""
+OF_MESSAGES = (
+    "check_flood_from_compiled_code",
+    "check_payloads_from_compiled_code",
+    "check_replies_with_payloads",
+    "check_round_trips_in_compiled_code",
+    "check_the_longest_payloads_in_a_circle",
+    "check_what_could_not_leave_at_once_leaves_during_a_wait",
+)
+"""The same of active messages."""
 
 
 def check_each_rank_has_a_host_of_its_own():
@@ -104,5 +114,6 @@ if __name__ == "__main__":
         (plan_checks, OF_PLANS),
         (synchronisation_checks, OF_SIGNALS),
         (team_checks, OF_TEAMS),
+        (active_message_checks, OF_MESSAGES),
     )
     run_checks(globals() | {name: getattr(module, name) for module, names in sources for name in names})

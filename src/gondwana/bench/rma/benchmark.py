@@ -16,6 +16,7 @@ from gondwana.bench.rma.candidates import WAYS, Candidate
 from gondwana.bench.rma.ours import Ours
 from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
+from gondwana.calls.rings import LONGEST_MESSAGE
 from gondwana.errors import UsageError
 from gondwana.runtime import exits
 from gondwana.teams import Team
@@ -91,6 +92,12 @@ TRANSFERS = (
     Case("compiled get", "C MPI_Get", "us"),
     Case("compiled put + signal", "C send/recv", "us"),
 )
+PAYLOAD = Case("compiled AM with payload", "C send/recv", "us")
+
+
+def transfers(size: int) -> tuple[Case, ...]:
+    """Return the cases of transfers of a size [bytes], one after the other. Local."""
+    return (*TRANSFERS, PAYLOAD) if size <= LONGEST_MESSAGE else TRANSFERS
 
 
 def floods(size: int) -> tuple[Case, ...]:
@@ -159,9 +166,11 @@ def measure(
         operations |= rivals.c_operations(team, c) | rivals.c_transfers(team, c, WORD)
         operations |= rivals.c_floods(team, c, *ours.ends(WORD))
         yield from _rows(team, OPERATIONS, operations, WORD, repeat, batch_seconds)
+        payloads = calls.Payloads(team)
         for size in sizes:
             found = ours.transfers(size) | rivals.c_transfers(team, c, size)
-            yield from _rows(team, TRANSFERS, found, size, repeat, batch_seconds)
+            found |= {PAYLOAD.ours: payloads.transfer(size)} if PAYLOAD in transfers(size) else {}
+            yield from _rows(team, transfers(size), found, size, repeat, batch_seconds)
             found = ours.floods(size) | mpi4py.floods(size, ours.places(size))
             found |= rivals.c_floods(team, c, *ours.ends(size))
             yield from _rows(team, floods(size), found, size, repeat, batch_seconds)

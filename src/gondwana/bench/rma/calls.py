@@ -11,7 +11,9 @@ import numpy as np
 import gondwana as gw
 from gondwana.bench.measure import Variant
 from gondwana.bench.rma import loops as loops
-from gondwana.bench.rma.candidates import Candidate, by_role, counting
+from gondwana.bench.rma.candidates import Candidate, both_ways, by_role, counting, moving
+from gondwana.bench.rma.ours import compiled
+from gondwana.calls.rings import LONGEST_MESSAGE
 from gondwana.runtime import progress
 from gondwana.teams import Team
 
@@ -46,6 +48,27 @@ def active_messages(team: Team) -> dict[str, Candidate]:
         "compiled AM round trip": counting(team, round_trip, lambda: int(requests[0] + replies[0]), int(team.rank < 2)),
         "compiled AM flood": counting(team, flood, lambda: int(messages[0]), here),
     }
+
+
+class Payloads:
+    """Active messages with payloads between ranks 0 and 1, in compiled code. Collective over team to create.
+
+    Args:
+        team: at least two MPI ranks of one node.
+    """
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+        self._here, self._there = np.zeros((2, LONGEST_MESSAGE), np.uint8)
+        self._counts = np.zeros(2, np.int64)
+        context = self._counts, self._there
+        self._message = gw.ActiveMessage(loops.on_payload, context=context, team=team, payload=np.uint8)
+
+    def transfer(self, size: int) -> Candidate:
+        """Return messages of `size` bytes, one after the other. Local."""
+        team, here, there = self._team, self._here[:size], self._there[:size]
+        run = compiled(loops.send_payload, self._message, self._counts, here, 1 - min(team.rank, 1), team.rank == 0)
+        return moving(team, run, both_ways(team, here, there), 2)
 
 
 def _arriving(team: Team, send: Callable[[int], object], serve: Callable[[int], object], before: int = 0) -> Variant:

@@ -117,6 +117,25 @@ def serve(count: Any, due: int) -> None:
         gw.progress()
 
 
+@gw.jit
+def send_payload(message: Any, counts: Any, data: Any, peer: int, first: bool, calls: int) -> None:
+    """Send active messages with a payload there and back; `counts`: how many have come, and are due."""
+    for _ in range(calls):
+        counts[1] += 1
+        if first:
+            message.send(peer, data)
+        while counts[0] < counts[1]:
+            gw.progress()
+        if not first:
+            message.send(peer, data)
+
+
+def on_payload(source: int, counts: Any, there: Any, data: Any) -> None:
+    """Count, and keep the data."""
+    there[: len(data)] = data
+    counts[0] += 1
+
+
 def on_message(source: int, count: Any) -> None:
     """Count."""
     count[0] += 1

@@ -1,0 +1,201 @@
+"""Machine code of active messages: writing them and running their handlers. Compiled once. Imports Numba."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+from gondwana.calls import far_rings
+from gondwana.calls.rings import (
+    BLOCK,
+    CONTEXT,
+    COUNT,
+    ENTRY,
+    FAILED,
+    FAR,
+    HANDLER,
+    HANDLERS,
+    HEADER,
+    LONGEST_REPLY,
+    MESSAGE,
+    MESSAGE_REPLY,
+    PEERS,
+    POLLING,
+    QUEUES,
+    RANKS,
+    SENDING,
+    SOURCE,
+    TAG_SHIFT,
+    WHOLE,
+    WORD,
+)
+from gondwana.calls.rings_native import (
+    LENGTH_BITS,
+    at,
+    blocks_of,
+    consume,
+    next_header,
+    next_record,
+    padded,
+    publish,
+    put_at,
+    reserve,
+)
+from gondwana.compiler.inlining import inlined
+from gondwana.compiler.memory_order import call_at, load_word, move_bytes, sched_yield, store_release
+
+_STATUS = 0
+
+
+@intrinsic
+def exchange_acquire(typingctx: Any, address: Any, value: Any) -> Any:
+    """Write a 64-bit integer and return its old value; later accesses are not reordered before it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("xchg", pointer, args[1], "acquire")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+# -- sending -------------------------------------------------------------------------------------------------------
+
+
+@inlined
+def lock(word: int) -> None:
+    """Acquire a lock against other threads of this process that send."""
+    while exchange_acquire(word, 1) != 0:
+        sched_yield()
+
+
+@inlined
+def out_of(state: int, queue: int, place: int) -> int:
+    """Return the address of the OUT block of a queue to the rank at a place: those of the node come first."""
+    peers = at(state, PEERS)
+    if place < peers:
+        return blocks_of(state, queue) + place * BLOCK * WORD  # type: ignore[no-any-return]
+    peer = at(at(state, FAR), far_rings.PEERS) + (place - peers) * far_rings.PEER * WORD
+    return peer + WORD * (far_rings.OUT + queue * BLOCK)  # type: ignore[no-any-return]
+
+
+@inlined
+def post_reserved(out: int, record: int, nbytes: int, handler: int, count: int) -> None:
+    """Publish a message to the reader, with the number of elements of its payload."""
+    publish(out, record, nbytes, WHOLE, handler, count)
+    put_at(out, COUNT, at(out, COUNT) + 1)
+
+
+@inlined
+def forward(state: int, place: int) -> int:
+    """Have what is written for the rank at a place sent, if that is on another node; return 0, or -1 if it cannot."""
+    if place < at(state, PEERS):
+        return 0
+    far = at(state, FAR)
+    return call_at(at(far, far_rings.FORWARD_AT), far, place - at(state, PEERS), 0)  # type: ignore[no-any-return]
+
+
+@inlined
+def _post(state: int, place: int, handler: int, numbers: int, nbytes: int, payload: int, more: int, count: int) -> int:
+    out = out_of(state, MESSAGE, place)
+    lock(state + WORD * SENDING)
+    record = reserve(out, nbytes + more)
+    if record != 0:
+        move_bytes(record + HEADER, numbers, nbytes)
+        move_bytes(record + HEADER + nbytes, payload, more)
+        post_reserved(out, record, nbytes + more, handler, count)
+    store_release(state + WORD * SENDING, 0)
+    if record == 0:
+        return 0
+    return 1 if forward(state, place) == 0 else -1
+
+
+def post(state: int, place: int, handler: int, numbers: int, nbytes: int) -> int:
+    """Write a message without a payload; return 1, 0 if there is no room now, or -1 if it cannot be sent.
+
+    Args:
+        state: of the inbox.
+        place: of the receiver.
+        handler: its number.
+        numbers: address of the numbers.
+        nbytes: their bytes.
+    """
+    return _post(state, place, handler, numbers, nbytes, numbers, 0, 0)  # type: ignore[no-any-return]
+
+
+def post_payload(
+    state: int, place: int, handler: int, numbers: int, nbytes: int, array: int, more: int, count: int
+) -> int:
+    """Write a message with a payload: `array` is where its address is, `more` its bytes, `count` its elements."""
+    return _post(state, place, handler, numbers, nbytes, load_word(array), more, count)  # type: ignore[no-any-return]
+
+
+# -- running handlers ----------------------------------------------------------------------------------------------
+
+
+@inlined
+def _handle(state: int, handler: int, entry: int, source: int, record: int) -> None:
+    """Run a handler, and note if it raises."""
+    context = at(entry, CONTEXT)
+    call_at(at(entry, ENTRY), context, source, record)
+    if at(context, _STATUS) != 0:
+        put_at(state, FAILED, handler + 1)
+
+
+@inlined
+def handle_ring(state: int, queue: int, block: int, reply: int, place: int, limit: int) -> int:
+    """Run the handlers of the messages in one ring; return their number.
+
+    Args:
+        state: of the inbox.
+        queue: MESSAGE or MESSAGE_REPLY.
+        block: the IN block of the ring.
+        reply: the OUT block of replies to its writer. A handler runs if the longest reply that it can send has room.
+        place: of the writer.
+        limit: of messages.
+    """
+    done = 0
+    while done < limit and at(state, FAILED) == 0:
+        word = next_header(block)
+        if word == 0:
+            break
+        handler = word >> TAG_SHIFT
+        entry = at(state, HANDLERS) + handler * HANDLER * WORD
+        if queue == MESSAGE:
+            longest = at(entry, LONGEST_REPLY)
+            if longest >= 0 and reserve(reply, longest) == 0:
+                break
+            put_at(state, SOURCE, place + 1)
+        _handle(state, handler, entry, at(at(entry, RANKS), place), next_record(block))
+        put_at(state, SOURCE, 0)
+        consume(block, HEADER + padded(word & LENGTH_BITS))
+        put_at(block, COUNT, at(block, COUNT) + 1)
+        done += 1
+    return done
+
+
+@inlined
+def serve(state: int, limit: int) -> int:
+    """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
+    polling = state + WORD * POLLING
+    if exchange_acquire(polling, 1) != 0:
+        return 0  # inside a handler, or another thread runs handlers
+    done = 0
+    for peer in range(at(state, PEERS)):
+        reply = blocks_of(state, MESSAGE_REPLY) + peer * BLOCK * WORD
+        replies = blocks_of(state, QUEUES + MESSAGE_REPLY) + peer * BLOCK * WORD
+        done += handle_ring(state, MESSAGE_REPLY, replies, reply, peer, limit)
+        messages = blocks_of(state, QUEUES + MESSAGE) + peer * BLOCK * WORD
+        done += handle_ring(state, MESSAGE, messages, reply, peer, limit)
+    far = at(state, FAR)
+    if far != 0 and at(far, far_rings.CAME) != 0:
+        done += call_at(at(far, far_rings.SERVE_AT), state, limit, 0)
+    store_release(polling, 0)
+    return done
+
+
+def serve_messages(state: int, limit: int) -> int:
+    """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
+    return serve(state, limit)  # type: ignore[no-any-return]
