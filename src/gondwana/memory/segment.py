@@ -29,6 +29,7 @@ from gondwana.memory.elements import Elements
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime import control_groups, exits
+from gondwana.runtime.computed_once import ComputedOnce
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
 from gondwana.teams import Team
 from gondwana.teams.buffers import Buffer, as_buffer
@@ -344,7 +345,7 @@ class Segment:
                 found.append(0)
         return found
 
-    @cached_property
+    @ComputedOnce
     def table(self) -> npt.NDArray[np.int64]:
         """The table for compiled code: `TABLE_HEAD` words, and behind them what its description says. Local."""
         handle = 0 if self.window is None else self.window.handle
