@@ -571,6 +571,8 @@ def check_memory_of_the_user():
     for wrong in (np.zeros(8)[::2], b"read-only", np.zeros(9, np.uint8)[1:], 3) if RANKS < 3 else ():
         fitting = np.zeros(0)
         raises(UsageError, gw.Segment, world, memory=wrong if ME == RANKS - 1 else fitting)
+    for wrong in (-1, 8.5, None) if RANKS < 3 else ():
+        assert "a segment" in raises(UsageError, gw.Segment, world, wrong if ME == RANKS - 1 else 8)
     world.barrier()
 
 
