@@ -111,6 +111,21 @@ def look_up_row(v, i):
     return v[i, 1:].sum()
 
 
+@gw.jit
+def look_up_last(v, j):
+    return v[..., None, j].sum()
+
+
+@gw.jit
+def look_up_first(v, i):
+    return v[i, ...].sum()
+
+
+@gw.jit
+def clear_column(v, j):
+    v[:, j] = 0.0
+
+
 @one_rank
 def test_numpy_arrays() -> None:
     v = np.full((3, 4), 2.0)
@@ -121,8 +136,20 @@ def test_numpy_arrays() -> None:
             text = f"v[{i}, {j}] is outside of v, whose shape is (3, 4) "
             refused(lambda i=i, j=j: look_up(v, i, j), place(look_up, "return"), text)
     assert look_up_row(v, -3) == 6.0
-    refused(lambda: look_up_row(v, 3), place(look_up_row, "return"), "v[3] is outside of v, whose shape is (3,) ")
-    assert look_up(v, np.uint8(2), np.uint64(3)) == 2.0
+    refused(lambda: look_up_row(v, 3), place(look_up_row, "return"), "v[3, :] is outside of v, whose shape is (3, 4) ")
+    assert look_up_last(v, -4) == 6.0
+    for j in (-5, 4):
+        refused(
+            lambda j=j: look_up_last(v, j), place(look_up_last, "return"), f"v[..., None, {j}] is outside of v, whose"
+        )
+        refused(
+            lambda j=j: clear_column(v, j),
+            place(clear_column, "0.0"),
+            f"v[:, {j}] is outside of v, whose shape is (3, 4)",
+        )
+    refused(
+        lambda: look_up_first(v, 3), place(look_up_first, "return"), "v[3, ...] is outside of v, whose shape is (3, 4)"
+    )
     with pytest.raises(IndexError, match=r"v\[2, -1\] is outside"):
         look_up(v, np.uint8(2), np.uint64(2**64 - 1))
 

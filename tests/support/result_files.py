@@ -1,4 +1,4 @@
-"""Results of benchmarks, applications and traces as tests need them."""
+"""Results of benchmarks, applications, models and traces as tests need them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,14 @@ def application(name: str, **keys: Any) -> dict[str, Any]:
     return {
         "schema": 1, "app": name, "command": ["gondwana", "run", name], "environment": environment(),
         "units": units_of(name, [{key: value for key, value in own.items() if key != "config"}]), **own,
+    }  # fmt: skip
+
+
+def model(machine: str, panels: dict[str, list[dict[str, Any]]], **changed: Any) -> dict[str, Any]:
+    rows = [row for of_panel in panels.values() for row in of_panel]
+    return {
+        "schema": 1, "model": machine, "command": ["gondwana", "model", "predict"], "environment": environment(),
+        "verified": None, "units": units_of("model", rows), "panels": panels, **changed,
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.futures import Promise
+from gondwana.runtime.progress import ProgressError
 from gondwana.transfer import access_region
 
 
@@ -72,6 +73,30 @@ def test_errors_are_raised_when_all_are_complete() -> None:
     with pytest.raises(OSError, match="lost"):
         region.wait()
     assert put.done()
+
+
+left_open: list[gw.AccessRegion] = []
+
+
+def put_in_two_regions(pointer: gw.GlobalPtr) -> None:
+    with gw.AccessRegion() as outer:
+        left_open.append(outer)
+        with gw.AccessRegion() as inner:
+            left_open.append(inner)
+            gw.put(np.ones(8), pointer)
+
+
+def test_what_a_callback_cannot_wait_for_is_not_forgotten() -> None:
+    pointer = there()
+    with pytest.raises(ProgressError):
+        gw.rpc(gw.world.rank, put_in_two_regions, pointer).result()
+    assert not access_region._open
+    for region in left_open:
+        (put,) = region._operations
+        region.wait()
+        assert put.done()
+        assert not region._operations
+    assert gw.get(pointer, 8).result().tolist() == [1.0] * 8
 
 
 def test_each_task_has_regions_of_its_own() -> None:

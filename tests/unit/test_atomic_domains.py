@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -124,16 +124,38 @@ def test_the_declared_operations_only() -> None:
         everything(domain, word, 1, 2)
 
 
+class Cell(NamedTuple):
+    x: float
+    n: np.int32
+
+
+class Named(NamedTuple):
+    name: str
+
+
+def test_a_field_of_a_record_is_a_word() -> None:
+    cell = gw.Segment(gw.world, 32).pointer(dtype=Cell) + 1
+    domain = gw.AtomicDomain("i4", "add", gw.world)
+    with pytest.raises(UsageError, match=r"points to record\(x: float64, n: int32\), but"):
+        domain.add(cell, 1)
+    domain.add((cell.cast("f8") + 1).cast("i4"), 3).wait()
+    assert cell.local()[0].tolist() == (0.0, 3)
+
+
 @pytest.mark.parametrize(("dtype", "ops", "path", "what"), [
     ("int16", ["add"], None, "AtomicDomain of int16: legal are int32"),
     ("complex128", ["add"], None, "AtomicDomain of complex128"),
+    (Cell, ["add"], None, r"AtomicDomain of record\(x: float64, n: int32\): legal are int32, .*; for a field"),
+    (np.dtype([("x", "f8")]), ["add"], None, r"AtomicDomain of record\(x: float64\): legal are int32"),
+    (Named, ["add"], None, "dtype=Named: its field 'name' is annotated with <class 'str'>; legal are"),
+    (object, ["add"], None, "AtomicDomain of object: legal are int32"),
     (">i8", ["add"], None, "AtomicDomain of >i8"),
     ("float64", ["bit_or"], None, "bit_or"),
     ("int64", ["increment"], None, "increment"),
     ("int64", [], None, "empty"),
     ("int64", ["add"], "gpu", "path 'gpu'"),
 ])  # fmt: skip
-def test_domains_that_cannot_be(dtype: str, ops: list[str], path: Any, what: str) -> None:
+def test_domains_that_cannot_be(dtype: Any, ops: list[str], path: Any, what: str) -> None:
     with pytest.raises(UsageError, match=what):
         gw.AtomicDomain(dtype, ops, gw.world, path=path)
 

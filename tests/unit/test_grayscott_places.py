@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gondwana as gw
-from gondwana.apps import registry
+from gondwana.apps import gpus, registry
 from gondwana.apps.grayscott import devices
 from gondwana.apps.grayscott.devices import Demand, short_of_memory
 from gondwana.apps.grayscott.settings import resolve
@@ -18,12 +18,12 @@ GIB = 2**30
 
 @pytest.fixture
 def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "lacking", lambda: "there is none")
+    monkeypatch.setattr(gpus, "lacking", lambda: "there is none")
 
 
 @pytest.fixture
 def a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "lacking", lambda: "")
+    monkeypatch.setattr(gpus, "lacking", lambda: "")
     monkeypatch.setattr(gw, "cuda", lambda: CudaKind(0))
 
 

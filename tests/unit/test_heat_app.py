@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana.apps import gpus
 from gondwana.apps.heat import app, division, fusing
 from gondwana.apps.heat.settings import Settings, load, parser
 from gondwana.apps.heat.simulation import Balance, Simulation
@@ -195,8 +196,8 @@ def test_blocks_of_the_original_and_boxes_that_are_too_small() -> None:
 def test_settings_of_file_and_command_line(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text('X = 30\nvariant = "two-sided"\nq = 0.5\n')
-    s = settings(str(file), "--set", "overlap=true", "-Y", "10", "-Z", "11", "-T0", "3", "-dt", "0.2", "-q", "0.25")
-    assert (s.X, s.Y, s.Z, s.T0, s.dt, s.q, s.variant, s.overlap) == (30, 10, 11, 3.0, 0.2, 0.25, "two-sided", True)
+    s = settings(str(file), "--set", "overlap=true", "-Y", "10", "-Z", "11", "-T0", "0.5", "-dt", "0.2", "-q", "0.25")
+    assert (s.X, s.Y, s.Z, s.T0, s.dt, s.q, s.variant, s.overlap) == (30, 10, 11, 0.5, 0.2, 0.25, "two-sided", True)
     assert settings().shape == (200, 200, 200)
     assert settings("--device", "cuda").device == "cuda"
 
@@ -220,6 +221,21 @@ def test_settings_of_file_and_command_line(tmp_path: Path) -> None:
             ("--set", "fuse_steps=2", "--device", "cuda"),
             'fuse_steps is 2 and device is "cuda"; set fuse_steps to 1, or',
         ),
+        (
+            ("-T0", "1e78", "-sigma", "0"),
+            r"-T0: T0 is 1e\+78 and P is 1, so the temperature may .* legal is up to 1e\+70",
+        ),
+        (
+            ("-P", "1e70"),
+            r"-P: T0 is 0 and P is 1e\+70, so the temperature may reach 5.001e\+72; legal is up to 1e\+70",
+        ),
+        (("-P", "1e300", "-N", "2147483647"), "-P: T0 is 0 and P is 1e"),
+        (
+            ("-T0", "3"),
+            "-T0: T0 is 3, sigma is 1 and dt is 0.1, unstable: a cell with 3 outer faces radiates 8.1 times",
+        ),
+        (("-X", "1", "-T0", "1.4", "-sigma", "1"), "-T0: .* with 4 outer faces radiates 1.0976 times its heat in the"),
+        (("--set", "T0=0.5", "-sigma", "1e300"), "--set: T0 is 0.5, sigma is 1e"),
         (("-W", "3"), "see gondwana run heat --help"),
         (("no-such-file.toml",), "no-such-file.toml"),
     ],
@@ -228,6 +244,29 @@ def test_illegal_settings(words: tuple[str, ...], message: str) -> None:
     with pytest.raises(UsageError, match=message) as error:
         settings(*words)
     assert "\n" not in str(error.value)
+
+
+def test_a_cell_may_radiate_nearly_all_of_its_heat() -> None:
+    """The hottest legal start ends well, and so does the hottest one without radiation."""
+    for words in (("-T0", "1.49"), ("-T0", "9e69", "-sigma", "0", "-P", "0"), ("-T0", "9e69", "-sigma", "1e-210")):
+        s = settings("-X", "8", "-Y", "8", "-Z", "8", "-N", "20", *words)
+        run = Simulation(s, gw.world)
+        run.advance(20)
+        _, balance = run.last()
+        assert balance.error < 1e-10
+        assert run.T.min() >= 0.0
+
+
+def test_gpus_are_asked_for_in_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "lacking", lambda: "there is none")
+    with pytest.raises(UsageError, match=r'device: "cuda" cannot be had: there is none; or set device to "host"$'):
+        app.check(["--device", "cuda", "-X", "20"])
+    app.check(["-X", "20"])
+    monkeypatch.setenv("SLURM_JOB_ID", "7")  # a login node need not have what the ranks find
+    app.check(["--device", "cuda", "-X", "20"])
+    monkeypatch.setenv("PMI_RANK", "0")
+    with pytest.raises(UsageError, match="cannot be had"):
+        app.check(["--device", "cuda", "-X", "20"])
 
 
 def test_what_cannot_run_is_refused_before_ranks_start(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from gondwana.model.costs import collective_seconds, exchange_seconds, message_s
 from gondwana.model.machine import Application, Link, Machine, Memory, Noise, Tail
 from gondwana.model.observations import Measured, Observation
 from gondwana.model.work import Collective, Exchange, Sweep
+from gondwana.report import page, read
 from support import jobs
 
 SHIPPED = Path(machines.__file__).parent / "machines"
@@ -243,6 +244,10 @@ def test_the_command_fits_checks_and_predicts(tmp_path: Path) -> None:
     assert "no measured steps" in outcome.stderr
     assert "--machine nowhere: No such file" in outcome.stderr
     assert "--weak: npb-mg has classes of fixed size" in outcome.stderr
-    rows = json.loads(Path(f"{out}.rows").read_text())["rows"]
-    assert [row["ranks"] for row in rows] == [1, 8, 100000]
+    (predicted,), (checked,) = results.read(f"{out}.rows"), results.read(f"{out}.check")
+    assert [row["ranks"] for row in predicted["panels"]["heat, weak scaling"]] == [1, 8, 100000]
+    assert {row["app"] for row in checked["panels"]["errors"]} >= {"heat", "gray-scott"}
+    assert "Model of this machine" in page(read([f"{out}.rows", f"{out}.check"]))
+    with pytest.raises(UsageError, match="no measured steps"):
+        observations.read([Path(f"{out}.rows")]).some_steps()
     assert Path(f"{out}.png").read_bytes().startswith(b"\x89PNG")

@@ -24,7 +24,7 @@ from gondwana.report.draw import figures
 from gondwana.report.rows import Panel, figure
 from gondwana.report.sources import load_in_words
 from support import jobs
-from support.result_files import application, benchmark, environment, row, trace, write
+from support.result_files import application, benchmark, environment, model, row, trace, write
 
 ROOT = Path(__file__).parents[2]
 STORED = sorted((ROOT / "docs" / "results").glob("*.json"))
@@ -65,7 +65,7 @@ class Reader(html.parser.HTMLParser):
 
 def shown(*contents: Any) -> Reader:
     """The page of results that are in files result-0.json, result-1.json, ..."""
-    kinds = [next(kind for kind in ("app", "benchmark", "trace") if kind in content) for content in contents]
+    kinds = [next(kind for kind in ("app", "benchmark", "model", "trace") if kind in content) for content in contents]
     sources = [
         Source(f"result-{number}.json", kind, content[kind], content)  # type: ignore[arg-type]
         for number, (kind, content) in enumerate(zip(kinds, contents, strict=True))
@@ -232,7 +232,7 @@ def test_the_recorded_ratios_are_those_of_the_times(path: Path) -> None:
 
 def test_layouts_are_of_benchmarks_that_exist() -> None:
     helped = jobs.run_command([sys.executable, "-m", "gondwana.cli.main", "bench", "--help"])
-    assert {name for name, _ in layouts.LAYOUTS} <= set(helped.stdout.split())
+    assert {name for name, _ in layouts.LAYOUTS} <= {"model", *helped.stdout.split()}
 
 
 def test_empty_and_odd_panels_get_a_table() -> None:
@@ -287,6 +287,19 @@ def test_results_of_several_machines_are_beside_each_other() -> None:
     assert "machine" in found.words
     many = benchmark("rma", {"rma": [row(name, size) for name in ("put", "get", "flood") for size in SIZES]})
     assert ("class", "beside") not in shown(many, many).attributes
+
+
+def test_a_model_is_no_measurement() -> None:
+    rows = [{"app": "heat", "ranks": ranks, "milliseconds": 8.0 / ranks, "efficiency": 0.75} for ranks in (1, 64, 4096)]
+    errors = [{"app": "heat", "measured": 1.0, "predicted": 1.0, "error": error} for error in (-3.0, 9.0)]
+    found = shown(model("Frontier", {"heat, weak scaling": rows, "errors": errors}))
+    for words in ("Predicted by models", "Model of Frontier", "median 9 %, largest 9 %", "not measured"):
+        assert words in found.text, words
+    assert "Measured on" not in found.text
+    assert found.tags.count("figure") == 2  # milliseconds and efficiency
+    beside = shown(benchmark("rma", {"rma": []}), model("Frontier", {"heat, weak scaling": rows}))
+    assert "Measured on Processor X, 4 cores." in beside.text
+    assert "model of Frontier" in beside.text
 
 
 def test_what_went_wrong_is_said() -> None:
@@ -350,6 +363,10 @@ def test_load_in_words(rows: list[dict[str, Any]], given: dict[str, Any], words:
         (None, "No such file"),
         (trace(2, schema=2), "schema"),
         (benchmark("demo", {"rows": [{"a": "x"}, {"b": "x"}]}), "different keys"),
+        (model("Frontier", {"rows": [{"a": "x"}, {"b": "x"}]}), "different keys"),
+        (model("Frontier", {}, units={}) | {"panels": {"rows": [{"ranks": 1}]}}, "`units` lacks 'ranks'"),
+        ({"model": "two_cores", "rows": []}, "schema"),
+        ({"app": "heat", "benchmark": "heat"}, "or two of them"),
     ],
 )
 def test_refused_in_one_line(tmp_path: Path, content: Any, message: str) -> None:

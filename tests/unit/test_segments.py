@@ -64,7 +64,12 @@ def test_a_segment_keeps_the_memory_that_was_given_until_it_is_closed() -> None:
         ({"memory": b"12345678"}, "read-only"),
         ({"memory": np.zeros(17, np.uint8)[1:]}, "multiple of 8 bytes"),
         ({"memory": np.array([object()])}, "Python objects"),
-        ({"memory": 3}, "is a int"),
+        ({"memory": 3}, "is a int: give an ndarray, or"),
+        ({"memory": [1.0, 2.0]}, "is a list: give an ndarray, or another object with the buffer protocol: contiguous"),
+        ({"nbytes": -1}, "of -1 bytes: give 0 or more"),
+        ({"nbytes": 8.5}, "of 8.5 bytes: give an integer, 0 or more"),
+        ({"nbytes": "8"}, "of '8' bytes: give an integer"),
+        ({"nbytes": 8, "kind": "host"}, "of kind 'host': legal are gw.host"),
         ({"memory": np.zeros(2), "nbytes": 16}, "and not both"),
         ({}, "give the bytes of this rank's part, or memory="),
         ({"memory": np.zeros(2), "kind": gw.fake_device}, "only host memory"),
@@ -92,6 +97,9 @@ def test_elements_outside_are_refused(count: int) -> None:
 
 
 def test_illegal_places_are_refused() -> None:
+    for place in ({"rank": 0.0}, {"offset": 8.0}):
+        with pytest.raises(TypeError, match="integer"):
+            SEGMENT.pointer(**place)
     with pytest.raises(gw.errors.UsageError, match="ranks of world are 0 to 0"):
         SEGMENT.pointer(1)
     with pytest.raises(gw.errors.UsageError, match="offset 1001"):

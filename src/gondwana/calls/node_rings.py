@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from gondwana.calls.rings import NOTHING, SMALL
 from gondwana.compiler.mpi import table
 from gondwana.memory.segment import Segment
 from gondwana.runtime import idle
+from gondwana.runtime.computed_once import ComputedOnce
 from gondwana.teams import Team
 
 _NODE_BYTES = 8 * 2**20
@@ -77,7 +77,7 @@ class NodeRings:
         """Return the offset of a writer's ring in an inbox."""
         return rings.LINE + writer * self._starts[-1] + self._starts[queue]
 
-    @functools.cached_property
+    @ComputedOnce
     def bells(self) -> npt.NDArray[np.int64]:
         """The number of the ranks of this node and the addresses of their bells, for compiled code."""
         return np.array([len(self.ranks), *[self._segment.base(rank) + rings.BELL_AT for rank in self.ranks]], np.int64)

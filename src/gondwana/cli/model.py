@@ -12,7 +12,7 @@ from gondwana.cli import launch
 from gondwana.cli.bench.options import File, numbers
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana.results import check_writable, write_json
+from gondwana.results import check_writable, write_model
 
 if TYPE_CHECKING:
     from gondwana.model.machine import Machine
@@ -97,11 +97,12 @@ def predict(
         raise UsageError(f"--ranks {ranks}: at most {MOST_RANKS}")
     described = with_latency(_machine(machine), latency)
     rows = table(described, app, size, counts, weak=weak or app == "hpcg")
+    scaling = "weak" if weak or app == "hpcg" else "strong"
     show_table(f"gondwana model: {app} on {described.name}", "a model, not a measurement", COLUMNS, rows)
     if file is not None:
-        write_json(file, {"model": described.name, "weak": weak or app == "hpcg", "rows": rows})
+        write_model(file, described.name, {f"{app}, {scaling} scaling": rows})
     if plot is not None:
-        pictures.draw(rows, f"{app} on {described.name}, {'weak' if weak or app == 'hpcg' else 'strong'}", str(plot))
+        pictures.draw(rows, f"{app} on {described.name}, {scaling}", str(plot))
 
 
 @model.command()
@@ -120,7 +121,7 @@ def check(results: Results, machine: MachineFile, latency: Latency = None, file:
         typer.echo(f"skipped: {skipped}", err=True)
     rows = _show_errors("gondwana model check", described, measured.some_steps())
     if file is not None:
-        write_json(file, {"model": described.name, "rows": rows})
+        write_model(file, described.name, {"errors": rows})
 
 
 def with_latency(machine: Machine, microseconds: float | None) -> Machine:

@@ -15,7 +15,7 @@ def report(
     results: Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Files of --json and of --trace.")],
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page.")] = Path("report.html"),
 ) -> None:
-    """Draw results of benchmarks, applications and traces on one HTML page.
+    """Draw results of benchmarks, applications, models and traces on one HTML page.
 
     The page needs no network. Results of one benchmark are shown beside each other, those of different machines too.
     """

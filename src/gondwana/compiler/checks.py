@@ -33,12 +33,13 @@ class Description:
     """What machine code holds about an access, and hands over when it is outside of the bounds.
 
     The words beside it are, for the elements of an array on a domain ("domain"), the index, and the first coordinates,
-    the ends and the strides of the domain; for those of a NumPy array ("shape") the index and the shape; for those of
-    a segment ("segment") their number and the rank, the first byte, and the bytes of the rank's part.
+    the ends and the strides of the domain; for those of a NumPy array ("shape") the integers of the index, and the
+    shape; for those of a segment ("segment") their number and the rank, the first byte, and the bytes of its part.
 
     Attributes:
         kind: "domain", "shape" or "segment".
         axes: of the array.
+        index: of a NumPy array: how the program writes it, with "{}" for each integer.
         name: of the array in the program, "" if it has none.
         dtype: of the elements of a segment.
         count: how many elements from the index on along the last axis are accessed.
@@ -47,6 +48,7 @@ class Description:
 
     kind: str
     axes: int = 0
+    index: str = ""
     name: str = ""
     dtype: str = ""
     count: int = 1
@@ -55,7 +57,7 @@ class Description:
     @property
     def words(self) -> int:
         """How many words are beside it."""
-        return {"domain": 4 * self.axes, "shape": 2 * self.axes, "segment": 4}[self.kind]
+        return {"domain": 4 * self.axes, "shape": self.index.count("{}") + self.axes, "segment": 4}[self.kind]
 
     def text(self) -> bytes:
         """What machine code holds."""
@@ -128,10 +130,10 @@ def message(access: Description, words: list[int]) -> str:
         elements = f"{count} {'element' if count == 1 else 'elements'} of {access.dtype}"
         return f"{elements} at byte {offset} of rank {rank}: its part of the segment has {nbytes} bytes"
     axes, name = access.axes, access.name or "the array"
-    where = f"{name}[{', '.join(map(str, words[:axes]))}]"
-    if access.count > 1:
-        where += f" with the {access.count - 1} elements behind it"
+    behind = f" with the {access.count - 1} elements behind it" if access.count > 1 else ""
     if access.kind == "shape":
-        return f"{where} is outside of {name}, whose shape is {tuple(words[axes:])}"
+        where = f"{name}[{access.index.format(*words)}]{behind}"
+        return f"{where} is outside of {name}, whose shape is {tuple(words[-axes:])}"
+    where = f"{name}[{', '.join(map(str, words[:axes]))}]{behind}"
     domain = RectDomain(words[axes : 2 * axes], words[2 * axes : 3 * axes], words[3 * axes :])
     return f"{where} is outside of {name}, which has elements on {domain}"

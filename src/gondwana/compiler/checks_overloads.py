@@ -124,7 +124,7 @@ def check_item(
         kind: type of the array.
         value: the array.
         index: axes, their integers, and whether negative ones count from the end.
-        access: name and place of the access, and how many elements it takes.
+        access: name and place of the access, and how many elements it takes; its index, if that is not all integers.
     """
     shape = cgutils.unpack_tuple(builder, arrayobj.make_array(kind)(context, builder, value).shape, kind.ndim)
     inside = []
@@ -136,10 +136,10 @@ def check_item(
         inside.append(builder.icmp_unsigned("<", first, length))
         if access.count > 1:
             inside.append(builder.icmp_unsigned("<", builder.add(first, INT(access.count - 1)), length))
-    lengths = [shape[axis] for axis, _, _ in index]
-    described = replace(access, kind="shape", axes=len(index))
+    written = access.index or ", ".join(["{}"] * len(index))
+    described = replace(access, kind="shape", axes=kind.ndim, index=written)
     coordinates = [coordinate for _, coordinate, _ in index]
-    refuse_unless(context, builder, _all(builder, inside), described, [*coordinates, *lengths])
+    refuse_unless(context, builder, _all(builder, inside), described, [*coordinates, *shape])
 
 
 class _Located(CPUCallConv):  # type: ignore[misc]
@@ -165,6 +165,10 @@ class _Context(CPUContext):  # type: ignore[misc]
     def call_conv(self) -> Any:
         """How functions return."""
         return _Located(self)
+
+
+_OF_NO_AXIS = (types.EllipsisType, types.NoneType)
+"""Parts of an index that take no axis of the array: `...` takes all that the others leave."""
 
 
 class _Lower(Lower):  # type: ignore[misc]
@@ -209,22 +213,40 @@ class _Lower(Lower):  # type: ignore[misc]
             coordinates = index_values(self.context, self.builder, wanted, at)
             check_element(self.context, self.builder, kind, self.loadvar(target.name), coordinates, access)
             return
-        items = self._items(given, self.loadvar(index.name))
+        items, written = self._items(kind.ndim, given, self.loadvar(index.name))
         if items:
+            access = replace(access, index=written)
             check_item(self.context, self.builder, kind, self.loadvar(target.name), items, access)
 
-    def _items(self, kind: Any, value: Any) -> list[tuple[int, Any, bool]]:
-        """The integers of an index of a NumPy array, see `check_item`; none if it is of another kind."""
+    def _items(self, ndim: int, kind: Any, value: Any) -> tuple[list[tuple[int, Any, bool]], str]:
+        """The integers of an index of a NumPy array, none if it is of another kind, and how it is written.
+
+        See `check_item`, and `checks.Description`.
+        """
         members = list(kind.types) if isinstance(kind, types.BaseTuple) else [kind]
-        found = []
-        for axis, member in enumerate(members):
+        taken = sum(not isinstance(member, _OF_NO_AXIS) for member in members)
+        found: list[tuple[int, Any, bool]] = []
+        written = []
+        axis = 0
+        for position, member in enumerate(members):
             plain = types.unliteral(member)
             if isinstance(plain, types.Integer):
-                item = self.builder.extract_value(value, axis) if isinstance(kind, types.BaseTuple) else value
+                item = self.builder.extract_value(value, position) if isinstance(kind, types.BaseTuple) else value
                 found.append((axis, self.context.cast(self.builder, item, member, types.int64), plain.signed))
-            elif not isinstance(plain, types.SliceType):
-                return []
-        return found
+                written.append("{}")
+            elif isinstance(plain, types.SliceType):
+                written.append(":")
+            elif isinstance(plain, types.EllipsisType):
+                axis += ndim - taken
+                written.append("...")
+                continue
+            elif isinstance(plain, types.NoneType):
+                written.append("None")
+                continue
+            else:
+                return [], ""
+            axis += 1
+        return found, ", ".join(written)
 
     def _spelled(self, variable: Any) -> str:
         """How the program writes a variable, or an attribute of one; "" if it has no name."""

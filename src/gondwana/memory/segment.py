@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import mmap
+import operator
 import os
 import socket
 import weakref
@@ -29,9 +30,10 @@ from gondwana.memory.elements import Elements
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime import control_groups, exits
+from gondwana.runtime.computed_once import ComputedOnce
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
 from gondwana.teams import Team
-from gondwana.teams.buffers import Buffer, as_buffer
+from gondwana.teams.buffers import Buffer
 from gondwana.teams.windows import Window
 
 if TYPE_CHECKING:
@@ -109,8 +111,8 @@ class Segment:
             those of the same node. Without, such memory is reached with its owner's progress.
 
     Raises:
-        UsageError: `nbytes` is negative, a rank has no such device, or memory that is given is not as it must be
-            (raised by every rank).
+        UsageError: `nbytes` is negative or no integer, a rank has no such device, or memory that is given is not as it
+            must be (raised by every rank).
         LaunchError: there is not enough memory, or the parts of a host together are larger than its memory (raised
             by every rank).
 
@@ -145,10 +147,8 @@ class Segment:
         memory: Buffer | None = None,
         window: bool = True,
     ) -> None:
-        if nbytes is not None and nbytes < 0:
-            raise UsageError(f"a segment of {nbytes} bytes: give 0 or more")
         self.team = team
-        self.nbytes = nbytes or 0
+        self.nbytes = 0
         self.kind = kind
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
         self.elements: dict[tuple[int, np.dtype[Any]], Elements] = {}
@@ -157,8 +157,7 @@ class Segment:
         own: _Published | _OnDevice | None = None
         problem: Exception | None = None
         try:
-            if (nbytes is None) == (memory is None):
-                raise UsageError("a segment: give the bytes of this rank's part, or memory=, and not both")
+            self.nbytes = _checked(nbytes, kind, memory)
             own = self._allocate() if memory is None else self._take(_as_bytes(memory, kind))
         except UsageError as error:
             problem = error
@@ -239,8 +238,9 @@ class Segment:
         Raises:
             UsageError: there is no such rank, `offset` is outside its part, or the record has no fields, or others than
                 numbers.
+            TypeError: `rank` or `offset` is no integer.
         """
-        rank = self.team.rank if rank is None else rank
+        rank, offset = self.team.rank if rank is None else operator.index(rank), operator.index(offset)
         if not 0 <= rank < self.team.size:
             raise UsageError(f"rank {rank}: the ranks of {self.team.name} are 0 to {self.team.size - 1}")
         if not 0 <= offset <= self.nbytes_of(rank):
@@ -344,7 +344,7 @@ class Segment:
                 found.append(0)
         return found
 
-    @cached_property
+    @ComputedOnce
     def table(self) -> npt.NDArray[np.int64]:
         """The table for compiled code: `TABLE_HEAD` words, and behind them what its description says. Local."""
         handle = 0 if self.window is None else self.window.handle
@@ -400,14 +400,39 @@ def find(key: int) -> Segment:
         ) from None
 
 
+def _checked(nbytes: int | None, kind: MemoryKind, memory: Buffer | None) -> int:
+    """The bytes that are to be allocated, of arguments that have been checked as far as this rank can."""
+    if not isinstance(kind, MemoryKind):
+        raise UsageError(f"a segment of kind {kind!r}: legal are gw.host, gw.cuda(...) and gw.fake_device")
+    if (nbytes is None) == (memory is None):
+        raise UsageError("a segment: give the bytes of this rank's part, or memory=, and not both")
+    if nbytes is None:
+        return 0
+    try:
+        whole = operator.index(nbytes)
+    except TypeError:
+        raise UsageError(f"a segment of {nbytes!r} bytes: give an integer, 0 or more") from None
+    if whole < 0:
+        raise UsageError(f"a segment of {whole} bytes: give 0 or more")
+    return whole
+
+
 def _as_bytes(memory: Buffer, kind: MemoryKind) -> npt.NDArray[np.uint8]:
     """Memory that a user gives, as its bytes."""
     if kind is not host:
         raise UsageError(f"a segment of memory= that is given, of kind {kind.name}: only host memory can be given")
+    legal = "give an ndarray, or another object with the buffer protocol: contiguous, writable, without Python objects"
     try:
-        array = as_buffer(memory, "memory=", writable=True)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"a segment of memory that is given: {error}") from None
+        array = memory if isinstance(memory, np.ndarray) else np.asarray(memoryview(memory))
+    except TypeError:
+        raise UsageError(f"a segment of memory that is given is a {type(memory).__name__}: {legal}") from None
+    if array.dtype.hasobject:
+        raise UsageError(f"a segment of memory that is given holds Python objects (dtype {array.dtype}): {legal}")
+    if not (array.flags.c_contiguous or array.flags.f_contiguous):
+        where = f"shape {array.shape}, strides {array.strides}"
+        raise UsageError(f"a segment of memory that is given is not contiguous ({where}): {legal}")
+    if not array.flags.writeable:
+        raise UsageError(f"a segment of memory that is given is read-only: {legal}")
     if array.size and array.ctypes.data % _ALIGNMENT:
         raise UsageError(
             f"a segment of memory that starts at the address {array.ctypes.data:#x}: give memory that starts at a "

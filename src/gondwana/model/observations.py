@@ -102,7 +102,8 @@ def _add(found: Measured, result: dict[str, Any], source: str) -> None:
     elif "app" in result and (reason := _obstacle(result)) is None:
         found.steps.append(_of_application(result, source))
     else:
-        what = f"{result.get('app', benchmark)!s}: {reason if 'app' in result else 'no steps of an application'}"
+        name = result[results.kind_of(result)]
+        what = f"{name}: {reason if 'app' in result else 'no steps of an application'}"
         found.skipped.append(printable(f"{source}: {what}"))
 
 

@@ -1,4 +1,4 @@
-"""The report: results of benchmarks, applications and traces as one HTML page (`gondwana report`)."""
+"""The report: results of benchmarks, applications, models and traces as one HTML page (`gondwana report`)."""
 
 from gondwana.report.document import page
 from gondwana.report.sources import Source, read

@@ -18,7 +18,7 @@ from gondwana.report.rows import Panel
 from gondwana.report.sources import Source, together
 from gondwana.report.summary import summary
 
-_KINDS = {"benchmark": "Benchmark", "app": "Application", "trace": "Trace"}
+_KINDS = {"benchmark": "Benchmark", "app": "Application", "model": "Model of", "trace": "Trace"}
 _MOST_BESIDE = 4
 """Figures of a panel up to which those of several files are in columns; more are below each other."""
 _LARGEST_MATRIX = 32
@@ -106,7 +106,10 @@ def _machines(sources: Sequence[Source]) -> Markup:
     """Which machines the results are from, and who measured what if they are several."""
     files: dict[str, list[str]] = {}
     for source in sources:
-        files.setdefault(source.machine, []).append(source.file)
+        if source.kind != "model":
+            files.setdefault(source.machine, []).append(source.file)
+    if not files:
+        return tag("p", "Predicted by models of machines.", class_="about")
     if len(files) == 1:
         return tag("p", f"Measured on {next(iter(files))}.", class_="about")
     named = [f"{machine}: {', '.join(dict.fromkeys(of))}" for machine, of in files.items()]
@@ -183,7 +186,7 @@ def _about(source: Source) -> Markup:
         tag("p", tag("code", " ".join(content["command"])), class_="about"),
     ]
     remarks: list[str] = []
-    if source.kind != "app":
+    if source.kind in ("benchmark", "trace"):
         remarks += [*content["notes"], *(f"FAILED: {failure}" for failure in content.get("failures", []))]
         remarks += [] if content["complete"] else ["not complete: the measurement ended early"]
     if content["verified"] is False:

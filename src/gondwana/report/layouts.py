@@ -51,6 +51,7 @@ LAYOUTS = {
     ("fib", None): Layout(log=False),
     ("heat", "against"): Layout(rival="the original program"),
     ("heat", None): Layout(rival="C"),
+    ("model", "errors"): Layout(kinds=()),
     ("clustering", None): Layout(rival="scikit-learn", kinds=(SPEEDUPS, RATIOS, SCATTER, PARTS)),
 }
 """By benchmark and panel; None stands for its other panels."""

@@ -1,4 +1,4 @@
-"""What a report is made of: results of benchmarks and applications, and the head of traces."""
+"""What a report is made of: results of benchmarks, applications and models, and the head of traces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gondwana.inputs import printable
 from gondwana.report.quantities import digits
 from gondwana.report.rows import Panel, Row, figure
 
-Kind = Literal["benchmark", "app", "trace"]
+Kind = results.Kind | Literal["trace"]
 Amount = Annotated[float, Meta(ge=0)]
 
 _HIDDEN = frozenset({"schema", "app", "command", "environment", "units", "config"})
@@ -72,7 +72,7 @@ class Source:
     Attributes:
         file: its name, without the folder.
         kind: which key has the name.
-        name: of the benchmark, the application or the traced program.
+        name: of the benchmark, the application, the modelled machine or the traced program.
         content: of the result.
     """
 
@@ -89,16 +89,19 @@ class Source:
 
     @property
     def machine(self) -> str:
-        """The processor and its cores."""
+        """The processor and its cores, or the machine that is modelled."""
+        if self.kind == "model":
+            return f"model of {self.name}"
         cores = self.environment.get("cores")
         return f"{self.environment.get('cpu', 'unknown processor')}, {cores} core{'' if cores == 1 else 's'}"
 
     @property
     def panels(self) -> list[Panel]:
         """The tables: of an application one with one row, of a trace one with a row for each rank."""
-        if self.kind == "benchmark":
+        if self.kind in ("benchmark", "model"):
             panels: Mapping[str, list[Row]] = self.content["panels"]
-            return [Panel(self.name, name, rows, self.content["units"]) for name, rows in panels.items()]
+            benchmark = self.name if self.kind == "benchmark" else "model"
+            return [Panel(benchmark, name, rows, self.content["units"]) for name, rows in panels.items()]
         if self.kind == "app":
             row = {key: value for key, value in self.content.items() if key not in _HIDDEN}
             return [Panel("", self.name, [row], self.content["units"])]
@@ -111,6 +114,8 @@ class Source:
     @property
     def load(self) -> str:
         """Which load of other programs the measurement was under, in words."""
+        if self.kind == "model":
+            return "not measured"
         rows = [row for panel in self.panels for row in panel.rows]
         return load_in_words(rows, self.environment)
 
@@ -187,7 +192,7 @@ def _read(path: Path) -> list[Source]:
     return [
         Source(path.name, kind, result[kind], result)
         for result in results.read(path)
-        for kind in ("app" if "app" in result else "benchmark",)
+        for kind in (results.kind_of(result),)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from gondwana.report import layouts
@@ -43,8 +43,8 @@ def _without_machine(line: Sequence[T]) -> list[T]:
 def _lines(sources: Sequence[Source]) -> Iterator[list[Content]]:
     for source in sources:
         for panel in source.panels:
-            load = load_in_words(panel.rows, source.environment)
-            for what, words, goal in _panel(panel) if source.kind == "benchmark" else _of_trace(panel):
+            load = source.load if source.kind == "model" else load_in_words(panel.rows, source.environment)
+            for what, words, goal in _LINES[source.kind](panel):
                 named = f"{what} ({source.file})" if len(sources) > 1 else what
                 yield [named, words, goal, source.machine, load, _verified([source])]
 
@@ -101,6 +101,24 @@ def _of_trace(panel: Panel) -> Iterator[tuple[str, str, str]]:
     shares = ", ".join(f"{name} {100 * parts[name] / whole:.0f} %" for name in most)
     ranks = f"{len(seconds)} rank{'' if len(seconds) == 1 else 's'}"
     yield ranks, f"{quantity(max(seconds), 's')}: {shares}" if most else quantity(max(seconds), "s"), ""
+
+
+def _of_model(panel: Panel) -> Iterator[tuple[str, str, str]]:
+    """How large the errors of predictions are, or what is predicted."""
+    errors = sorted(abs(error) for row in panel.rows if (error := figure(row.get("error"))) is not None)
+    if errors:
+        middle, largest = (quantity(error, "%") for error in (errors[len(errors) // 2], errors[-1]))
+        yield panel.name, f"median {middle}, largest {largest}", ""
+    else:
+        yield panel.name, _without_rival(panel), ""
+
+
+_LINES: dict[str, Callable[[Panel], Iterator[tuple[str, str, str]]]] = {
+    "benchmark": _panel,
+    "model": _of_model,
+    "trace": _of_trace,
+}
+"""The lines of a panel by the kind of its result, without applications."""
 
 
 def _goals(panel: Panel, compared: Sequence[Comparison]) -> str:

@@ -1,14 +1,15 @@
-"""Results of applications and benchmarks (``--json``): their schema, the machine behind them, and lines of code."""
+"""Results (``--json``) of applications, benchmarks and models: schema, the machine behind them, lines of code."""
 
 from gondwana.results.files import ResultError, check_writable, write_bytes, write_json, write_text
 from gondwana.results.host import environment, loaded_mpi, processor
 from gondwana.results.lines import LINE_KINDS, code_lines, count_lines
-from gondwana.results.schema import VERSION, check, json_schema, read, write_application
+from gondwana.results.schema import VERSION, Kind, check, json_schema, kind_of, read, write_application, write_model
 from gondwana.results.units import units_of
 
 __all__ = [
     "LINE_KINDS",
     "VERSION",
+    "Kind",
     "ResultError",
     "check",
     "check_writable",
@@ -16,6 +17,7 @@ __all__ = [
     "count_lines",
     "environment",
     "json_schema",
+    "kind_of",
     "loaded_mpi",
     "processor",
     "read",
@@ -23,5 +25,6 @@ __all__ = [
     "write_application",
     "write_bytes",
     "write_json",
+    "write_model",
     "write_text",
 ]

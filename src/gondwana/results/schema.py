@@ -1,4 +1,4 @@
-"""The one schema of the results of applications and benchmarks (``--json``): written, read and checked here."""
+"""The one schema of results (``--json``): of applications, benchmarks and models. Written, read and checked here."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,9 @@ VERSION = 1
 
 _NOT_FIGURES = frozenset({"schema", "config", "environment", "units"})
 """Keys of an application's result that say how, not how fast."""
+
+Kind: TypeAlias = Literal["app", "benchmark", "model"]
+"""The key that has the name of a result."""
 
 Count = Annotated[int, Meta(ge=1)]
 
@@ -100,18 +103,33 @@ class BenchmarkResult(Head, frozen=True, kw_only=True):
     failures: list[str]
 
 
+class ModelResult(Head, frozen=True, kw_only=True):
+    """Predictions of a model of a machine, or their errors: `verified` is None.
+
+    Attributes:
+        model: name of the machine.
+        panels: rows of figures by the name of the panel; those of one panel have the same keys.
+    """
+
+    model: str
+    panels: dict[str, list[dict[str, Any]]]
+
+
 class Collection(msgspec.Struct, frozen=True, kw_only=True):
     """Several results in one file.
 
     Attributes:
         schema: version of this schema.
         collection: what they have in common.
-        results: of applications and benchmarks.
+        results: of applications, benchmarks and models.
     """
 
     schema: Literal[1]
     collection: str
     results: list[dict[str, Any]]
+
+
+_STRUCTURES: dict[Kind, type[Head]] = {"app": ApplicationResult, "benchmark": BenchmarkResult, "model": ModelResult}
 
 
 def application(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,11 +163,42 @@ def write_application(path: str | Path, content: Mapping[str, Any]) -> None:
     write_json(path, application(content))
 
 
+def write_model(path: str | Path, machine: str, panels: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Write the result of a model: see `ModelResult` and `write_json`. Local.
+
+    Args:
+        path: of the file.
+        machine: name of the machine.
+        panels: rows of figures by the name of the panel.
+
+    Raises:
+        ResultError: the file cannot be written.
+    """
+    head = {"schema": VERSION, "model": machine, "command": list(sys.argv), "verified": None}
+    units = units_of("model", (row for rows in panels.values() for row in rows))
+    write_json(path, {**head, "environment": environment(), "units": units, "panels": panels})
+
+
+def kind_of(result: Mapping[str, Any]) -> Kind:
+    """Return the key that has the name of a result. Local.
+
+    Raises:
+        msgspec.ValidationError: it has none, or two.
+    """
+    if "app" in result or "benchmark" in result:
+        kinds: list[Kind] = [kind for kind in ("app", "benchmark") if kind in result]
+    else:
+        kinds = ["model"] if "model" in result else []
+    if len(kinds) != 1:
+        raise msgspec.ValidationError("it has neither `app` nor `benchmark` nor `model`, or two of them")
+    return kinds[0]
+
+
 def read(path: str | Path) -> list[dict[str, Any]]:
     """Read the results in a file, which has one or a collection of them. Local.
 
     Returns:
-        Each as its file has it: with `app` or with `benchmark`.
+        Each as its file has it: with `app`, with `benchmark` or with `model`.
 
     Raises:
         UsageError: the file cannot be read, or is no result of this schema.
@@ -164,23 +213,25 @@ def read(path: str | Path) -> list[dict[str, Any]]:
         return _results(content)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(
-            printable(f"{path}: not a result of an application or benchmark: {error}; give files that --json wrote")
+            printable(
+                f"{path}: not a result of an application, benchmark or model: {error}; give files that --json wrote"
+            )
         ) from None
 
 
 def check(result: Any) -> None:
-    """Check that something is the result of an application or a benchmark. Local.
+    """Check that something is the result of an application, a benchmark or a model. Local.
 
     Raises:
         msgspec.ValidationError: names what is missing or wrong, and where.
     """
-    if not isinstance(result, dict) or ("app" in result) == ("benchmark" in result):
-        raise msgspec.ValidationError("it has neither `app` nor `benchmark`")
-    if "app" in result:
-        msgspec.convert(result, ApplicationResult)
+    if not isinstance(result, dict):
+        raise msgspec.ValidationError("it is no object")
+    kind = kind_of(result)
+    msgspec.convert(result, _STRUCTURES[kind])
+    if kind == "app":
         _check_units(result, [{key: value for key, value in result.items() if key not in _NOT_FIGURES}])
         return
-    msgspec.convert(result, BenchmarkResult)
     for panel, rows in result["panels"].items():
         if any(row.keys() != rows[0].keys() for row in rows):
             raise msgspec.ValidationError(f"the rows of the panel {panel!r} have different keys")
@@ -190,11 +241,11 @@ def check(result: Any) -> None:
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a file of results. Local."""
     kinds, parts = msgspec.json.schema_components(
-        (ApplicationResult, BenchmarkResult, Collection), ref_template="#/$defs/{name}"
+        (ApplicationResult, BenchmarkResult, ModelResult, Collection), ref_template="#/$defs/{name}"
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Results of Gondwana's applications and benchmarks",
+        "title": "Results of Gondwana's applications, benchmarks and models",
         "anyOf": list(kinds),
         "$defs": {name: {**part, "description": _first_line(part)} for name, part in parts.items()},
     }

@@ -39,6 +39,7 @@ _OF = {
     "hpcg": {"size": "points", "samples": "Gflop/s", "official_samples": "Gflop/s"},
     "io": dict.fromkeys(("write", "read", "sync"), "MiB/s"),
     "kinds": {"size": "B"},
+    "model": {**dict.fromkeys(("compute", "communicate", "wait", "measured", "predicted"), "ms"), "error": "%"},
     "osu": {"size": "B"},
     "ping-pong": {"size": "B"},
     "npb": dict.fromkeys(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from gondwana.compiler.types.arguments import Described
 from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future
 from gondwana.memory.pointer import GlobalPtr
@@ -83,7 +84,10 @@ class AtomicDomain:
         *,
         path: Literal["cpu", "mpi"] | None = None,
     ) -> None:
-        self.dtype = np.dtype(dtype)
+        try:
+            self.dtype = element_dtype(dtype)
+        except (UsageError, TypeError) as error:
+            team.agree(error)
         self.ops = frozenset(map(_method, ops if isinstance(ops, Iterable) and not isinstance(ops, str) else [ops]))
         self.team = team
         one_node = team.node.size == team.size
@@ -269,7 +273,9 @@ class AtomicDomain:
     def _check(self, target: GlobalPtr) -> None:
         item = self.dtype.itemsize
         if target.dtype != self.dtype:
-            raise UsageError(f"{target!r} points to {target.dtype}, but {self!r} works on {self.dtype}: cast it")
+            raise UsageError(
+                f"{target!r} points to {spelled(target.dtype)}, but {self!r} works on {self.dtype}: cast it"
+            )
         if target.offset % item or not 0 <= target.offset <= target.segment.nbytes_of(target.rank) - item:
             raise UsageError(f"{target!r}: no aligned word of {item} bytes inside the segment")
         if target.team is not self.team and target.team.world_ranks[target.rank] not in self._members:
@@ -304,7 +310,8 @@ class AtomicDomain:
         legal = [name for name in NAMES if self.dtype.kind != "f" or "bit" not in name]
         unknown = sorted(map(str, self.ops.difference(legal)))
         if self.dtype.name not in DTYPES or not self.dtype.isnative:
-            return UsageError(f"AtomicDomain of {self.dtype}: legal are {', '.join(DTYPES)}")
+            field = "; for a field of a record: its type, and pointers cast to it" if is_record(self.dtype) else ""
+            return UsageError(f"AtomicDomain of {spelled(self.dtype)}: legal are {', '.join(DTYPES)}{field}")
         if unknown or not self.ops:
             return UsageError(
                 f"AtomicDomain of {self.dtype} with ops {unknown or 'that are empty'}: legal are {', '.join(legal)}"

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gondwana.errors import UsageError
+from gondwana.runtime.computed_once import ComputedOnce
 from gondwana.runtime.exits import RemoteError
 from gondwana.runtime.placement.report import simulated_ranks_per_node
 from gondwana.teams import mpi
@@ -75,7 +76,7 @@ class Team(Collectives, Messages):
 
     # -- ranks and nodes -----------------------------------------------------------------------------------------
 
-    @functools.cached_property
+    @ComputedOnce
     def comm(self) -> mpi.Communicator:
         """The mpi4py communicator of this team (without MPI, a replacement with the same methods). Local."""
         comm = self.__dict__["comm"] = self._connect()  # known before the hooks, which communicate
@@ -97,7 +98,7 @@ class Team(Collectives, Messages):
         """The rank in ``gondwana.world`` of every rank of this team. Local."""
         return mpi.world_ranks(self.comm)
 
-    @functools.cached_property
+    @ComputedOnce
     def _world_ranks(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         return np.array(self.world_ranks, np.int64)
 
@@ -120,13 +121,13 @@ class Team(Collectives, Messages):
     def _places(self) -> dict[int, int]:
         return {world_rank: rank for rank, world_rank in enumerate(self.world_ranks)}
 
-    @functools.cached_property
+    @ComputedOnce
     def key(self) -> int:
         """A number that identifies this team among all teams. Collective over team at first use, then local."""
         proposal = next(_keys) | self.world_ranks[self.rank] << 32
         return int(self.bcast(proposal))
 
-    @functools.cached_property
+    @ComputedOnce
     def node(self) -> Team:
         """The team of the ranks that share memory with this one. Collective over team at first use, then local.
 
@@ -136,7 +137,7 @@ class Team(Collectives, Messages):
         index = self.rank // (simulated_ranks_per_node() or self.size)
         return self._required(self._divide((index, *self._memory()), None, f"node of {self.name}", "node"))
 
-    @functools.cached_property
+    @ComputedOnce
     def _lowest_ranks(self) -> list[int]:
         """For every rank, the lowest rank of its node. Collective over team at first use, then local."""
         return self.allgather(self.node.bcast(self.rank))
@@ -155,7 +156,7 @@ class Team(Collectives, Messages):
         """Return the index of the node where ``rank`` is. Collective over team at first use, then local."""
         return sorted(set(self._lowest_ranks)).index(self._lowest_ranks[rank])
 
-    @functools.cached_property
+    @ComputedOnce
     def leaders(self) -> Team | None:
         """The team of the first rank of every node; None on the others. Collective over team at first use."""
         return self._divide(0 if self.node.rank == 0 else None, None, f"node leaders of {self.name}", "leaders")

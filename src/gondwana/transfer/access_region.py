@@ -64,11 +64,14 @@ class AccessRegion:
         """Wait for all operations that have been started inside so far. Blocks; user-level progress.
 
         Raises:
+            ProgressError: inside a callback, if an operation is not complete; it can be waited for later.
             Exception: the error of the first operation that has one, when all are complete.
         """
-        operations, self._operations = self._operations, []
+        operations = list(self._operations)
         for operation in operations:
             operation.wait()
+        waited = set(map(id, operations))
+        self._operations = [one for one in self._operations if id(one) not in waited]
         for operation in operations:
             operation.result()
 
@@ -87,10 +90,12 @@ class AccessRegion:
         outer.pop()
         if not outer:
             del _open[place]
-        if kind is None and self._wait:
-            self.wait()
-        elif outer:
-            outer[-1]._operations += self._operations
+        try:
+            if kind is None and self._wait:
+                self.wait()
+        finally:
+            if outer:
+                outer[-1]._operations += self._operations
 
     def _add(self, operation: Future[None]) -> None:
         self._operations.append(operation)

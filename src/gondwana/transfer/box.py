@@ -248,6 +248,11 @@ class StridedBox:
         pointer = None if self.pointer is None else self.pointer.cast(byte)
         return StridedBox(pointer, memory, byte, (*self.shape, self.dtype.itemsize), (*self.strides, 1))
 
+    @property
+    def item_stride(self) -> int:
+        """Bytes from one element to the next along the last axis; of chunks: in one of them."""
+        return self.strides[-1]
+
     def offsets(self) -> npt.NDArray[np.int64] | None:
         """Return the bytes from the first element to each chunk, if these are chunks at any distances. Local."""
         return None

@@ -200,7 +200,7 @@ def copy_between(
     """
     item = source.dtype.itemsize
     if source.offsets() is not None or target.offsets() is not None:
-        return ChunkCopy(start, end, source.shape[1] * item, _chunks(source), _chunks(target))
+        return _chunk_copy(source, target, start, end)
     strides = source.strides, target.strides
     return BoxCopy.of(source.shape, item, *strides, source=start, target=end, by_target=by_target)
 
@@ -222,7 +222,22 @@ def _are_pitches(axes: Sequence[Axis], end: int, run: int) -> bool:
     return run <= row < _MOST_PITCH and plane % row == 0 and plane >= row * rows
 
 
-def _chunks(box: StridedBox) -> npt.NDArray[np.int64]:
-    """Offsets in bytes of the chunks of a box, along its first axis if it is not made of chunks."""
+def _chunk_copy(source: StridedBox, target: StridedBox, start: int, end: int) -> ChunkCopy:
+    """The copy of chunks, of which each is a run if its elements lie without gaps at both ends."""
+    item, length = source.dtype.itemsize, source.shape[1]
+    (sources, from_step), (targets, to_step) = _chunks(source), _chunks(target)
+    if length == 1 or from_step == to_step == item:
+        return ChunkCopy(start, end, length * item, sources, targets)
+    inside = np.arange(length, dtype=np.int64)
+    sources, targets = (
+        (chunks[:, None] + step * inside).reshape(-1) for chunks, step in ((sources, from_step), (targets, to_step))
+    )
+    return ChunkCopy(start, end, item, sources, targets)
+
+
+def _chunks(box: StridedBox) -> tuple[npt.NDArray[np.int64], int]:
+    """Bytes to the chunks of a box, along its first axis if it is not made of chunks; and between their elements."""
     found = box.offsets()
-    return np.arange(box.shape[0], dtype=np.int64) * box.strides[0] if found is None else found
+    if found is None:
+        found = np.arange(box.shape[0], dtype=np.int64) * box.strides[0]
+    return found, box.item_stride

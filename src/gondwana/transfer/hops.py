@@ -68,7 +68,7 @@ def _can_devices(source: StridedBox, target: StridedBox) -> bool:
 def _in_long_runs(box: StridedBox) -> bool:
     item = box.dtype.itemsize
     if box.offsets() is not None:
-        return box.shape[1] * item >= _LONG_RUN
+        return (box.shape[1] * item if box.item_stride == item else item) >= _LONG_RUN
     axes = merged_axes((count, stride, stride) for count, stride in zip(box.shape, box.strides, strict=True))
     length = item * axes.pop()[0] if axes and axes[-1][1] == item else item
     return not axes or length >= _LONG_RUN

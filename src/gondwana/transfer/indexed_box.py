@@ -17,12 +17,16 @@ Indices = npt.NDArray[np.int64]
 class IndexedBox(StridedBox):
     """Chunks of elements somewhere: as a box of two axes, chunks and elements of a chunk. Local; never changes.
 
-    Attributes:
-        memory: what the indices count in, all of it.
-        starts: index of the first element of each chunk, from the pointer on.
+    Args:
+        pointer: to the element with the index 0; None for private memory.
+        memory: what the indices count in, all of it, if loads and stores of this rank reach it.
+        dtype: type of an element.
+        starts: index of the first element of each chunk.
+        length: elements of a chunk.
+        step: bytes from one index to the next; default: elements without gaps.
     """
 
-    __slots__ = ("starts",)
+    __slots__ = ("_step", "starts")
 
     def __init__(
         self,
@@ -31,9 +35,11 @@ class IndexedBox(StridedBox):
         dtype: np.dtype[Any],
         starts: Indices,
         length: int,
+        step: int | None = None,
     ) -> None:
         super().__init__(pointer, memory, dtype, (len(starts), length), ())
         self.starts = starts
+        self._step = dtype.itemsize if step is None else step
 
     @classmethod
     def within(cls, end: GlobalPtr | npt.NDArray[Any], indices: npt.ArrayLike, length: int) -> IndexedBox:
@@ -47,12 +53,27 @@ class IndexedBox(StridedBox):
             raise UsageError(f"chunks of {length} elements: give 1 or more")
         low, high = (int(starts.min()), int(starts.max()) + length) if starts.size else (0, 0)
         pointer, memory, first = reached(end, low, high)
-        return cls(pointer, memory, end.dtype, starts - first, length)
+        return cls(pointer, memory, end.dtype, starts - first, length, step_in(memory, end.dtype))
+
+    @classmethod
+    def along(cls, pointer: GlobalPtr, starts: Indices, length: int, step: int) -> IndexedBox:
+        """Return chunks of elements at a distance of `step` bytes from each other. Local.
+
+        Raises:
+            UsageError: some chunk lies outside the segment.
+        """
+        count = int(starts.max()) + length if starts.size else 0
+        return cls(pointer, StridedBox.at(pointer, (count,), (step,)).memory, pointer.dtype, starts, length, step)
 
     @property
     def packed_strides(self) -> tuple[int, ...]:
         """Strides of the same elements without gaps."""
         return contiguous_strides(self.shape, self.dtype.itemsize)
+
+    @property
+    def item_stride(self) -> int:
+        """Bytes from one element to the next in a chunk."""
+        return self._step
 
     @property
     def contiguous(self) -> bool:
@@ -63,7 +84,7 @@ class IndexedBox(StridedBox):
         """Return some chunks, or part of one. Local, unchecked. Arguments as for `StridedBox.part`."""
         first, inside = starts
         chunks = self.starts[first : first + shape[0]] + inside
-        return IndexedBox(self.pointer, self.memory, self.dtype, chunks, shape[1])
+        return IndexedBox(self.pointer, self.memory, self.dtype, chunks, shape[1], self._step)
 
     def load(self) -> npt.NDArray[Any]:
         """Return the elements in a row, from memory in reach. Local."""
@@ -77,7 +98,7 @@ class IndexedBox(StridedBox):
 
     def offsets(self) -> Indices:
         """Return the bytes from the pointer to each chunk. Local."""
-        return self.starts * self.dtype.itemsize
+        return self.starts * self.item_stride
 
     def of_bytes(self) -> NoReturn:
         """Refuse: chunks of such large elements are not cut. Local."""
@@ -93,7 +114,7 @@ class IndexedBox(StridedBox):
     def __reduce__(self) -> tuple[Any, ...]:
         if self.pointer is None:
             raise TypeError("private memory cannot be named to another rank")
-        return IndexedBox.within, (self.pointer, self.starts, self.shape[1])
+        return IndexedBox.along, (self.pointer, self.starts, self.shape[1], self._step)
 
 
 def reached(
@@ -118,6 +139,11 @@ def reached(
             "axis, and indices from 0 inside it"
         )
     return None, whole.memory, 0
+
+
+def step_in(memory: npt.NDArray[Any] | None, dtype: np.dtype[Any]) -> int:
+    """Return the bytes from one index to the next in memory of one axis, or behind a pointer. Local."""
+    return dtype.itemsize if memory is None else memory.strides[0]
 
 
 def as_indices(given: npt.ArrayLike, what: str) -> Indices:

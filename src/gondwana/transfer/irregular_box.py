@@ -12,7 +12,7 @@ from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.transfer.box import StridedBox, moved
 from gondwana.transfer.copy_table import CopyTable, table_of_runs
-from gondwana.transfer.indexed_box import IndexedBox, Indices, as_indices, reached
+from gondwana.transfer.indexed_box import IndexedBox, Indices, as_indices, reached, step_in
 
 _LONG = 1024
 """Bytes from which a piece is copied by itself where several ways lead: so that it goes through an MPI window."""
@@ -60,6 +60,11 @@ class IrregularBox(StridedBox):
         return cls(pointer, memory, end.dtype, starts - first, counts)
 
     @property
+    def item_stride(self) -> int:
+        """Bytes from one element to the next in a piece."""
+        return step_in(self.memory, self.dtype)
+
+    @property
     def contiguous(self) -> bool:
         """Whether the elements lie without gaps: never to be relied on."""
         return False
@@ -82,7 +87,7 @@ class IrregularBox(StridedBox):
 
     def offsets(self) -> Indices:
         """Return the bytes from the pointer to each piece. Local."""
-        return self.starts * self.dtype.itemsize
+        return self.starts * self.item_stride
 
     def __repr__(self) -> str:
         where = "private memory" if self.pointer is None else repr(self.pointer)
@@ -160,12 +165,7 @@ def _pieces(box: StridedBox) -> tuple[Indices, Indices]:
         return box.starts, box.lengths
     if isinstance(box, IndexedBox):
         return box.starts, np.full(len(box.starts), box.shape[1])
-    if box.memory is not None or box.contiguous:
-        return np.zeros(1, np.int64), np.array(box.shape, np.int64)
-    step, rest = divmod(box.strides[0], box.dtype.itemsize)
-    if rest:
-        raise UsageError(f"{box!r} as the other end of pieces: give a stride that is a multiple of an element")
-    return np.arange(box.size, dtype=np.int64) * step, np.ones(box.size, np.int64)
+    return np.zeros(1, np.int64), np.array(box.shape, np.int64)
 
 
 def _at(starts: Indices, lengths: Indices, ends: Indices, first: Indices) -> Indices:
@@ -175,17 +175,16 @@ def _at(starts: Indices, lengths: Indices, ends: Indices, first: Indices) -> Ind
 
 
 def _row(box: StridedBox, start: int, count: int) -> StridedBox:
-    """Elements without gaps of what the places of an end count in."""
-    if box.memory is not None:
-        memory = box.memory[start : start + count]
-        pointer = None if box.pointer is None else moved(box.pointer, start * memory.strides[0])
-        return StridedBox(pointer, memory, box.dtype, (count,), memory.strides)
-    return StridedBox.at(box.location + start, (count,))
+    """Elements at equal distances of what the places of an end count in."""
+    step = box.item_stride
+    memory = None if box.memory is None else box.memory[start : start + count]
+    pointer = None if box.pointer is None else moved(box.pointer, start * step)
+    return StridedBox(pointer, memory, box.dtype, (count,), (step,))
 
 
 def _chunks(box: StridedBox, starts: Indices, length: int) -> IndexedBox:
     """Chunks of what the places of an end count in."""
-    return IndexedBox(box.pointer, box.memory, box.dtype, starts, length)
+    return IndexedBox(box.pointer, box.memory, box.dtype, starts, length, box.item_stride)
 
 
 def _each(starts: Indices, counts: Indices, step: int) -> Indices:

@@ -434,6 +434,23 @@ def check_irregular_pieces():
     assert not arrived.ready()
 
 
+def check_pieces_between_other_ranks_with_gaps():
+    """Pieces of one rank to memory with gaps of another, started by a third: it names them to those who copy."""
+    right, values, places = (ME + 1) % RANKS, np.arange(20.0), 1 + 3 * np.arange(6)
+    for source_kind, target_kind in itertools.product((gw.host, KIND), repeat=2):
+        source, target = scratch(source_kind, 0), scratch(target_kind, 1)
+        fill(source, as_bytes(values + 100 * ME))
+        fill(target, as_bytes(np.zeros(20)))
+        world.barrier()
+        apart = gw.strided(target.pointer((ME + 2) % RANKS, float) + 1, (6,), (24,))
+        gw.copy(gw.indexed(source.pointer(right, float), [5, 0, 9], [2, 1, 3]), apart).wait()
+        world.barrier()
+        wanted = np.zeros(20)
+        wanted[places] = np.array([5, 6, 0, 9, 10, 11]) + 100.0 * ((ME - 1) % RANKS)
+        assert (gw.get(target.pointer(dtype=float), 20).result() == wanted).all()
+        world.barrier()
+
+
 def check_forced_paths_give_the_same_bytes():
     """Whatever path is forced: identical bytes, counted where they went, or a clear refusal."""
     right = (ME + 1) % RANKS
@@ -554,6 +571,8 @@ def check_memory_of_the_user():
     for wrong in (np.zeros(8)[::2], b"read-only", np.zeros(9, np.uint8)[1:], 3) if RANKS < 3 else ():
         fitting = np.zeros(0)
         raises(UsageError, gw.Segment, world, memory=wrong if ME == RANKS - 1 else fitting)
+    for wrong in (-1, 8.5, None) if RANKS < 3 else ():
+        assert "a segment" in raises(UsageError, gw.Segment, world, wrong if ME == RANKS - 1 else 8)
     world.barrier()
 
 

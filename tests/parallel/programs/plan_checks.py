@@ -213,6 +213,30 @@ def check_pieces_of_any_lengths():
         assert (held == wanted).all()
 
 
+def check_chunks_and_pieces_of_memory_with_gaps():
+    """Private elements with gaps, or in Fortran order, to chunks; pieces of another rank to memory with gaps."""
+    segment, grid = gw.Segment(world, 800), np.arange(48.0).reshape(24, 2) + 100 * ME
+    there, listed = segment.pointer(RIGHT, float), segment.pointer((ME + 2) % RANKS, float)
+    plan = gw.plan(
+        [
+            (gw.indexed(grid[::-2, 1], [4, 0, 8], 2), gw.indexed(there, [6, 2, 0], 2)),
+            (gw.indexed(grid[:, 0], [20, 3], [1, 2]), gw.strided(there + 14, (3,), (-16,))),
+            (np.asfortranarray(grid[:3]), gw.indexed(there, [20, 18, 16], 2)),
+            # From a rank to its right neighbour; this one owns neither on three ranks or more.
+            (gw.indexed(there + 50, [5, 0], [2, 1]), gw.strided(listed + 30, (3,), (24,))),
+        ]
+    )
+    held = segment.view(ME).view(float)
+    held[50:] = np.arange(50.0) + 1000 * ME
+    plan.start().wait()
+    wanted = np.zeros(50)
+    wanted[[6, 7, 2, 3, 0, 1]] = np.array([31, 27, 47, 43, 15, 11]) + 100.0 * LEFT
+    wanted[[14, 12, 10]] = np.array([40, 6, 8]) + 100.0 * LEFT
+    wanted[[20, 21, 18, 19, 16, 17]] = np.arange(6) + 100.0 * LEFT
+    wanted[[30, 33, 36]] = np.array([5, 6, 0]) + 1000.0 * LEFT
+    assert (held[:50] == wanted).all()
+
+
 def check_nothing_is_written_before_its_owner_has_started():
     segment, value = gw.Segment(world, 8), np.zeros(1)
     under_way = gw.Signal(world)

@@ -460,6 +460,8 @@ def check_what_domains_refuse():
         return
     message = raises(UsageError, gw.AtomicDomain, "i8" if world.rank else "u8", ["add"], world)
     assert "different atomic domains" in message
+    message = raises(UsageError, gw.AtomicDomain, "i8" if world.rank else [], ["add"], world)
+    assert "without fields" in message
     message = raises(UsageError, gw.AtomicDomain, "i8", ["add"] if world.rank else ["plus"], world)
     assert "plus" in message
     half = world.split(world.rank % 2)

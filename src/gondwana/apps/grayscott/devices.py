@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import gondwana as gw
+from gondwana.apps import gpus
 from gondwana.apps.free_memory import in_gib
 from gondwana.apps.grayscott.resources import ARRAYS, fitting
 from gondwana.apps.grayscott.settings import Settings
@@ -38,26 +38,9 @@ class Demand(NamedTuple):
     free: int
 
 
-def lacking() -> str:
-    """Return why this process has no GPU, "" if it has one. Local."""
-    try:
-        return "" if gw.device_count() else "no device is visible"
-    except UsageError as error:
-        return str(error)
-
-
 def check(settings: Settings) -> bool:
-    """Return, before any rank starts, whether a run will use GPUs, as far as this machine shows. Local.
-
-    Raises:
-        UsageError: it is to use them and there are none.
-    """
-    if settings.device == "host" or _ranks_are_elsewhere():
-        return settings.device == "cuda"
-    reason = lacking()
-    if reason and settings.device == "cuda":
-        raise UsageError(f'device: "cuda" cannot be had: {reason}; or set device to "host" or "auto"')
-    return not reason
+    """Return, before any rank starts, whether a run will use GPUs: see `gpus.will_be_used`. Local."""
+    return gpus.will_be_used(settings.device, '"host" or "auto"')
 
 
 def choose(settings: Settings, team: gw.Team) -> gw.MemoryKind:
@@ -73,7 +56,7 @@ def choose(settings: Settings, team: gw.Team) -> gw.MemoryKind:
     if settings.device == "host":
         return gw.host
     if settings.device == "auto":
-        without = {rank: reason for rank, reason in enumerate(team.allgather(lacking())) if reason}
+        without = {rank: reason for rank, reason in enumerate(team.allgather(gpus.lacking())) if reason}
         if without:
             if team.rank == 0:
                 reason = next(iter(without.values()))
@@ -143,8 +126,3 @@ def _needed(settings: Settings, team: gw.Team) -> int:
     row = -(-columns * settings.itemsize // _LINE) * _LINE
     between = between_size(layout, team.rank, settings.itemsize) if ghost > 1 else 0
     return ARRAYS * row * math.prod(others) + between
-
-
-def _ranks_are_elsewhere() -> bool:
-    """Whether this process only launches ranks that a scheduler will put on other nodes, maybe unlike this one."""
-    return "SLURM_JOB_ID" in os.environ and gw.launched_by() is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 from argparse import Namespace
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana.apps import run_files
+from gondwana.apps import gpus, run_files
 from gondwana.apps.free_memory import available_memory, in_gib
 from gondwana.apps.heat import division
 from gondwana.apps.heat.settings import PHYSICS, Settings, load, parser
@@ -131,8 +130,7 @@ def _open(options: Namespace, ranks: int | None) -> Settings:
     settings = load(options)
     if ranks is not None:
         division.layout(settings, ranks, 2 if settings.fuse_steps == 2 else 1)
-    if settings.device == "cuda" and "SLURM_JOB_ID" not in os.environ and not gw.device_count():
-        raise UsageError('device: "cuda" cannot be had: no device is visible; set device to "host"')
+    gpus.will_be_used(settings.device, '"host"')
     ghosts = 2 if settings.fuse_steps == 1 else 4  # at both ends of an axis
     needed, free = 2 * 8 * math.prod(side + ghosts for side in settings.shape), available_memory()
     if settings.device == "host" and needed > free:

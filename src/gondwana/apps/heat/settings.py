@@ -19,6 +19,9 @@ Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Number = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Amount = Annotated[float, Meta(ge=0.0, le=1e300)]
 
+HOTTEST = 1e70
+"""The highest temperature: sums of its fourth power over a billion cells are far from the largest number."""
+
 OPTIONS = {
     "X": "cells along x; one side, x = 0, is heated",
     "Y": "cells along y",
@@ -47,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Z: cells along z.
         N: number of the last step; steps 0 to N are done.
         I: the mean temperature is printed every `I` steps, and at the last.
-        T0: temperature of all cells at the start.
+        T0: temperature of all cells at the start; radiation is stable there if dt*sigma*n*T0^3 <= 1 with n outer faces.
         dt: time step; conduction is stable if 6*q*dt <= 1.
         q: rate at which heat flows between neighbouring cells.
         sigma: rate at which each outer face of a cell radiates.
@@ -153,6 +156,7 @@ def load(options: Namespace) -> Settings:
             given.values[name], given.places[name] = _number(text), option
     settings = Settings(**settings_files.converted(Settings, given))
     _check_stability(settings, given.places)
+    _check_radiation(settings, given.places)
     _check_fusing(settings, given.places)
     return settings
 
@@ -172,6 +176,28 @@ def _check_stability(s: Settings, places: dict[str, str]) -> None:
         where = places.get("dt", places.get("q", "settings"))
         limit = 1.0 / (6.0 * s.q)
         raise UsageError(f"{where}: dt is {s.dt:g} and q is {s.q:g}, unstable: 6*q*dt is above 1; set dt to {limit:g}")
+
+
+def _check_radiation(s: Settings, places: dict[str, str]) -> None:
+    """Refuse temperatures whose fourth power is no number, and those that radiation makes negative in the first step.
+
+    Conduction makes no cell hotter than the hottest, so the power alone does.
+    """
+    hottest = s.T0 + s.dt * s.P * (s.N // 2 + 1)
+    if hottest > HOTTEST:
+        where = places.get("P" if "P" in places and s.T0 <= HOTTEST else "T0", "settings")
+        raise UsageError(
+            f"{where}: T0 is {s.T0:g} and P is {s.P:g}, so the temperature may reach {hottest:g}; legal is up to "
+            f"{HOTTEST:g}, since T^4 radiates: choose smaller ones"
+        )
+    faces = sum(2 if side == 1 else 1 for side in s.shape)
+    part = s.dt * s.sigma * faces * s.T0**3
+    if part > 1.0:
+        where = next((places[key] for key in ("T0", "sigma", "dt") if key in places), "settings")
+        raise UsageError(
+            f"{where}: T0 is {s.T0:g}, sigma is {s.sigma:g} and dt is {s.dt:g}, unstable: a cell with {faces} outer "
+            f"faces radiates {part:g} times its heat in the first step; choose a smaller dt, sigma or T0"
+        )
 
 
 def _check_fusing(s: Settings, places: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gondwana.compiler import cache, linker
 from gondwana.compiler.fingerprint import toolchain
 from gondwana.gpu.interface import CudaError, EntryFacts, Grid
+from gondwana.runtime.computed_once import ComputedOnce
 from gondwana.testing.emulated_gpu.ptx import layout
 from gondwana.testing.emulated_gpu.ptx.parse import parse
 from gondwana.testing.emulated_gpu.ptx.syntax import Instruction, Variable
@@ -62,7 +63,7 @@ class Kernel:
             threads=translation.threads,
         )
 
-    @functools.cached_property
+    @ComputedOnce
     def _function(self) -> tuple[int, Any]:
         """The address of the machine code, and what keeps it in memory."""
         text = self.translation.text
