@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,14 @@ SHORT = 16384
 It takes one to three steps of the network, where a barrier before the blocking form takes as many again. With more
 bytes the time of the barrier no longer counts, and MPI has better algorithms for its blocking forms.
 """
+
+
+MOST_GATHERED, MOST_GATHERING = 16384, 16
+"""Between nodes, contributions to a sum of up to so many bytes in all are gathered on all ranks, up to so many."""
+
+ROOM = 504
+FIRST = struct.Struct(f"q{ROOM}s")
+"""The first message of bytes of any length: their length, and those of them that it has room for."""
 
 
 class OnNode(Protocol):
@@ -46,8 +55,30 @@ class OnNode(Protocol):
     def allreduce(self, send: Any, recv: Any, op: object) -> bool:
         """Combine contiguous buffers by elements, or return False: MPI must. Collective over team. Blocking."""
 
-    def allgather(self, block: np.ndarray[Any, Any], blocks: np.ndarray[Any, Any]) -> None:
-        """Gather contiguous bytes that fit from all ranks, one row each. Collective over team. Blocking."""
+    def bcast_bytes(self, data: bytes, root: int) -> tuple[int, bytes]:
+        """Return the `FIRST` of the bytes of ``root``. Collective over team. Blocking."""
+
+    def allgather_bytes(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the `FIRST` of the bytes of every rank. Collective over team. Blocking."""
+
+
+class BetweenNodes(Protocol):
+    """What a team has whose ranks share no memory: MPI's collectives of few bytes by machine code.
+
+    Each of them returns False, and does nothing, if that is left to mpi4py; perhaps not the same on all ranks.
+    """
+
+    def barrier(self) -> bool:
+        """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
+
+    def fill(self, buffer: np.ndarray[Any, Any], root: int) -> bool:
+        """Fill an array with that of ``root``. Collective over team. Blocking."""
+
+    def gather(self, part: np.ndarray[Any, Any], whole: np.ndarray[Any, Any]) -> bool:
+        """Gather equal parts on all ranks. Collective over team. Blocking."""
+
+    def combine(self, send: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Op) -> bool:
+        """Combine arrays by elements. Collective over team. Blocking."""
 
 
 @each_method("collective")
@@ -58,6 +89,7 @@ class Blocking:
     rank: int
     size: int
     on_node: OnNode | None = None
+    between_nodes: BetweenNodes | None = None
 
     def barrier(self) -> None:
         """Wait until every rank has entered this barrier. Collective over team. Blocking; user-level progress.
@@ -67,18 +99,15 @@ class Blocking:
         Raises:
             ProgressError: called inside a callback.
         """
-        if self.on_node is not None:
-            self.on_node.barrier()
-        else:
-            self._arrive("a barrier")
+        self._arrive("a barrier")
 
     def _arrive(self, what: str = "a collective") -> None:
         """Wait while making progress until all ranks arrive: a late one may need this rank, and MPI serves none."""
         if self.on_node is not None:
             self.on_node.barrier()
-            return
-        progress.refuse_in_callback(what)
-        complete(self.comm.Ibarrier(), what)
+        elif self.between_nodes is None or not self.between_nodes.barrier():
+            progress.refuse_in_callback(what)
+            complete(self.comm.Ibarrier(), what)
 
     def _perform(self, collective: str, nbytes: int, *arguments: Any) -> None:
         """Perform a collective of MPI, which serves the others until all that it needs of them is there. Blocking.

@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
+from gondwana.teams.blocking import MOST_GATHERED, MOST_GATHERING
 from gondwana.teams.buffers import Buffer, VectorBuffer, are_plain, as_buffer, as_contribution, as_message, is_in_place
 from gondwana.teams.object_collectives import ObjectCollectives
 from gondwana.teams.ops import (
@@ -29,8 +30,6 @@ from gondwana.teams.request import Request
 
 _UNKNOWN = 0
 """Stands for the bytes of a rank where the ranks do not know each other's, so that all must take the same way."""
-_MOST_GATHERED, _MOST_GATHERING = 16384, 16
-"""Sums over nodes are of gathered contributions up to so many bytes in all, and in teams of up to so many ranks."""
 
 
 @each_method("collective")
@@ -50,7 +49,8 @@ class Collectives(ObjectCollectives):
     def Bcast(self, buf: Buffer, root: int = 0) -> None:
         """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
         on_node = self.on_node
-        if on_node is not None and type(buf) is ndarray and on_node.fill(buf, root):
+        direct = on_node or self.between_nodes
+        if direct is not None and type(buf) is ndarray and direct.fill(buf, root):
             return
         buffer = as_message(buf, "buf", writable=self.rank != root)
         self._check_root(root)
@@ -83,14 +83,14 @@ class Collectives(ObjectCollectives):
             op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
         """
         on_node, given = self.on_node, recvbuf if sendbuf is IN_PLACE else sendbuf
-        if on_node is not None:  # short cuts: what follows each of them takes as long as all of it
-            few = type(recvbuf) is ndarray and recvbuf.nbytes <= on_node.largest
-            if few and type(op) is Op and type(given) is ndarray and on_node.combine(given, recvbuf, op):
+        direct = on_node or self.between_nodes  # short cuts: what follows each of them takes as long as all of it
+        if direct is not None and type(op) is Op and type(recvbuf) is type(given) is ndarray:
+            if direct.combine(given, recvbuf, op):
                 return
-            if are_plain(given, recvbuf):
-                if few and on_node.allreduce(given, recvbuf, op):
+            if on_node is not None and are_plain(given, recvbuf):
+                if on_node.allreduce(given, recvbuf, op):
                     return
-                if type(op) is Op and recvbuf.size < mpi.LARGE_BLOCK:
+                if recvbuf.size < mpi.LARGE_BLOCK:
                     native = mpi.reduction(recvbuf.dtype.char, op)
                     on_node.barrier()
                     self.comm.Allreduce(mpi.module().IN_PLACE if sendbuf is IN_PLACE else sendbuf, recvbuf, native)
@@ -106,7 +106,7 @@ class Collectives(ObjectCollectives):
             self._perform("Allreduce", recv.nbytes, sent, received, self._native(operation))
 
     def _is_gathered(self, recv: np.ndarray[Any, Any], op: Any) -> bool:
-        few = self.size * recv.nbytes <= _MOST_GATHERED and 1 < self.size <= _MOST_GATHERING
+        few = self.size * recv.nbytes <= MOST_GATHERED and 1 < self.size <= MOST_GATHERING
         return few and self.on_node is None and type(op) is Op and op in UFUNCS
 
     def _combine_gathered(self, send: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Op) -> None:

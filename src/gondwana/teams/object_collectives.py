@@ -1,14 +1,13 @@
 """The collective operations of a team on Python objects, which travel pickled.
 
-The first message of an object is a block of fixed length: the length of its pickle, and the pickle itself if that is
-short. So one step is enough for most objects, where mpi4py sends the lengths first and then the pickles. Ranks that
-have all blocks have all entered the collective, so that MPI's blocking form, which serves nobody, may bring the rest.
+The first message of an object has a fixed length: the length of its pickle, and the pickle itself if that is short. So
+one step is enough for most objects, where mpi4py sends the lengths first and then the pickles. Ranks that have the
+first messages of all have all entered the collective: MPI's blocking form, which serves nobody, may bring the rest.
 """
 
 from __future__ import annotations
 
 import functools
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,14 +16,11 @@ import numpy.typing as npt
 
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
-from gondwana.teams.blocking import Blocking
+from gondwana.teams.blocking import FIRST, ROOM, Blocking
 from gondwana.teams.ops import SUM, Combine, function_of
 
-_ROOM = 504
-"""Bytes of a pickle that a block has room for."""
-_HEAD = struct.Struct(f"q{_ROOM}s")
 _MOST_RANKS = 32
-"""Ranks that get the blocks of all; in larger teams every rank would read far more than MPI's trees bring it."""
+"""Ranks that get the pickles of all; in larger teams every rank would read far more than MPI's trees bring it."""
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -38,12 +34,14 @@ class ObjectCollectives(Blocking):
 
         The root may return before the others have come.
         """
-        self._check_root(root)
         data = b""
         if self.rank == root:
             _refuse_array(obj, "bcast")
             data = self._pickler.dumps(obj)
-        return self._pickler.loads(self._from_root(data, root))
+        nbytes, begin = self._first_from_root(data, root)
+        if nbytes <= ROOM or self.size == 1:
+            return self._pickler.loads(begin)  # which leaves what is behind the pickle
+        return self._pickler.loads(self._all_from_root(data, nbytes, begin, root))
 
     def gather(self, obj: Any, root: int = 0) -> list[Any] | None:
         """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking."""
@@ -72,13 +70,15 @@ class ObjectCollectives(Blocking):
             objs: on ``root``, one object for every rank; ignored on the others.
             root: the rank whose data are scattered.
         """
-        self._check_root(root)
         data, parts = b"", None
         if self.rank == root:
             parts = self._pickled_for_each(objs, "scatter")
             data = self._pickler.dumps(parts)
-        nbytes, block = self._block_from_root(data, root)
-        mine = self._by_mpi("scatter", parts, root) if nbytes > _ROOM else self._pickler.loads(block)[self.rank]
+        nbytes, begin = self._first_from_root(data, root)
+        if nbytes > ROOM and self.size > 1:
+            mine = self._by_mpi("scatter", parts, root)
+        else:
+            mine = self._pickler.loads(begin)[self.rank]
         return self._pickler.loads(mine)
 
     def alltoall(self, objs: Sequence[Any]) -> list[Any]:
@@ -87,11 +87,11 @@ class ObjectCollectives(Blocking):
         if self._is_large:
             received: list[bytes] = self._by_mpi("alltoall", parts)
         else:
-            blocks = self._blocks_of_all(self._pickler.dumps(parts))
-            if blocks is None:
+            found = self._short_of_all(self._pickler.dumps(parts))
+            if found is None:
                 received = self.comm.alltoall(parts)
             else:
-                received = [self._pickler.loads(block)[self.rank] for block in blocks]
+                received = [self._pickler.loads(given)[self.rank] for given in found]
         return list(map(self._pickler.loads, received))
 
     def reduce(self, obj: Any, op: Combine = SUM, root: int = 0) -> Any:
@@ -143,11 +143,11 @@ class ObjectCollectives(Blocking):
 
     # -- pickles -------------------------------------------------------------------------------------------------
 
-    @property
+    @functools.cached_property
     def _pickler(self) -> Any:
         return mpi.pickler(self.comm)
 
-    @property
+    @functools.cached_property
     def _is_large(self) -> bool:
         return self.size > _MOST_RANKS
 
@@ -156,28 +156,28 @@ class ObjectCollectives(Blocking):
         self._arrive()
         return getattr(self.comm, collective)(*arguments)
 
-    def _block_from_root(self, data: bytes, root: int) -> tuple[int, memoryview]:
-        """Return the length of the bytes of the root, and those of them that a block has room for."""
+    def _first_from_root(self, data: bytes, root: int) -> tuple[int, bytes]:
+        """Return the `FIRST` of the bytes of the root."""
+        self._check_root(root)
         if self.size == 1:
             self._arrive()
-            return len(data), memoryview(data)[:_ROOM]
-        block = _block_of(data)
+            return len(data), data
         if self.on_node is not None:
-            self.on_node.bcast(block, root)
-        else:
+            return self.on_node.bcast_bytes(data, root)
+        block = _first_of(data)
+        if self.between_nodes is None or not self.between_nodes.fill(block, root):
             self._perform("Bcast", block.nbytes, block, root)
-        nbytes = _HEAD.unpack_from(block.data)[0]
-        return nbytes, block.data[8 : 8 + nbytes]
+        found: tuple[int, bytes] = FIRST.unpack_from(block.data)
+        return found
 
-    def _from_root(self, data: bytes, root: int) -> bytes | memoryview:
-        """Return the bytes of the root."""
-        nbytes, begin = self._block_from_root(data, root)
-        if nbytes <= _ROOM or self.size == 1:
-            return data or begin
-        everything = np.frombuffer(data, np.uint8) if self.rank == root else np.empty(nbytes, np.uint8)
-        if self.rank != root:
-            everything[:_ROOM] = begin
-        self._bcast_rest(everything[_ROOM:], root)
+    def _all_from_root(self, data: bytes, nbytes: int, begin: bytes, root: int) -> bytes | memoryview:
+        """Return so many bytes of the root, of which the first are known."""
+        if self.rank == root:
+            self._bcast_rest(np.frombuffer(data, np.uint8)[ROOM:], root)
+            return data
+        everything = np.empty(nbytes, np.uint8)
+        everything[:ROOM] = np.frombuffer(begin, np.uint8)
+        self._bcast_rest(everything[ROOM:], root)
         return everything.data
 
     def _bcast_rest(self, rest: _Bytes, root: int) -> None:
@@ -189,25 +189,27 @@ class ObjectCollectives(Blocking):
     def _from_all(self, obj: Any) -> list[bytes]:
         """Return the pickles of the objects of all ranks."""
         data = self._pickler.dumps(obj)
-        blocks = self._blocks_of_all(data)
-        if blocks is None:
-            blocks = self.comm.allgather(data)
-        return blocks
+        found = self._short_of_all(data)
+        if found is None:
+            found = self.comm.allgather(data)
+        return found
 
-    def _blocks_of_all(self, data: bytes) -> list[bytes] | None:
-        """Return the bytes of all ranks; None, on all of them, if those of any rank are too long for a block."""
+    def _short_of_all(self, data: bytes) -> list[bytes] | None:
+        """Return the bytes of all ranks, and perhaps more behind; None, on all ranks, if those of any are too long."""
         if self.size == 1:
             self._arrive()
             return [data]
-        block, blocks = _block_of(data), np.empty((self.size, _HEAD.size), np.uint8)
-        if self.on_node is not None:
-            self.on_node.allgather(block, blocks)
-        else:
+        found = self._first_of_all(data) if self.on_node is None else self.on_node.allgather_bytes(data)
+        for nbytes, _ in found:
+            if nbytes > ROOM:
+                return None
+        return [begin for _, begin in found]  # of pickles, which say where they end
+
+    def _first_of_all(self, data: bytes) -> list[tuple[int, bytes]]:
+        block, blocks = _first_of(data), np.empty((self.size, FIRST.size), np.uint8)
+        if self.between_nodes is None or not self.between_nodes.gather(block, blocks):
             self._perform("Allgather", block.nbytes, block, blocks)
-        heads = list(_HEAD.iter_unpack(blocks.data))
-        if any(nbytes > _ROOM for nbytes, _ in heads):
-            return None
-        return [begin[:nbytes] for nbytes, begin in heads]
+        return list(FIRST.iter_unpack(blocks.data))
 
     def _combined(self, pickles: list[bytes], function: Callable[[Any, Any], Any]) -> Any:
         return functools.reduce(function, map(self._pickler.loads, pickles))
@@ -221,9 +223,9 @@ class ObjectCollectives(Blocking):
         return list(map(self._pickler.dumps, objs))
 
 
-def _block_of(data: bytes) -> _Bytes:
-    block = np.empty(_HEAD.size, np.uint8)
-    _HEAD.pack_into(block.data, 0, len(data), data[:_ROOM])
+def _first_of(data: bytes) -> _Bytes:
+    block = np.empty(FIRST.size, np.uint8)
+    FIRST.pack_into(block.data, 0, len(data), data)
     return block
 
 

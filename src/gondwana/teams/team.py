@@ -232,7 +232,7 @@ class Team(Collectives, Messages):
         if self._owned:
             self.comm.Free()
             self._owned = False
-            self.on_node = self.direct = None
+            self.on_node = self.between_nodes = self.direct = None
             self.comm = _FreedComm(self.name)
         if self._forget is not None:
             self._forget()

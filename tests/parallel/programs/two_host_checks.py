@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+import collective_checks
 import compiled_rma_checks
 import pool_checks
 import remote_channel_checks
@@ -56,6 +57,13 @@ OF_COMPILED_CODE = (
     "check_puts_with_signals",
 )
 """The same of one-sided operations in compiled code."""
+OF_COLLECTIVES = (
+    "check_a_late_rank_is_served",
+    "check_every_array_can_be_broadcast",
+    "check_few_elements_are_combined_in_the_order_of_the_ranks",
+    "check_objects_of_any_length",
+)
+"""The same of collectives."""
 OF_SIGNALS = (
     "check_copies_with_signals",
     "check_copies_with_signals_to_ranks_that_wait_for_others",
@@ -82,5 +90,6 @@ if __name__ == "__main__":
         (remote_task_checks, OF_TASKS),
         (compiled_rma_checks, OF_COMPILED_CODE),
         (synchronisation_checks, OF_SIGNALS),
+        (collective_checks, OF_COLLECTIVES),
     )
     run_checks(globals() | {name: getattr(module, name) for module, names in sources for name in names})

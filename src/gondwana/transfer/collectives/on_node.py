@@ -22,6 +22,7 @@ from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
 from gondwana.teams import MAX, MIN, PROD, SUM, Op, Team, mpi, ops
+from gondwana.teams.blocking import FIRST
 from gondwana.teams.ops import UFUNCS, fold
 
 LIMIT = 8192
@@ -113,6 +114,14 @@ def can_combine(dtype: np.dtype[Any], op: object) -> bool:
     return isinstance(op, Op) and (dtype.char, op) in _PLANS
 
 
+class _Room:
+    """Room for one `FIRST`: as a buffer, and where its address is."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(FIRST.size, np.uint8)
+        self.view, self.at = self._memory.data, id(self._memory) + DATA_AT
+
+
 class OnNode:
     """The shared memory of a team, as one of its ranks sees it. Its collectives make user-level progress.
 
@@ -137,6 +146,8 @@ class OnNode:
         self._combine: Callable[[int, int, int, int, int], int] = self._load_combine
         self._fill: Callable[[int, int, int, int], int] = self._load_fill
         self._words = memory.data.cast("q")
+        self._heads = [[self._all_slots[rank, n, WORD:].data for rank in range(team.size)] for n in (0, 1)]
+        self._room = _Room()
         self._entered = 0
         self._count = 0
         self._slots: dict[tuple[np.dtype[Any], int], list[list[npt.NDArray[Any]]]] = {}
@@ -178,10 +189,24 @@ class OnNode:
             self._finish(n, _BCAST | buffer.nbytes, source, target, -1 - root)
         return True
 
-    def allgather(self, block: npt.NDArray[np.uint8], blocks: npt.NDArray[np.uint8]) -> None:
-        """Gather blocks of equally many contiguous bytes that fit, one row each. Collective over team. Blocking."""
-        n = self._run(_ALLGATHER | block.nbytes, id(block) + DATA_AT, 0, NUMPY)
-        blocks[...] = self._all_slots[:, n & 1, WORD : WORD + block.nbytes]
+    def bcast_bytes(self, data: bytes, root: int) -> tuple[int, bytes]:
+        """Return the `FIRST` of the bytes of ``root``. Collective over team. Blocking."""
+        room = _Room() if self._busy else self._room
+        if self._rank == root:
+            FIRST.pack_into(room.view, 0, len(data), data)
+            self._run(_BCAST | FIRST.size, room.at, 0, -1 - root)
+        else:
+            self._run(_BCAST | FIRST.size, 0, room.at, -1 - root)
+        found: tuple[int, bytes] = FIRST.unpack_from(room.view)
+        return found
+
+    def allgather_bytes(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the `FIRST` of the bytes of every rank. Collective over team. Blocking."""
+        room = _Room() if self._busy else self._room
+        FIRST.pack_into(room.view, 0, len(data), data)
+        n = self._run(_ALLGATHER | FIRST.size, room.at, 0, NUMPY)
+        unpack: Callable[[memoryview], Any] = FIRST.unpack_from
+        return [unpack(head) for head in self._heads[n & 1]]
 
     def allreduce(self, send: npt.NDArray[Any], recv: npt.NDArray[Any], op: Any) -> bool:
         """Combine contiguous buffers of one size and dtype, element by element. Collective over team. Blocking.
@@ -230,8 +255,8 @@ class OnNode:
             self._fill = _fill.call
         return UNFIT
 
-    def _finish(self, n: int, what: int, source: int, target: int, how: int) -> None:
-        """Wait for the collective that machine code has left, with progress."""
+    def _finish(self, n: int, what: int, source: int, target: int, how: int) -> int:
+        """Wait with progress for the collective that is not finished, and return its number."""
         self._busy = True
         try:
             if n == LATE:
@@ -240,6 +265,7 @@ class OnNode:
             self._busy = False
         if n == MISMATCH:
             raise self._mismatch(what)
+        return n
 
     def _contributions(self, dtype: np.dtype[Any], count: int) -> list[list[npt.NDArray[Any]]]:
         """Return the contributions of all ranks, to even and to odd collectives, as arrays."""
@@ -259,8 +285,10 @@ class OnNode:
             target: where the address for the result is, 0 without one.
             how: contributions are combined; or -1 - root: the result is that of the root.
         """
-        if progress.thread.flow.depth:
-            progress.refuse_in_callback(_NAMES[what >> KIND])
+        if self._machine_code and not self._busy and not progress.thread.flow.depth:
+            n = self._advance(self._own, what, source, target, how, self._polls)
+            return n if n >= 0 else self._finish(n, what, source, target, how)
+        progress.refuse_in_callback(_NAMES[what >> KIND])
         if self._busy:
             progress.wait_until(lambda: not self._busy, f"a collective of {self._name} that another task has begun")
         self._busy = True
@@ -268,13 +296,9 @@ class OnNode:
             if not self._machine_code:
                 self._choose()
             n = self._advance(self._own, what, source, target, how, self._polls)
-            if n == LATE:
-                n = self._wait(what, source, target, how)
         finally:
             self._busy = False
-        if n == MISMATCH:
-            raise self._mismatch(what)
-        return n
+        return n if n >= 0 else self._finish(n, what, source, target, how)
 
     def _choose(self) -> None:
         """Go on with collectives by machine code if it pays to load it."""

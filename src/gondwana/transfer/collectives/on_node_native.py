@@ -34,6 +34,7 @@ from gondwana.transfer.collectives.on_node import (
     MOST_READ,
     NBYTES,
     NUMBER,
+    NUMPY,
     SLOT,
     UNFIT,
     WORD,
@@ -55,6 +56,12 @@ _SUM, _PROD, _MAX = (IN_MACHINE_CODE.index(op) for op in (SUM, PROD, MAX))
 def slot(area: int, rank: int, n: int) -> int:
     """Return the address of the slot of a rank for collective n."""
     return area + HEAD + (2 * rank + (n & 1)) * SLOT
+
+
+@inlined
+def first_part(area: int, n: int) -> int:
+    """Return the address of the contribution of rank 0 to collective n; the others follow, `2 * SLOT` apart."""
+    return slot(area, 0, n) + WORD  # type: ignore[no-any-return]
 
 
 @inlined
@@ -95,11 +102,11 @@ def relax(area: int, polls: int) -> None:
 
 
 @inlined
-def fold(area: int, size: int, n: int, target: int, count: int, like: Any, combine: Any) -> None:
-    """Combine the contributions to collective n in the order of the ranks."""
-    move_bytes(target, slot(area, 0, n) + WORD, count * item_size(like))
-    for rank in range(1, size):
-        part = slot(area, rank, n) + WORD
+def fold(part: int, stride: int, size: int, target: int, count: int, like: Any, combine: Any) -> None:
+    """Combine contributions in the order of the ranks: that of rank 0 is at `part`, each next one a stride further."""
+    move_bytes(target, part, count * item_size(like))
+    for _ in range(1, size):
+        part += stride
         for i in range(count):
             set_element(target, i, combine(element(target, i, like), element(part, i, like)), like)
 
@@ -144,26 +151,27 @@ FUNCTIONS = {SUM: _add, PROD: _multiply, MAX: _maximum, MIN: _minimum, BAND: _an
 
 
 @inlined
-def _fold_elements(element: int, area: int, size: int, n: int, target: int, nbytes: int, combine: Any) -> None:
+def _fold_elements(element: int, part: int, stride: int, size: int, target: int, nbytes: int, combine: Any) -> None:
     if element == _DOUBLES:
-        fold(area, size, n, target, nbytes // 8, 0.0, combine)
+        fold(part, stride, size, target, nbytes // 8, 0.0, combine)
     elif element == _INTEGERS:
-        fold(area, size, n, target, nbytes // 8, np.int64(0), combine)
+        fold(part, stride, size, target, nbytes // 8, np.int64(0), combine)
     else:
-        fold(area, size, n, target, nbytes // 4, np.float32(0), combine)
+        fold(part, stride, size, target, nbytes // 4, np.float32(0), combine)
 
 
 @inlined
-def _fold_as(how: int, area: int, size: int, n: int, target: int, nbytes: int) -> None:
+def fold_as(how: int, part: int, stride: int, size: int, target: int, nbytes: int) -> None:
+    """Combine as `fold`, by an operation of `IN_MACHINE_CODE` on elements of `CODED`: see `coded`."""
     operation, element = (how - 1) // _ELEMENTS, (how - 1) % _ELEMENTS
     if operation == _SUM:
-        _fold_elements(element, area, size, n, target, nbytes, _add)
+        _fold_elements(element, part, stride, size, target, nbytes, _add)
     elif operation == _PROD:
-        _fold_elements(element, area, size, n, target, nbytes, _multiply)
+        _fold_elements(element, part, stride, size, target, nbytes, _multiply)
     elif operation == _MAX:
-        _fold_elements(element, area, size, n, target, nbytes, _maximum)
+        _fold_elements(element, part, stride, size, target, nbytes, _maximum)
     else:
-        _fold_elements(element, area, size, n, target, nbytes, _minimum)
+        _fold_elements(element, part, stride, size, target, nbytes, _minimum)
 
 
 @inlined
@@ -216,7 +224,7 @@ def _advance(block: int, meaning: int, source: int, target: int, how: int, polls
     if how < 0 and target != 0:
         move_bytes(load_word(target), slot(area, first, n) + WORD, nbytes)
     elif how > 0:
-        _fold_as(how, area, size, n, load_word(target), nbytes)
+        fold_as(how, first_part(area, n), 2 * SLOT, size, load_word(target), nbytes)
     return n  # type: ignore[no-any-return]
 
 
@@ -226,9 +234,17 @@ def combine(block: int, operation: int, send: int, recv: int, polls: int) -> int
     Returns:
         As `advance`; or `UNFIT`, and nothing is done.
     """
-    count, number = count_of(recv, True), dtype_number_of(recv)
-    if count < 1 or count_of(send, False) != count or dtype_number_of(send) != number:
+    how, nbytes = how_to_combine(operation, send, recv)
+    if how == NUMPY or not _fits(block, nbytes):
         return UNFIT
+    what = (ALLREDUCE + operation) << KIND | nbytes
+    return _advance(block, what, send + DATA, recv + DATA, how, polls)  # type: ignore[no-any-return]
+
+
+@inlined
+def how_to_combine(operation: int, send: int, recv: int) -> tuple[int, int]:
+    """Return which operation on which elements it is (`coded`) and their bytes; or `NUMPY`."""
+    count, number = count_of(recv, True), dtype_number_of(recv)
     if number == _DOUBLE:
         element, nbytes = _DOUBLES, 8 * count
     elif number == _LONG or number == _LONG_LONG:  # noqa: SIM109 - `in` would need Numba at run time
@@ -236,11 +252,11 @@ def combine(block: int, operation: int, send: int, recv: int, polls: int) -> int
     elif number == _FLOAT:
         element, nbytes = _FLOATS, 4 * count
     else:
-        return UNFIT
-    if not (_fits(block, nbytes) and is_in_c_order(send) and is_in_c_order(recv)):
-        return UNFIT
-    what, how = (ALLREDUCE + operation) << KIND | nbytes, 1 + operation * _ELEMENTS + element
-    return _advance(block, what, send + DATA, recv + DATA, how, polls)  # type: ignore[no-any-return]
+        return NUMPY, 0
+    alike = count_of(send, False) == count and dtype_number_of(send) == number
+    if count < 1 or not alike or not (is_in_c_order(send) and is_in_c_order(recv)):
+        return NUMPY, 0
+    return 1 + operation * _ELEMENTS + element, nbytes
 
 
 def fill(block: int, array: int, root: int, polls: int) -> int:

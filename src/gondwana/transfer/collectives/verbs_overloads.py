@@ -34,10 +34,21 @@ from gondwana.errors import UsageError
 from gondwana.runtime.tracing import part
 from gondwana.teams.ops import Op, operation_on
 from gondwana.transfer.collectives import verbs
-from gondwana.transfer.collectives.on_node import BARRIER, BCAST, LIMIT, MOST_READ, WORD, can_combine, kind_of, meaning
+from gondwana.transfer.collectives.on_node import (
+    BARRIER,
+    BCAST,
+    LIMIT,
+    MOST_READ,
+    SLOT,
+    WORD,
+    can_combine,
+    kind_of,
+    meaning,
+)
 from gondwana.transfer.collectives.on_node_native import (
     FUNCTIONS,
     enter,
+    first_part,
     fold,
     has_entered,
     is_the_same,
@@ -248,7 +259,7 @@ def _on_node(op: Op) -> Any:
         what = start + nbytes
         n = _enter(team, what, address)
         _meet(team, 0, team.size, n, what)
-        fold(memory_on_node(team), team.size, n, address, count, like, function)
+        fold(first_part(memory_on_node(team), n), 2 * SLOT, team.size, address, count, like, function)
 
     return combine
 
