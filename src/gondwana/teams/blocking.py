@@ -99,7 +99,11 @@ class Blocking:
         Raises:
             ProgressError: called inside a callback.
         """
-        self._arrive("a barrier")
+        on_node = self.on_node
+        if on_node is not None:
+            on_node.barrier()
+        else:
+            self._arrive("a barrier")
 
     def _arrive(self, what: str = "a collective") -> None:
         """Wait while making progress until all ranks arrive: a late one may need this rank, and MPI serves none."""

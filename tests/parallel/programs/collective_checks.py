@@ -265,16 +265,16 @@ def check_few_elements_are_combined_in_the_order_of_the_ranks():
     """So all ranks get the same bits, in every run: through memory, and through MPI in teams of few ranks."""
     generator = np.random.default_rng(11)
     through_mpi = gw.Team.from_comm(world.comm)
-    for code in "dflqF":
+    for code in "dflq":
         for op, function in ((gw.SUM, np.add), (gw.PROD, np.multiply), (gw.MAX, np.maximum), (gw.MIN, np.minimum)):
             for size in (1, 9, 250):
                 rows = (contributions(generator, size) * 1e3).astype(code)
                 oracle = functools.reduce(function, rows)
-                for team in (world, through_mpi) * (code != "F" or op in (gw.SUM, gw.PROD)):
+                for team in (world, through_mpi):
                     total, in_place = np.zeros(size, code), rows[world.rank].copy()
                     team.Allreduce(rows[world.rank].copy(), total, op)
                     team.Allreduce(gw.IN_PLACE, in_place, op)
-                    assert total.tobytes() == in_place.tobytes() == oracle.tobytes(), (code, op, size)
+                    assert total.tobytes() == in_place.tobytes() == oracle.tobytes(), (code, op)
 
 
 def of_length(rank, length):

@@ -61,6 +61,7 @@ _IN_ORDER = platform.machine() in ("x86_64", "AMD64")
 
 _MODULE = "gondwana.transfer.collectives.on_node_native"
 _advance = Native(_MODULE, "advance", 6, brief=True)
+_meet = Native(_MODULE, "meet", 2, brief=True)
 _combine = Native(_MODULE, "combine", 5, brief=True)
 _fill = Native(_MODULE, "fill", 4, brief=True)
 
@@ -143,6 +144,7 @@ class OnNode:
         self.largest = most_of(team.size)
         self._busy = self._machine_code = False
         self._advance: Callable[..., int] = self._advance_in_python
+        self._meet: Callable[[int, int], int]
         self._combine: Callable[[int, int, int, int, int], int] = self._load_combine
         self._fill: Callable[[int, int, int, int], int] = self._load_fill
         self._words = memory.data.cast("q")
@@ -159,7 +161,7 @@ class OnNode:
         if not self._machine_code or self._busy or progress.thread.flow.depth:
             self._run(_BARRIER, 0, 0, NUMPY)
             return
-        n = self._advance(self._own, _BARRIER, 0, 0, NUMPY, self._polls)
+        n = self._meet(self._own, self._polls)
         if n < 0:
             self._finish(n, _BARRIER, 0, 0, NUMPY)
 
@@ -304,7 +306,7 @@ class OnNode:
         """Go on with collectives by machine code if it pays to load it."""
         self._count += 1
         if not _IN_ORDER or pays_off(self._count):
-            self._machine_code, self._advance = True, _advance.call
+            self._machine_code, self._advance, self._meet = True, _advance.call, _meet.call
 
     def _advance_in_python(self, own: int, what: int, source: int, target: int, how: int, polls: int) -> int:
         n = self._entered

@@ -22,6 +22,7 @@ from gondwana.compiler.types.buffers import element, item_size, set_element
 from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
 from gondwana.transfer.collectives.on_node import (
     ALLREDUCE,
+    BARRIER,
     BCAST,
     CODED,
     HEAD,
@@ -201,6 +202,11 @@ def advance(block: int, meaning: int, source: int, target: int, how: int, polls:
         The number of the collective, `LATE` or `MISMATCH`.
     """
     return _advance(block, meaning, source, target, how, polls)  # type: ignore[no-any-return]
+
+
+def meet(block: int, polls: int) -> int:
+    """Go on with a barrier: as `advance`."""
+    return _advance(block, BARRIER << KIND, 0, 0, NUMPY, polls)  # type: ignore[no-any-return]
 
 
 @inlined
