@@ -34,7 +34,7 @@ _Array = npt.NDArray[Any]
 
 
 class BetweenNodes:
-    """The machine code for the collectives of a team that MPI serves, as `teams.blocking.Direct` describes it. Local.
+    """The machine code for the collectives of a team that MPI serves: see `teams.blocking.BetweenNodes`. Local.
 
     Args:
         team: has several ranks, and no memory that all of them share.
