@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -73,6 +76,19 @@ def test_wrong_arguments_are_refused(arguments: tuple[object, ...]) -> None:
 def test_numbers_of_more_than_64_bits_are_refused(number: int) -> None:
     with pytest.raises(OverflowError):
         LABS(number)
+
+
+def test_functions_may_outlive_all_modules() -> None:
+    program = (
+        "import ctypes\n"
+        "from gondwana.compiler.direct_calls import builtin_at\n"
+        "function = builtin_at(ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value, 1, 'labs')\n"
+        "ctypes.pythonapi.Py_IncRef(ctypes.py_object([function]))\n"
+    )
+    # Memory that is freed is overwritten with bits that CPython's collector takes for those of a method.
+    environment = {**os.environ, "PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "2"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
 
 
 def test_it_has_its_name() -> None:

@@ -55,12 +55,9 @@ def builtin_at(address: int, arguments: int, name: str, objects: int = 0) -> Any
     with linker.preparing:  # of two threads that load the machine code at the same time, the first would lose its own
         entry = _entries().get_function_address(_symbol(arguments, objects))
     method = _MethodDef(name.encode(), entry, _FASTCALL, None)
-    _kept.append(method)
+    # CPython refers to it as long as the function lives, which may be longer than this module and all that it has.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
     return _create(ctypes.addressof(method), address, None)
-
-
-_kept: list[_MethodDef] = []
-"""CPython refers to them as long as the functions live."""
 
 
 @functools.cache

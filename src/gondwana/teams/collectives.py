@@ -1,179 +1,63 @@
-"""The collective operations of a team: every rank of the team calls them, in the same order."""
+"""The collective operations of a team on buffers: every rank of the team calls them, in the same order."""
 
 # ruff: noqa: N802 - upper-case names are MPI's, with MPI's meaning
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+import sys
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from gondwana.runtime import progress
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
+from gondwana.teams.blocking import MOST_GATHERED, MOST_GATHERING
 from gondwana.teams.buffers import Buffer, VectorBuffer, are_plain, as_buffer, as_contribution, as_message, is_in_place
+from gondwana.teams.object_collectives import ObjectCollectives
 from gondwana.teams.ops import (
     IN_PLACE,
     SUM,
-    Combine,
+    UFUNCS,
     InPlace,
     Op,
     Operation,
-    function_of,
+    fold,
     is_defined_by_user,
     operation_on,
 )
 from gondwana.teams.request import Request
 
-
-class OnNode(Protocol):
-    """What a team has whose ranks are all on one node: collectives of few bytes without MPI.
-
-    Attributes:
-        address: of the memory that its ranks share, for compiled code.
-        largest: contributions of up to so many bytes do without MPI.
-    """
-
-    address: int
-    largest: int
-
-    def barrier(self) -> None:
-        """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
-
-    def bcast(self, buffer: np.ndarray[Any, Any], root: int) -> None:
-        """Fill a contiguous buffer that fits with that of ``root``. Collective over team. Blocking."""
-
-    def add(self, send: Any, recv: Any) -> bool:
-        """Add arrays by elements, or return False: `allreduce` or MPI must. Collective over team. Blocking."""
-
-    def allreduce(self, send: Any, recv: Any, op: object) -> bool:
-        """Combine contiguous buffers by elements, or return False: MPI must. Collective over team. Blocking."""
+_UNKNOWN = 0
+"""Stands for the bytes of a rank where the ranks do not know each other's, so that all must take the same way."""
 
 
 @each_method("collective")
-class Collectives:
+class Collectives(ObjectCollectives):
     """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.
 
     Objects travel by pickling; arrays are refused there. Buffers are contiguous arrays, or anything with the buffer
     protocol; both sides must have the same dtype and sizes that fit, which is checked before anything is sent.
 
-    Blocking operations make user-level progress until all ranks have entered them, so that ranks which are late can
-    still call remote procedures here; in callbacks they raise ProgressError. Where MPI does the work, that costs a
-    barrier before it. `Bcast` and `Allreduce` of up to 8 KiB, and `barrier`, do without MPI if all ranks of the team
-    are on one node: they need no other barrier, and `Bcast` leaves the root when its buffer may be changed.
+    Blocking operations make user-level progress while they wait, so that ranks which are late can still call remote
+    procedures here; in callbacks they raise ProgressError. They wait for what they need and no longer: as in MPI, only
+    those in which each rank gets something from all others (and `barrier`) say that all ranks have come.
     """
-
-    comm: mpi.Communicator
-    rank: int
-    size: int
-    on_node: OnNode | None = None
-
-    # -- Python objects ------------------------------------------------------------------------------------------
-
-    def barrier(self) -> None:
-        """Wait until every rank has entered this barrier. Collective over team. Blocking; user-level progress.
-
-        Remote calls from other ranks run here meanwhile.
-
-        Raises:
-            ProgressError: called inside a callback.
-        """
-        self._arrive("a barrier")
-
-    def bcast(self, obj: Any = None, root: int = 0) -> Any:
-        """Return the object of rank ``root`` on every rank. Collective over team. Blocking."""
-        if self.rank == root:
-            _refuse_array(obj, "bcast")
-        self._arrive()
-        return self.comm.bcast(obj, root)
-
-    def gather(self, obj: Any, root: int = 0) -> list[Any] | None:
-        """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking."""
-        _refuse_array(obj, "gather")
-        self._arrive()
-        gathered: list[Any] | None = self.comm.gather(obj, root)
-        return gathered
-
-    def allgather(self, obj: Any) -> list[Any]:
-        """Return every rank's object in rank order, on every rank. Collective over team. Blocking."""
-        _refuse_array(obj, "allgather")
-        self._arrive()
-        gathered: list[Any] = self.comm.allgather(obj)
-        return gathered
-
-    def scatter(self, objs: Sequence[Any] | None = None, root: int = 0) -> Any:
-        """Return this rank's element of the sequence of ``root``. Collective over team. Blocking.
-
-        Args:
-            objs: on ``root``, one object for every rank; ignored on the others.
-            root: the rank whose data are scattered.
-        """
-        if self.rank == root:
-            self._check_one_each(objs, "scatter")
-        self._arrive()
-        return self.comm.scatter(objs, root)
-
-    def alltoall(self, objs: Sequence[Any]) -> list[Any]:
-        """Send ``objs[r]`` to every rank r; return what every rank sent here. Collective over team. Blocking."""
-        self._check_one_each(objs, "alltoall")
-        self._arrive()
-        received: list[Any] = self.comm.alltoall(objs)
-        return received
-
-    def reduce(self, obj: Any, op: Combine = SUM, root: int = 0) -> Any:
-        """Return all objects combined with ``op`` on ``root``, None on the others. Collective over team. Blocking.
-
-        Args:
-            obj: this rank's contribution.
-            op: an operation (``gw.MAX``, ``"max"``, mpi4py's ``MPI.MAX``) or a function of two objects; associative.
-            root: the rank that gets the result.
-        """
-        _refuse_array(obj, "reduce")
-        function = function_of(op, "reduce")
-        self._arrive()
-        return self.comm.reduce(obj, function, root)
-
-    def allreduce(self, obj: Any, op: Combine = SUM) -> Any:
-        """Return all ranks' objects combined with ``op``, on every rank. Collective over team. Blocking.
-
-        Example:
-            >>> import gondwana as gw
-            >>> gw.world.allreduce(gw.world.rank, gw.MAX) == gw.world.size - 1
-            True
-        """
-        _refuse_array(obj, "allreduce")
-        function = function_of(op, "allreduce")
-        self._arrive()
-        return self.comm.allreduce(obj, function)
-
-    def scan(self, obj: Any, op: Combine = SUM) -> Any:
-        """Return the objects of ranks 0 to this one combined with ``op``. Collective over team. Blocking."""
-        _refuse_array(obj, "scan")
-        function = function_of(op, "scan")
-        self._arrive()
-        return self.comm.scan(obj, function)
-
-    def exscan(self, obj: Any, op: Combine = SUM) -> Any:
-        """Return the objects of the ranks before this one combined, None on rank 0. Collective over team. Blocking."""
-        _refuse_array(obj, "exscan")
-        function = function_of(op, "exscan")
-        self._arrive()
-        return self.comm.exscan(obj, function)
 
     # -- buffers, blocking ---------------------------------------------------------------------------------------
 
     def Bcast(self, buf: Buffer, root: int = 0) -> None:
         """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
-        buffer = as_message(buf, "buf", writable=self.rank != root)
-        if self.on_node is not None and buffer.nbytes <= self.on_node.largest:
-            if not 0 <= root < self.size:
-                raise ValueError(f"root {root}: legal are the ranks 0 to {self.size - 1}")
-            self.on_node.bcast(buffer, root)
+        on_node = self.on_node
+        direct = on_node or self.between_nodes
+        if direct is not None and type(buf) is ndarray and direct.fill(buf, root):
             return
-        self._arrive()
-        self.comm.Bcast(mpi.message(self.comm, buffer), root)
+        buffer = as_message(buf, "buf", writable=self.rank != root)
+        self._check_root(root)
+        if on_node is not None and buffer.nbytes <= on_node.largest:
+            on_node.bcast(buffer, root)
+        else:
+            self._perform("Bcast", buffer.nbytes, mpi.message(self.comm, buffer), root)
 
     def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> None:
         """Combine all ``sendbuf`` element by element in ``recvbuf`` of ``root``. Collective over team. Blocking.
@@ -184,12 +68,11 @@ class Collectives:
             op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
             root: the rank that gets the result.
         """
+        self._check_root(root)
         send, recv, operation = self._reduction("Reduce", op, sendbuf, recvbuf if self.rank == root else None)
-        # Without large counts, MPI combines at most 2^31 - 1 elements in one operation.
-        self._arrive()
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self.comm.Reduce(sent, received, self._native(operation), root)
+            self._perform("Reduce", _nbytes(send, recv), sent, received, self._native(operation), root)
 
     def Allreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element in every ``recvbuf``. Collective over team. Blocking.
@@ -200,14 +83,14 @@ class Collectives:
             op: the operation: ``gw.MAX``, ``"max"`` or mpi4py's ``MPI.MAX``.
         """
         on_node, given = self.on_node, recvbuf if sendbuf is IN_PLACE else sendbuf
-        if on_node is not None:  # short cuts: what follows each of them takes as long as all of it
-            few = type(recvbuf) is ndarray and recvbuf.nbytes <= on_node.largest
-            if few and op is SUM and type(given) is ndarray and on_node.add(given, recvbuf):
+        direct = on_node or self.between_nodes  # short cuts: what follows each of them takes as long as all of it
+        if direct is not None and type(op) is Op and type(recvbuf) is type(given) is ndarray:
+            if direct.combine(given, recvbuf, op):
                 return
-            if are_plain(given, recvbuf):
-                if few and on_node.allreduce(given, recvbuf, op):
+            if on_node is not None and are_plain(given, recvbuf):
+                if on_node.allreduce(given, recvbuf, op):
                     return
-                if type(op) is Op and recvbuf.size < mpi.LARGE_BLOCK:
+                if recvbuf.size < mpi.LARGE_BLOCK:
                     native = mpi.reduction(recvbuf.dtype.char, op)
                     on_node.barrier()
                     self.comm.Allreduce(mpi.module().IN_PLACE if sendbuf is IN_PLACE else sendbuf, recvbuf, native)
@@ -215,10 +98,22 @@ class Collectives:
         send, recv, operation = self._reduction("Allreduce", op, sendbuf, recvbuf)
         if on_node is not None and on_node.allreduce(recv if send is IN_PLACE else send, recv, operation):
             return
-        self._arrive()
+        if self._is_gathered(recv, operation):
+            self._combine_gathered(recv if send is IN_PLACE else send, recv, operation)
+            return
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self.comm.Allreduce(sent, received, self._native(operation))
+            self._perform("Allreduce", recv.nbytes, sent, received, self._native(operation))
+
+    def _is_gathered(self, recv: np.ndarray[Any, Any], op: Any) -> bool:
+        few = self.size * recv.nbytes <= MOST_GATHERED and 1 < self.size <= MOST_GATHERING
+        return few and self.on_node is None and type(op) is Op and op in UFUNCS
+
+    def _combine_gathered(self, send: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Op) -> None:
+        """Gather few contributions on all ranks, in one step of the network, and combine them in their order."""
+        parts = np.empty((self.size, send.size), send.dtype)
+        self._perform("Allgather", send.nbytes, send, parts)
+        fold(list(parts), recv.reshape(-1, order="A"), op)
 
     def Reduce_scatter_block(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element, and leave part r of the result on rank r. Collective over team.
@@ -242,9 +137,9 @@ class Collectives:
         whole = recv if in_place else send
         if whole.size % self.size:
             raise ValueError(f"a buffer of {whole.size} elements has no equal parts for {self.size} ranks")
-        self._arrive()
         if whole.size <= mpi.largest_count(self.comm):
-            self.comm.Reduce_scatter_block(self._native(send), recv, self._native(operation))
+            given = self._native(send), recv, self._native(operation)
+            self._perform("Reduce_scatter_block", whole.nbytes, *given)
         else:
             self._reduce_parts(whole, recv, op, in_place=in_place)
 
@@ -262,27 +157,25 @@ class Collectives:
 
     def Gather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> None:
         """Gather all ranks' equally long ``sendbuf`` in ``recvbuf`` of ``root``. Collective over team. Blocking."""
+        self._check_root(root)
         send, recv = self._gathering(sendbuf, recvbuf, root)
-        self._arrive()
-        self.comm.Gather(send, recv, root)
+        self._perform("Gather", self._contribution(send, recv), send, recv, root)
 
     def Allgather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
         """Gather all ranks' equally long ``sendbuf`` in every rank's ``recvbuf``. Collective over team. Blocking."""
         send, recv = self._gathering(sendbuf, recvbuf, self.rank)
-        self._arrive()
-        self.comm.Allgather(send, recv)
+        self._perform("Allgather", self._contribution(send, recv), send, recv)
 
     def Scatter(self, sendbuf: Buffer | None, recvbuf: Buffer | InPlace, root: int = 0) -> None:
         """Scatter ``sendbuf`` of ``root`` in equal parts to all ranks' ``recvbuf``. Collective over team. Blocking."""
+        self._check_root(root)
         send, recv = self._scattering(sendbuf, recvbuf, root)
-        self._arrive()
-        self.comm.Scatter(send, recv, root)
+        self._perform("Scatter", self._contribution(recv, send), send, recv, root)
 
     def Alltoall(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
         """Send part r of ``sendbuf`` to rank r; receive part s from rank s. Collective over team. Blocking."""
         send, recv = self._exchanging(sendbuf, recvbuf)
-        self._arrive()
-        self.comm.Alltoall(send, recv)
+        self._perform("Alltoall", self._contribution(recv, None), send, recv)
 
     def Gatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer | None = None, root: int = 0) -> None:
         """Gather all ranks' ``sendbuf``, of any length, on ``root``. Collective over team. Blocking.
@@ -292,10 +185,10 @@ class Collectives:
             recvbuf: on ``root``, a buffer and the number of elements from every rank; ignored on the others.
             root: the rank that gathers.
         """
+        self._check_root(root)
         send = as_buffer(sendbuf, "sendbuf")
         recv = self._vector(recvbuf, "recvbuf", send) if self.rank == root else None
-        self._arrive()
-        self.comm.Gatherv(send, recv, root)
+        self._perform("Gatherv", _UNKNOWN, send, recv, root)
 
     def Allgatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer) -> None:
         """Gather all ranks' ``sendbuf``, of any length, on every rank. Collective over team. Blocking.
@@ -306,8 +199,7 @@ class Collectives:
         """
         send = as_buffer(sendbuf, "sendbuf")
         recv = self._vector(recvbuf, "recvbuf", send)
-        self._arrive()
-        self.comm.Allgatherv(send, recv)
+        self._perform("Allgatherv", send.itemsize * sum(recv[1]) // self.size, send, recv)
 
     def Scatterv(self, sendbuf: VectorBuffer | None, recvbuf: Buffer, root: int = 0) -> None:
         """Scatter a buffer of ``root`` in parts of any length. Collective over team. Blocking.
@@ -317,10 +209,10 @@ class Collectives:
             recvbuf: room for this rank's part.
             root: the rank whose data are scattered.
         """
+        self._check_root(root)
         recv = as_buffer(recvbuf, "recvbuf", writable=True)
         send = self._vector(sendbuf, "sendbuf", recv) if self.rank == root else None
-        self._arrive()
-        self.comm.Scatterv(send, recv, root)
+        self._perform("Scatterv", _UNKNOWN, send, recv, root)
 
     def Alltoallv(self, sendbuf: VectorBuffer, recvbuf: VectorBuffer) -> None:
         """Send parts of any length to every rank, and receive such. Collective over team. Blocking.
@@ -331,8 +223,7 @@ class Collectives:
         """
         recv = as_buffer(recvbuf[0], "recvbuf", writable=True)
         send, received = self._vector(sendbuf, "sendbuf", recv), self._vector(recvbuf, "recvbuf", recv)
-        self._arrive()
-        self.comm.Alltoallv(send, received)
+        self._perform("Alltoallv", _UNKNOWN, send, received)
 
     # -- buffers, non-blocking -----------------------------------------------------------------------------------
 
@@ -381,25 +272,16 @@ class Collectives:
 
     # -- checks, all before anything is sent ---------------------------------------------------------------------
 
-    def _arrive(self, what: str = "a collective") -> None:
-        """Wait while making progress until all ranks arrive: a late one may need this rank, and MPI serves none."""
-        if self.on_node is not None:
-            self.on_node.barrier()
-            return
-        progress.refuse_in_callback(what)
-        progress.wait_until(self.comm.Ibarrier().Test, what)
+    def _contribution(self, part: Any, whole: Any) -> int:
+        """Return the bytes of one rank; the same on all, although one of the two may be in place or not be known."""
+        if isinstance(part, np.ndarray):
+            return part.nbytes
+        return whole.nbytes // self.size if isinstance(whole, np.ndarray) else sys.maxsize  # too many for one count
 
     def _native(self, buffer: Any) -> Any:
         if isinstance(buffer, np.ndarray):
             return mpi.message(self.comm, buffer)
         return mpi.native(self.comm, buffer)
-
-    def _check_one_each(self, objs: Sequence[Any] | None, operation: str) -> None:
-        if objs is None or len(objs) != self.size:
-            given = "None" if objs is None else f"{len(objs)} objects"
-            raise ValueError(f"{operation} needs one object for every rank of the team: {self.size}, got {given}")
-        for obj in objs:
-            _refuse_array(obj, operation)
 
     def _reduction(self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any, Any]:
         """Both buffers and the operation."""
@@ -476,14 +358,6 @@ class Collectives:
         return buffer, counts
 
 
-def _refuse_array(obj: Any, operation: str) -> None:
-    if isinstance(obj, np.ndarray):
-        raise TypeError(
-            f"{operation} pickles Python objects, which is slow for an array (shape {obj.shape}, dtype {obj.dtype}): "
-            f"use {operation.capitalize()} with buffers, or .tolist() for a few numbers"
-        )
-
-
 def _check_pair(part: Any, whole: Any, parts: int) -> None:
     """Check that ``whole`` has the dtype of ``part`` and room for ``parts`` of it."""
     if not isinstance(part, np.ndarray) or not isinstance(whole, np.ndarray):
@@ -492,6 +366,10 @@ def _check_pair(part: Any, whole: Any, parts: int) -> None:
         raise TypeError(f"one side has dtype {part.dtype}, the other {whole.dtype}: they must be equal")
     if part.size * parts != whole.size:
         raise ValueError(f"{parts} times {part.size} elements on one side, {whole.size} on the other: they must agree")
+
+
+def _nbytes(send: Any, recv: Any) -> int:
+    return int((send if isinstance(send, np.ndarray) else recv).nbytes)
 
 
 def _cut(part: Any, piece: slice | None) -> Any:

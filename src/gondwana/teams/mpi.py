@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import pickle
 import sys
 import warnings
 from collections.abc import Callable
@@ -177,6 +178,11 @@ def _large_type(dtype: str, size: int) -> Any:
     block = element.Create_contiguous(LARGE_BLOCK)
     end = blocks * LARGE_BLOCK * element.Get_size()
     return block.Create_struct([blocks, rest], [0, end], [block, element]).Commit()
+
+
+def pickler(comm: Communicator) -> Any:
+    """Return what has `dumps` and `loads` for objects that travel on ``comm``: mpi4py's, which users may set. Local."""
+    return pickle if is_serial(comm) else module().pickle
 
 
 def message_size(status: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import operator
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -97,6 +97,17 @@ KINDS = {
 }
 """The operations on buffers, and the kinds of dtypes (as in `dtype.kind`) that MPI has each for."""
 
+UFUNCS: dict[Op, np.ufunc] = {
+    SUM: np.add,
+    PROD: np.multiply,
+    MAX: np.maximum,
+    MIN: np.minimum,
+    BAND: np.bitwise_and,
+    BOR: np.bitwise_or,
+    BXOR: np.bitwise_xor,
+}
+"""The operations that NumPy does on arrays as MPI does; of the largest of numbers one of which is no number, that."""
+
 _BY_NAME = {op.name.lower(): op for op in Op}
 
 
@@ -149,6 +160,14 @@ def operation_on(dtype: np.dtype[Any], op: Operation, call: str) -> Op:
         legal = _names(other for other, kinds in KINDS.items() if dtype.kind in kinds)
         raise UsageError(f"{call} cannot do {found.name.lower()!r} on {dtype}: legal are {legal or 'none'}")
     return found
+
+
+def fold(parts: Sequence[np.ndarray[Any, Any]], total: np.ndarray[Any, Any], op: Op) -> None:
+    """Combine the contributions of at least two ranks in their order, element by element. Local."""
+    function = UFUNCS[op]
+    function(parts[0], parts[1], out=total)
+    for part in parts[2:]:
+        function(total, part, out=total)
 
 
 def is_defined_by_user(op: object) -> bool:

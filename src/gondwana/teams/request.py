@@ -9,19 +9,39 @@ from gondwana.runtime import progress
 from gondwana.runtime.tracing import Route, counted
 from gondwana.teams.serial import SerialRequest
 
-_FEW = 20
-"""Polls before a waiting rank makes progress."""
+_POLLS = 20
+"""Polls in a row: some MPIs look at the network in every eighth only, and progress takes longer than all of them."""
+_abandoned: list[Any] = []
+"""Requests whose wait an exception has ended, such as KeyboardInterrupt: they keep the buffers that MPI still uses."""
 
 
-def complete(handle: Any) -> None:
-    """Wait until an operation of MPI has completed. Blocking; user-level progress."""
+def complete(handle: Any, what: str = "a request") -> None:
+    """Wait until an operation of MPI has completed that nothing else refers to. Blocking; user-level progress.
+
+    Args:
+        handle: mpi4py's request.
+        what: is waited for, for messages.
+    """
+    try:
+        _wait(handle, what)
+    except BaseException:
+        _abandoned.append(handle)
+        raise
+
+
+def _wait(handle: Any, what: str) -> None:
     if isinstance(handle, SerialRequest):
         handle.Wait()
         return
-    for _ in range(_FEW):  # a short message is there before progress is worth its while
-        if handle.Test():
-            return
-    progress.wait_until(handle.Test, "a request")
+    test = handle.Test
+
+    def done() -> bool:
+        for _ in range(_POLLS):  # noqa: SIM110 - `any` takes twice as long
+            if test():
+                return True
+        return False
+
+    progress.wait_until(done, what)
 
 
 class Request:
@@ -60,7 +80,7 @@ class Request:
             ProgressError: called inside a callback before it has completed.
         """
         if not self._done:
-            complete(self.handle)
+            _wait(self.handle, "a request")
             self._finish()
 
     def result(self) -> Any:

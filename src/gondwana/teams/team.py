@@ -15,6 +15,7 @@ from gondwana.runtime.computed_once import ComputedOnce
 from gondwana.runtime.exits import RemoteError
 from gondwana.runtime.placement.report import simulated_ranks_per_node
 from gondwana.teams import mpi
+from gondwana.teams.blocking import OnNode
 from gondwana.teams.collectives import Collectives
 from gondwana.teams.messages import Messages
 
@@ -82,6 +83,13 @@ class Team(Collectives, Messages):
         comm = self.__dict__["comm"] = self._connect()  # known before the hooks, which communicate
         self._connected(self)
         return comm
+
+    @functools.cached_property
+    def on_node(self) -> OnNode | None:  # type: ignore[override]
+        """The memory that all ranks share, which the team has once it has its communicator. Local."""
+        assert self.comm is not None
+        on_node: OnNode | None = self.__dict__.get("on_node")
+        return on_node
 
     @functools.cached_property
     def rank(self) -> int:  # type: ignore[override]
@@ -225,7 +233,7 @@ class Team(Collectives, Messages):
         if self._owned:
             self.comm.Free()
             self._owned = False
-            self.on_node = self.direct = None
+            self.on_node = self.between_nodes = self.direct = None
             self.comm = _FreedComm(self.name)
         if self._forget is not None:
             self._forget()

@@ -24,10 +24,16 @@ from gondwana.teams.team import at_split
 
 POLLS = 20
 """Polls of a message before a waiting rank makes progress."""
-COMMUNICATOR, SIZE, DATATYPES = 0, 8, 16
-"""Where in the block of a team are the handle of its communicator, its size, and handles of datatypes by number."""
 KINDS = 32
-"""Numbers of dtypes that the block has room for."""
+"""Numbers of dtypes that the block of a team has room for."""
+COMMUNICATOR, SIZE, RANK, DATATYPES = 0, 8, 16, 24
+ITEM_SIZES = DATATYPES + 8 * KINDS
+"""Where in the block are the handle of the communicator, its size, and this rank; and by the numbers of dtypes, handles
+of datatypes, 0 if MPI has none, and bytes of an element."""
+
+_DTYPES = tuple(map(np.dtype, "?bhilqBHILQfdFD"))
+_abandoned: list[object] = []
+"""Buffers of requests whose wait an exception has ended, which MPI still uses."""
 
 _MODULE = "gondwana.transfer.messages_native"
 _send = Native(_MODULE, "send", 4, brief=True)
@@ -44,7 +50,7 @@ class DirectMessages:
     """
 
     def __init__(self, team: Team) -> None:
-        words = [addresses.handle(team.comm), team.size, *_datatypes()]
+        words = [addresses.handle(team.comm), team.size, team.rank, *_datatypes(), *_item_sizes()]
         self._words = np.array(words, np.int64)
         self.block = int(self._words.ctypes.data)
         self.any_tag = int(mpi.any_tag(team.comm, None) or 0)
@@ -53,8 +59,13 @@ class DirectMessages:
         self.start: Start = partial(self._load, "start", _start)
         self._calls = 0
 
-    def finish(self, found: int) -> bool:
+    def finish(self, found: int, what: str = "a message", *buffers: object) -> bool:
         """Wait for the request that a call has left, with progress. Local; blocking.
+
+        Args:
+            found: what the call has returned.
+            what: is waited for, for messages.
+            *buffers: that nothing else refers to if an exception ends the wait.
 
         Returns:
             False if nothing was done, so that it is left to mpi4py.
@@ -73,7 +84,11 @@ class DirectMessages:
                 found = _go_on.call(found)
             return found <= 0
 
-        progress.wait_until(done, "a message")
+        try:
+            progress.wait_until(done, what)
+        except BaseException:
+            _abandoned.append(buffers)
+            raise
         if found < 0:
             raise mpi.module().Exception(-found)
         return True
@@ -88,10 +103,16 @@ class DirectMessages:
 
 def _datatypes() -> list[int]:
     handles = [0] * KINDS
-    for char in "?bhilqBHILQfdFD":
-        dtype = np.dtype(char)
+    for dtype in _DTYPES:
         handles[dtype.num] = addresses.datatype(dtype.name)
     return handles
+
+
+def _item_sizes() -> list[int]:
+    sizes = [0] * KINDS
+    for dtype in _DTYPES:
+        sizes[dtype.num] = dtype.itemsize
+    return sizes
 
 
 def _attach(team: Team) -> None:

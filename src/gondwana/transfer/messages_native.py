@@ -22,19 +22,19 @@ _INT = np.int32(0)
 
 def send(block: int, array: int, rank: int, tag: int) -> int:
     """Start to send the array at an address to a rank, and poll."""
-    count, datatype = count_of(array, False), _datatype(block, array)
+    count, datatype = count_of(array, False), datatype_of(block, array)
     if rank < 0 or rank >= load_word(block + SIZE) or count < 0 or datatype == 0:
         return UNFIT
     request = on_stack(0)
     error = _isend(data_of(array), count, datatype, rank, tag, load_word(block + COMMUNICATOR), request)
-    return -error if error != 0 else _poll(request)  # type: ignore[no-any-return]
+    return -error if error != 0 else poll(request)  # type: ignore[no-any-return]
 
 
 def receive(block: int, array: int, rank: int, tag: int) -> int:
     """Start to receive into the array at an address from a rank, or from `ANY`, and poll."""
     request = on_stack(0)
     found = _start(block, array, rank, tag, request)
-    return found if found < 0 else _poll(request)  # type: ignore[no-any-return]
+    return found if found < 0 else poll(request)  # type: ignore[no-any-return]
 
 
 def start(block: int, array: int, rank: int, tag: int) -> int:
@@ -47,7 +47,7 @@ def start(block: int, array: int, rank: int, tag: int) -> int:
 @inlined
 def _start(block: int, array: int, rank: int, tag: int, request: int) -> int:
     """Start to receive; return a negative number if that is not possible."""
-    count, datatype = count_of(array, True), _datatype(block, array)
+    count, datatype = count_of(array, True), datatype_of(block, array)
     if rank == ANY:
         rank = _any_source()
     elif rank < 0 or rank >= load_word(block + SIZE):
@@ -59,11 +59,12 @@ def _start(block: int, array: int, rank: int, tag: int, request: int) -> int:
 
 def go_on(handle: int) -> int:
     """Poll a request."""
-    return _poll(on_stack(handle))  # type: ignore[no-any-return]
+    return poll(on_stack(handle))  # type: ignore[no-any-return]
 
 
 @inlined
-def _poll(request: int) -> int:
+def poll(request: int) -> int:
+    """Poll the request whose handle is at an address; return how far it got."""
     handle = load_word(request)
     for _ in range(POLLS):
         done = on_stack(0)
@@ -76,7 +77,7 @@ def _poll(request: int) -> int:
 
 
 @inlined
-def _datatype(block: int, array: int) -> int:
+def datatype_of(block: int, array: int) -> int:
     """Return the handle of the datatype of the elements of an array, 0 if MPI has none."""
     number = dtype_number_of(array)
     if number < 0 or number >= KINDS:

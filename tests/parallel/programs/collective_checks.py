@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
+import pickle
 from unittest import mock
 
 import numpy as np
@@ -12,7 +14,9 @@ from checks import raises, run_checks
 import gondwana as gw
 from gondwana.compiler import native
 from gondwana.errors import UsageError
-from gondwana.transfer.collectives.on_node import LIMIT, most_of
+from gondwana.teams import object_collectives
+from gondwana.teams.blocking import ROOM, SHORT
+from gondwana.transfer.collectives.on_node import LIMIT, most_of, share
 
 world = gw.world
 ON_NODE = world.on_node is not None
@@ -104,7 +108,7 @@ def check_random_sequences():
         what, root = int(alike.integers(4)), int(alike.integers(world.size))
         rows = contributions(alike, sizes[alike.integers(len(sizes))])
         array = rows[world.rank].copy()
-        # Methods of a team that MPI serves come together first, which compiled code does not know of.
+        # Methods of a team that MPI serves use its non-blocking forms, which never meet those of compiled code.
         forms = (compiled, by_functions, by_methods) if ON_NODE else (compiled, by_functions)
         forms[own.integers(len(forms))](world, what, array, root)
         if ON_NODE or what != SUM:
@@ -119,8 +123,9 @@ def check_sums_without_asking_the_arrays():
     n = world.size
     for _ in range(3):
         world.Allreduce(np.ones(1), np.ones(1))
+        world.Bcast(np.ones(1))
     if ON_NODE:
-        assert type(world.on_node._add) is type(len)
+        assert type(world.on_node._combine) is type(world.on_node._fill) is type(len)
     of = [(rank + 1) * np.arange(24).reshape(2, 3, 4) % 11 for rank in range(n)]
     for dtype in ("f4", "f8", "i8", "q", "i4", "u8", "c16", ">f8", "b"):
         for shape in ((0,), (24,), (2, 3, 4), (4, 6)):
@@ -140,6 +145,10 @@ def check_sums_without_asking_the_arrays():
     assert total.tobytes() == expected.tobytes() if ON_NODE else np.allclose(total, expected)
     constant = np.zeros(3)
     constant.flags.writeable = False
+    if world.size > 1:
+        gives = world.rank == world.size - 1
+        world.Bcast(constant if gives else np.zeros(3), world.size - 1)
+        assert "read-only" in raises(ValueError, world.Bcast, constant, (world.rank + 1) % world.size)
     assert "read-only" in raises(ValueError, world.Allreduce, np.zeros(3), constant)
     assert "contiguous" in raises(ValueError, world.Allreduce, np.zeros(6)[::2], np.zeros(3))
     raises((TypeError, ValueError), world.Allreduce, np.zeros(3), np.zeros(4))
@@ -231,22 +240,151 @@ def check_nothing_is_lost_of_a_nan():
     assert np.isnan(gw.allreduce(world, np.nan if world.rank == 0 else 1.0, "max"))
 
 
+def check_every_array_can_be_broadcast():
+    """Machine code looks at the array itself, and leaves what it does not know."""
+    importlib.import_module("llvmlite.binding")
+    records = np.dtype([("a", "i4"), ("b", "f8")])
+    for number, dtype in enumerate(("?", *"bhilqBHILQfdgFDG", ">f8", "S3", "datetime64[D]", records)):
+        root = number % world.size
+        for shape in ((), (0,), (5,), (2, 3), (3000,)):
+            for order in "CF":
+                sent = np.resize(np.arange(7), shape).astype("i8").astype(dtype, order=order)
+                array = sent.copy(order) if world.rank == root else np.zeros(shape, dtype, order)
+                world.Bcast(array, root)
+                assert (array == sent).all(), (dtype, shape, order)
+    if ON_NODE:
+        unaligned = np.zeros(17, np.uint8)[1:].view(float)
+        unaligned[:] = world.rank
+        world.Bcast(unaligned, world.size - 1)
+        assert (unaligned == world.size - 1).all()
+    for root in (-1, world.size):
+        assert "the ranks" in raises(ValueError, world.Bcast, np.zeros(2), root)
+
+
+def check_few_elements_are_combined_in_the_order_of_the_ranks():
+    """So all ranks get the same bits, in every run: through memory, and through MPI in teams of few ranks."""
+    generator = np.random.default_rng(11)
+    through_mpi = gw.Team.from_comm(world.comm)
+    for code in "dflq":
+        for op, function in ((gw.SUM, np.add), (gw.PROD, np.multiply), (gw.MAX, np.maximum), (gw.MIN, np.minimum)):
+            for size in (1, 9, 250):
+                rows = (contributions(generator, size) * 1e3).astype(code)
+                oracle = functools.reduce(function, rows)
+                for team in (world, through_mpi):
+                    total, in_place = np.zeros(size, code), rows[world.rank].copy()
+                    team.Allreduce(rows[world.rank].copy(), total, op)
+                    team.Allreduce(gw.IN_PLACE, in_place, op)
+                    assert total.tobytes() == in_place.tobytes() == oracle.tobytes(), (code, op)
+
+
+def of_length(rank, length):
+    """An object whose pickle has about so many bytes, below 10 KiB exactly, and another one on each rank."""
+    return bytes([65 + rank]) * (length - len(pickle.dumps(b"", 5)) - (3 if length > 275 else 0))
+
+
+def check_objects_of_any_length():
+    n, r = world.size, world.rank
+    through_mpi = gw.Team.from_comm(world.comm)
+    with mock.patch.object(object_collectives, "_MOST_RANKS", 0):
+        as_if_large = gw.Team.from_comm(world.comm)
+        assert as_if_large.allreduce(1) == n
+    for length in (30, ROOM, ROOM + 1, 3 * LIMIT, 10 * SHORT):
+        everything = [of_length(rank, length) for rank in range(n)]
+        mixed = [everything[r] if i == 1 else i for i in range(n)]  # of rank r
+        long_of_one = [everything[i] if i == n - 1 else i for i in range(n)]
+        for team in (world, through_mpi, as_if_large):
+            for root in {0, n - 1}:
+                assert team.bcast(everything[r], root) == everything[root]
+                assert team.gather(long_of_one[r], root) == (long_of_one if r == root else None)
+                assert team.scatter(everything if r == root else None, root) == everything[r]
+                joined = team.reduce(everything[r], operator.add, root)
+                assert joined == (b"".join(everything) if r == root else None)
+            assert team.allgather(everything[r]) == everything
+            assert team.allgather(long_of_one[r]) == long_of_one
+            assert team.alltoall(mixed) == ([everything[i] for i in range(n)] if r == 1 else [r] * n)
+            assert team.allreduce(everything[r], operator.add) == b"".join(everything)
+            assert team.scan(everything[r], operator.add) == b"".join(everything[: r + 1])
+            assert team.exscan(everything[r], operator.add) == (b"".join(everything[:r]) if r else None)
+
+
+def collectives_with_a_late_rank(team, late, size):
+    """Collectives in which the others wait for one rank, and then say whether the result is right."""
+    n, r, root = team.size, team.rank, (late + 1) % team.size
+    mine, total, part = np.full(size, r + 1.0), np.zeros(size), np.zeros(size)
+    whole, pieces = np.zeros((n, size)), np.repeat(np.arange(n) + 10.0 * r, size).reshape(n, size)
+    rows, counts = np.repeat(np.arange(n) + 1.0, size).reshape(n, size), [size] * n
+    at_root, of_late = (whole if r == root else None), (rows.copy() if r == late else None)
+    all_of = n * (n + 1) / 2.0
+    yield lambda: team.barrier() or True
+    yield lambda: (team.Bcast(mine, late), (mine == late + 1).all())[1]
+    mine = np.full(size, r + 1.0)
+    yield lambda: (team.Allreduce(mine, total), (total == all_of).all())[1]
+    yield lambda: (team.Allreduce(mine, total, "min"), (total == 1).all())[1]
+    yield lambda: (team.Reduce(mine, total if r == root else None, gw.SUM, root), r != root or total[0] == all_of)[1]
+    yield lambda: (team.Reduce_scatter_block(rows, part), (part == n * (r + 1.0)).all())[1]
+    yield lambda: (team.Gather(mine, at_root, root), r != root or (whole == rows).all())[1]
+    yield lambda: (team.Allgather(mine, whole), (whole == rows).all())[1]
+    yield lambda: (team.Scatter(of_late, part, late), (part == r + 1).all())[1]
+    yield lambda: (team.Alltoall(pieces, whole), (whole == (10.0 * np.arange(n) + r)[:, None]).all())[1]
+    from_each = None if at_root is None else (whole, counts)
+    yield lambda: (team.Gatherv(mine, from_each, root), r != root or (whole == rows).all())[1]
+    yield lambda: (team.Allgatherv(mine, (whole, counts)), (whole == rows).all())[1]
+    yield lambda: (team.Scatterv(None if of_late is None else (rows, counts), part, late), (part == r + 1).all())[1]
+    yield lambda: (team.Alltoallv((pieces, counts), (whole, counts)), (whole[:, 0] == 10.0 * np.arange(n) + r).all())[1]
+    yield lambda: team.bcast(b"x" * size if r == late else None, late) == b"x" * size
+    yield lambda: team.gather(b"x" * size, root) == ([b"x" * size] * n if r == root else None)
+    yield lambda: team.allgather((r, b"x" * size)) == [(i, b"x" * size) for i in range(n)]
+    yield lambda: team.scatter([(i, b"x" * size) for i in range(n)] if r == late else None, late)[0] == r
+    yield lambda: team.alltoall([(r, i, b"x" * size) for i in range(n)])[late][:2] == (late, r)
+    yield lambda: team.reduce(r, gw.MAX, root) == (n - 1 if r == root else None)
+    yield lambda: team.allreduce(r) == n * (n - 1) // 2
+
+
 def check_a_late_rank_is_served():
-    """A rank that comes late may call those that wait."""
-    if world.rank == 0 and world.size > 1:
-        assert gw.rpc(world.size - 1, abs, -3).result() == 3
-    array, total = np.array([1.0]), np.zeros(1)
-    world.Allreduce(array, total)
-    assert total[0] == world.size
-    if world.rank == 0 and world.size > 1:
-        assert gw.rpc(world.size - 1, abs, -4).result() == 4
-    large = np.ones(9000)
-    world.Allreduce(gw.IN_PLACE, large)
-    assert (large == world.size).all()
-    if world.rank == 0 and world.size > 1:
-        assert gw.rpc(world.size - 1, abs, -5).result() == 5
-    world.Bcast(array, 0)
+    """A rank that comes late may call those that wait: in every collective, whoever serves it."""
+    if world.size == 1:
+        return
+    for team in (world, gw.Team.from_comm(world.comm)):
+        for size in (1, 5000):
+            late = (size + team.size - 2) % team.size
+            for collective in collectives_with_a_late_rank(team, late, size):
+                if world.rank == late:
+                    # They are served from inside of this collective: after it the others wait for nothing but the next.
+                    for other in range(world.size):
+                        assert gw.rpc(other, abs, -3 - other).result() == 3 + other
+                assert collective()
     world.barrier()
+
+
+def refusals():
+    """What collectives say in a callback."""
+    calls = (world.barrier, lambda: world.Bcast(np.zeros(1)), lambda: world.Allreduce(np.zeros(1), np.zeros(1)))
+    calls += (lambda: world.bcast(1), lambda: world.allgather(1), lambda: world.alltoall([1] * world.size))
+    calls += (lambda: world.scatter([1] * world.size, world.rank), lambda: world.Gather(np.zeros(1), None, 0))
+    return [raises(gw.ProgressError, call) for call in calls[: 7 + (world.rank > 0)]]
+
+
+def check_callbacks_are_refused_before_anything_is_sent():
+    for message in gw.rpc(world.rank, refusals).result():
+        assert "inside a callback" in message
+    assert world.allreduce(1) == world.size
+
+
+def check_ranks_may_connect_at_different_calls():
+    """The first use of a team makes its memory, whatever that use is on each rank."""
+    team = gw.Team(world.comm.Dup if world.size > 1 else lambda: world.comm, "lazy", share)
+    if world.rank == 0:
+        assert team.rank == 0
+    team.barrier()
+    other = gw.Team(world.comm.Dup if world.size > 1 else lambda: world.comm, "lazy", share)
+    if world.rank == 0:
+        assert other.rank == 0
+    array = np.array([world.rank + 3])
+    other.Bcast(array)
+    assert array[0] == 3
+    if world.size > 1:
+        team.comm.Free()
+        other.comm.Free()
 
 
 def check_roots():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import active_message_checks
+import collective_checks
 import compiled_rma_checks
 import copy_checks
 import plan_checks
@@ -76,6 +77,13 @@ OF_TEAMS = (
     "check_teams_of_the_same_ranks_are_apart",
 )
 """The same of teams."""
+OF_COLLECTIVES = (
+    "check_a_late_rank_is_served",
+    "check_every_array_can_be_broadcast",
+    "check_few_elements_are_combined_in_the_order_of_the_ranks",
+    "check_objects_of_any_length",
+)
+"""The same of collectives."""
 OF_SIGNALS = (
     "check_copies_with_signals",
     "check_copies_with_signals_to_ranks_that_wait_for_others",
@@ -115,5 +123,6 @@ if __name__ == "__main__":
         (synchronisation_checks, OF_SIGNALS),
         (team_checks, OF_TEAMS),
         (active_message_checks, OF_MESSAGES),
+        (collective_checks, OF_COLLECTIVES),
     )
     run_checks(globals() | {name: getattr(module, name) for module, names in sources for name in names})

@@ -21,8 +21,9 @@ from gondwana.compiler.ndarrays import abi_is_known
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
-from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM, Op, Team, mpi
-from gondwana.teams.ops import KINDS
+from gondwana.teams import MAX, MIN, PROD, SUM, Op, Team, mpi, ops
+from gondwana.teams.blocking import FIRST
+from gondwana.teams.ops import UFUNCS, fold
 
 LIMIT = 8192
 """The largest contribution of a rank [bytes]."""
@@ -38,21 +39,19 @@ KIND, NUMBER = 14, 20
 """Where in the word of a slot the kind of the collective and its number begin; below them are its bytes."""
 NBYTES = (1 << KIND) - 1
 
-OPERATIONS: dict[Op, Callable[..., Any]] = {
-    SUM: np.add,
-    PROD: np.multiply,
-    MAX: np.maximum,
-    MIN: np.minimum,
-    BAND: np.bitwise_and,
-    BOR: np.bitwise_or,
-    BXOR: np.bitwise_xor,
-}
-"""The operations that shared memory has; MPI has others, and those on complex numbers."""
+ALLGATHER = ALLREDUCE + len(UFUNCS)
 
-NUMPY, SUM_DOUBLES, SUM_INTEGERS, SUM_FLOATS = 0, 1, 2, 3
+NUMPY = 0
+"""How contributions are combined where machine code does not: after the meeting, by NumPy."""
+IN_MACHINE_CODE = (SUM, PROD, MAX, MIN)
+"""Operations that machine code does on the elements of `CODED`: its number of the two is `coded` of their places."""
+CODED = ("d", "l", "f")
 
 LATE, MISMATCH, UNFIT = -1, -2, -3
 """What machine code returns if ranks have not come yet, or are in another collective; or of arrays that it leaves."""
+
+KINDS = 32
+"""Numbers of dtypes that the block of a rank has room for."""
 
 _PATIENCE, _FEW = 1000, 4
 """Polls before a waiting rank makes progress, and between later calls of progress."""
@@ -62,21 +61,36 @@ _IN_ORDER = platform.machine() in ("x86_64", "AMD64")
 
 _MODULE = "gondwana.transfer.collectives.on_node_native"
 _advance = Native(_MODULE, "advance", 6, brief=True)
-_add = Native(_MODULE, "add", 4, brief=True)
+_meet = Native(_MODULE, "meet", 2, brief=True)
+_combine = Native(_MODULE, "combine", 5, brief=True)
+_fill = Native(_MODULE, "fill", 4, brief=True)
 
-_CODES = {op: ALLREDUCE + code for code, op in enumerate(OPERATIONS)}
-_NAMES = ("a barrier", "a broadcast", *(f"an allreduce by {op.name.lower()!r}" for op in OPERATIONS))
+_CODES = {op: ALLREDUCE + code for code, op in enumerate(UFUNCS)}
+_NAMES = ("a barrier", "a broadcast", *(f"an allreduce by {op.name.lower()!r}" for op in UFUNCS), "an allgather")
 
-_IN_MACHINE_CODE = {("d", SUM): SUM_DOUBLES, ("f", SUM): SUM_FLOATS, ("l", SUM): SUM_INTEGERS, ("q", SUM): SUM_INTEGERS}
+
+def coded(operation: int, element: int) -> int:
+    """Return machine code's number of an operation on elements, from their places in the tables above. Local."""
+    return 1 + operation * len(CODED) + element
+
+
+_HOW = {
+    (char, op): coded(operation, element)
+    for operation, op in enumerate(IN_MACHINE_CODE)
+    for element, equal in enumerate(("d", "lq", "f"))
+    for char in equal
+}
 _PLANS = {
-    (char, op): (_CODES[op] << KIND, _IN_MACHINE_CODE.get((char, op), NUMPY))
-    for op in OPERATIONS
+    (char, op): (_CODES[op] << KIND, _HOW.get((char, op), NUMPY))
+    for op in UFUNCS
     for char in "bhilqBHILQfd"
-    if np.dtype(char).kind in KINDS[op]
+    if np.dtype(char).kind in ops.KINDS[op]
 }
 """For the dtypes and operations that shared memory has: the kind in the word of a slot, and what combines."""
 
-_BCAST = BCAST << KIND
+_PLACES = {op: place for place, op in enumerate(IN_MACHINE_CODE)}
+
+_BARRIER, _BCAST, _ALLGATHER = BARRIER << KIND, BCAST << KIND, ALLGATHER << KIND
 
 _world: Team | None = None
 
@@ -101,6 +115,14 @@ def can_combine(dtype: np.dtype[Any], op: object) -> bool:
     return isinstance(op, Op) and (dtype.char, op) in _PLANS
 
 
+class _Room:
+    """Room for one `FIRST`: as a buffer, and where its address is."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(FIRST.size, np.uint8)
+        self.view, self.at = self._memory.data, id(self._memory) + DATA_AT
+
+
 class OnNode:
     """The shared memory of a team, as one of its ranks sees it. Its collectives make user-level progress.
 
@@ -115,15 +137,19 @@ class OnNode:
 
     def __init__(self, team: Team, memory: npt.NDArray[np.uint8]) -> None:
         self._name, self._rank, self._size = team.name, team.rank, team.size
-        self._memory = memory
+        self._all_slots = memory[HEAD:].reshape(team.size, 2, SLOT)
         self.address = int(memory.ctypes.data)
-        self._block = np.array([self.address, team.rank, team.size, 0], np.int64)
+        self._block = np.array([self.address, team.rank, team.size, 0, *_item_sizes()], np.int64)
         self._own = int(self._block.ctypes.data)
         self.largest = most_of(team.size)
         self._busy = self._machine_code = False
         self._advance: Callable[..., int] = self._advance_in_python
-        self._add: Callable[[int, int, int, int], int] = self._load_add
+        self._meet: Callable[[int, int], int]
+        self._combine: Callable[[int, int, int, int, int], int] = self._load_combine
+        self._fill: Callable[[int, int, int, int], int] = self._load_fill
         self._words = memory.data.cast("q")
+        self._heads = [[self._all_slots[rank, n, WORD:].data for rank in range(team.size)] for n in (0, 1)]
+        self._room = _Room()
         self._entered = 0
         self._count = 0
         self._slots: dict[tuple[np.dtype[Any], int], list[list[npt.NDArray[Any]]]] = {}
@@ -132,7 +158,12 @@ class OnNode:
 
     def barrier(self) -> None:
         """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
-        self._run(meaning(BARRIER, 0), 0, 0, NUMPY)
+        if not self._machine_code or self._busy or progress.thread.flow.depth:
+            self._run(_BARRIER, 0, 0, NUMPY)
+            return
+        n = self._meet(self._own, self._polls)
+        if n < 0:
+            self._finish(n, _BARRIER, 0, 0, NUMPY)
 
     def bcast(self, buffer: npt.NDArray[Any], root: int) -> None:
         """Fill a contiguous buffer, which `fits`, with that of ``root``. Collective over team. Blocking.
@@ -142,6 +173,42 @@ class OnNode:
         data = id(buffer) + DATA_AT
         source, target = (data, 0) if self._rank == root else (0, data)
         self._run(_BCAST | buffer.nbytes, source, target, -1 - root)
+
+    def fill(self, buffer: npt.NDArray[Any], root: int) -> bool:
+        """Do as `bcast`, without asking the array in Python what it is. Collective over team. Blocking.
+
+        Returns:
+            False, and nothing is done, if what fits is for `bcast`; perhaps not the same on all ranks.
+        """
+        if self._busy or progress.thread.flow.depth:
+            return False
+        n = self._fill(self._own, id(buffer), root, self._polls)
+        if n == UNFIT:
+            return False
+        if n < 0:
+            data = id(buffer) + DATA_AT
+            source, target = (data, 0) if self._rank == root else (0, data)
+            self._finish(n, _BCAST | buffer.nbytes, source, target, -1 - root)
+        return True
+
+    def bcast_bytes(self, data: bytes, root: int) -> tuple[int, bytes]:
+        """Return the `FIRST` of the bytes of ``root``. Collective over team. Blocking."""
+        room = _Room() if self._busy else self._room
+        if self._rank == root:
+            FIRST.pack_into(room.view, 0, len(data), data)
+            self._run(_BCAST | FIRST.size, room.at, 0, -1 - root)
+        else:
+            self._run(_BCAST | FIRST.size, 0, room.at, -1 - root)
+        found: tuple[int, bytes] = FIRST.unpack_from(room.view)
+        return found
+
+    def allgather_bytes(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the `FIRST` of the bytes of every rank. Collective over team. Blocking."""
+        room = _Room() if self._busy else self._room
+        FIRST.pack_into(room.view, 0, len(data), data)
+        n = self._run(_ALLGATHER | FIRST.size, room.at, 0, NUMPY)
+        unpack: Callable[[memoryview], Any] = FIRST.unpack_from
+        return [unpack(head) for head in self._heads[n & 1]]
 
     def allreduce(self, send: npt.NDArray[Any], recv: npt.NDArray[Any], op: Any) -> bool:
         """Combine contiguous buffers of one size and dtype, element by element. Collective over team. Blocking.
@@ -158,53 +225,55 @@ class OnNode:
         kind, how = plan
         n = self._run(kind | nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
         if how == NUMPY or not self._machine_code:
-            parts = self._contributions(recv.dtype, recv.size)[n & 1]
-            self._combine(parts, recv.reshape(-1, order="A"), OPERATIONS[op])
+            fold(self._contributions(recv.dtype, recv.size)[n & 1], recv.reshape(-1, order="A"), op)
         return True
 
-    def add(self, send: npt.NDArray[Any], recv: npt.NDArray[Any]) -> bool:
-        """Add arrays: as `allreduce` with `SUM`, without asking them in Python what they are. Collective over team.
+    def combine(self, send: npt.NDArray[Any], recv: npt.NDArray[Any], op: Op) -> bool:
+        """Do as `allreduce`, without asking the arrays in Python what they are. Collective over team.
 
         Returns:
             False, and nothing is done, if `allreduce` or MPI must; perhaps not the same on all ranks.
         """
-        if self._busy or progress.thread.flow.depth:
+        place = _PLACES.get(op)
+        if place is None or self._busy or progress.thread.flow.depth:
             return False
-        n = self._add(self._own, id(send), id(recv), self._polls)
+        n = self._combine(self._own, place, id(send), id(recv), self._polls)
         if n == UNFIT:
             return False
         if n < 0:
-            self._finish_adding(n, send, recv)
+            kind, how = _PLANS[recv.dtype.char, op]
+            self._finish(n, kind | recv.nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
         return True
 
-    def _load_add(self, own: int, send: int, recv: int, polls: int) -> int:
-        """Leave the first sum, and load machine code for the next if it is used here."""
+    def _load_combine(self, own: int, place: int, send: int, recv: int, polls: int) -> int:
+        """Leave the first collective, and load machine code for the next if it is used here."""
         if self._machine_code and abi_is_known():
-            self._add = _add.call
+            self._combine = _combine.call
         return UNFIT
 
-    def _finish_adding(self, n: int, send: npt.NDArray[Any], recv: npt.NDArray[Any]) -> None:
-        kind, how = _PLANS[recv.dtype.char, SUM]
-        what = kind | recv.nbytes
+    def _load_fill(self, own: int, buffer: int, root: int, polls: int) -> int:
+        """Leave the first collective, and load machine code for the next if it is used here."""
+        if self._machine_code and abi_is_known():
+            self._fill = _fill.call
+        return UNFIT
+
+    def _finish(self, n: int, what: int, source: int, target: int, how: int) -> int:
+        """Wait with progress for the collective that is not finished, and return its number."""
         self._busy = True
         try:
             if n == LATE:
-                n = self._wait(what, id(send) + DATA_AT, id(recv) + DATA_AT, how)
+                n = self._wait(what, source, target, how)
         finally:
             self._busy = False
         if n == MISMATCH:
             raise self._mismatch(what)
-
-    def _combine(self, parts: list[npt.NDArray[Any]], total: npt.NDArray[Any], function: Callable[..., Any]) -> None:
-        function(parts[0], parts[1], out=total)
-        for part in parts[2:]:
-            function(total, part, out=total)
+        return n
 
     def _contributions(self, dtype: np.dtype[Any], count: int) -> list[list[npt.NDArray[Any]]]:
         """Return the contributions of all ranks, to even and to odd collectives, as arrays."""
         found = self._slots.get((dtype, count))
         if found is None:
-            slots = self._memory[HEAD:].reshape(self._size, 2, SLOT)[..., WORD : WORD + count * dtype.itemsize]
+            slots = self._all_slots[..., WORD : WORD + count * dtype.itemsize]
             found = [[slots[rank, parity].view(dtype) for rank in range(self._size)] for parity in (0, 1)]
             self._slots[dtype, count] = found
         return found
@@ -218,8 +287,10 @@ class OnNode:
             target: where the address for the result is, 0 without one.
             how: contributions are combined; or -1 - root: the result is that of the root.
         """
-        if progress.thread.flow.depth:
-            progress.refuse_in_callback(_NAMES[what >> KIND])
+        if self._machine_code and not self._busy and not progress.thread.flow.depth:
+            n = self._advance(self._own, what, source, target, how, self._polls)
+            return n if n >= 0 else self._finish(n, what, source, target, how)
+        progress.refuse_in_callback(_NAMES[what >> KIND])
         if self._busy:
             progress.wait_until(lambda: not self._busy, f"a collective of {self._name} that another task has begun")
         self._busy = True
@@ -227,19 +298,15 @@ class OnNode:
             if not self._machine_code:
                 self._choose()
             n = self._advance(self._own, what, source, target, how, self._polls)
-            if n == LATE:
-                n = self._wait(what, source, target, how)
         finally:
             self._busy = False
-        if n == MISMATCH:
-            raise self._mismatch(what)
-        return n
+        return n if n >= 0 else self._finish(n, what, source, target, how)
 
     def _choose(self) -> None:
         """Go on with collectives by machine code if it pays to load it."""
         self._count += 1
         if not _IN_ORDER or pays_off(self._count):
-            self._machine_code, self._advance = True, _advance.call
+            self._machine_code, self._advance, self._meet = True, _advance.call, _meet.call
 
     def _advance_in_python(self, own: int, what: int, source: int, target: int, how: int, polls: int) -> int:
         n = self._entered
@@ -280,7 +347,7 @@ class OnNode:
         return n
 
     def _mismatch(self, what: int) -> UsageError:
-        words = self._memory[HEAD:].reshape(self._size, 2, SLOT)[..., :WORD].view(np.int64)[..., 0]
+        words = self._all_slots[..., :WORD].view(np.int64)[..., 0]
         n = int(words[self._rank].max()) >> NUMBER  # others may have entered the next one, in their other slots
         given = [int(word) & (1 << NUMBER) - 1 for word in words[:, n & 1]]
         other = next((rank for rank, word in enumerate(given) if word != what), self._rank)
@@ -288,6 +355,14 @@ class OnNode:
             f"the ranks of {self._name} call different collectives: rank {self._rank} {_name(what)}, rank {other} "
             f"{_name(given[other])}; all ranks call the same ones in the same order, with buffers of one size"
         )
+
+
+def _item_sizes() -> list[int]:
+    """The bytes of an element by the number of its dtype, 0 for those that machine code leaves."""
+    sizes = [0] * KINDS
+    for char in "?bhilqBHILQfdgFDG":
+        sizes[np.dtype(char).num] = np.dtype(char).itemsize
+    return sizes
 
 
 def _load(address: int) -> int:

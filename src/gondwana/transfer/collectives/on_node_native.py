@@ -19,36 +19,50 @@ from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, 
 from gondwana.compiler.ndarrays import DATA
 from gondwana.compiler.ndarrays_native import count_of, dtype_number_of, is_in_c_order
 from gondwana.compiler.types.buffers import element, item_size, set_element
-from gondwana.teams import SUM
+from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
 from gondwana.transfer.collectives.on_node import (
+    ALLREDUCE,
+    BARRIER,
+    BCAST,
+    CODED,
     HEAD,
+    IN_MACHINE_CODE,
+    KIND,
+    KINDS,
     LATE,
     LIMIT,
     MISMATCH,
     MOST_READ,
     NBYTES,
     NUMBER,
+    NUMPY,
     SLOT,
-    SUM_DOUBLES,
-    SUM_FLOATS,
-    SUM_INTEGERS,
     UNFIT,
     WORD,
-    kind_of,
-    meaning,
 )
 
-_ADDITION = meaning(kind_of(SUM), 0)
 _DOUBLE, _FLOAT, _LONG, _LONG_LONG = (np.dtype(char).num for char in "dflq")
 
-_AREA, _RANK, _SIZE, _ENTERED = 0, 8, 16, 24
-"""Where in the block of `OnNode` its words are; the last one is the collective that was entered but not finished."""
+_AREA, _RANK, _SIZE, _ENTERED, _ITEM_SIZES = 0, 8, 16, 24, 32
+"""Where in the block of `OnNode` its words are: of the last but one, the collective that was entered but not finished;
+from the last one on, the bytes of an element by the number of its dtype."""
+
+_BROADCAST = BCAST << KIND
+_ELEMENTS = len(CODED)
+_DOUBLES, _INTEGERS, _FLOATS = (CODED.index(char) for char in "dlf")
+_SUM, _PROD, _MAX = (IN_MACHINE_CODE.index(op) for op in (SUM, PROD, MAX))
 
 
 @inlined
 def slot(area: int, rank: int, n: int) -> int:
     """Return the address of the slot of a rank for collective n."""
     return area + HEAD + (2 * rank + (n & 1)) * SLOT
+
+
+@inlined
+def first_part(area: int, n: int) -> int:
+    """Return the address of the contribution of rank 0 to collective n; the others follow, `2 * SLOT` apart."""
+    return slot(area, 0, n) + WORD  # type: ignore[no-any-return]
 
 
 @inlined
@@ -89,11 +103,11 @@ def relax(area: int, polls: int) -> None:
 
 
 @inlined
-def fold(area: int, size: int, n: int, target: int, count: int, like: Any, combine: Any) -> None:
-    """Combine the contributions to collective n in the order of the ranks."""
-    move_bytes(target, slot(area, 0, n) + WORD, count * item_size(like))
-    for rank in range(1, size):
-        part = slot(area, rank, n) + WORD
+def fold(part: int, stride: int, size: int, target: int, count: int, like: Any, combine: Any) -> None:
+    """Combine contributions in the order of the ranks: that of rank 0 is at `part`, each next one a stride further."""
+    move_bytes(target, part, count * item_size(like))
+    for _ in range(1, size):
+        part += stride
         for i in range(count):
             set_element(target, i, combine(element(target, i, like), element(part, i, like)), like)
 
@@ -101,6 +115,64 @@ def fold(area: int, size: int, n: int, target: int, count: int, like: Any, combi
 @inlined
 def _add(a: Any, b: Any) -> Any:
     return a + b
+
+
+@inlined
+def _multiply(a: Any, b: Any) -> Any:
+    return a * b
+
+
+@inlined
+def _maximum(a: Any, b: Any) -> Any:
+    return a if a >= b or a != a else b  # NumPy's: a NaN stays
+
+
+@inlined
+def _minimum(a: Any, b: Any) -> Any:
+    return a if a <= b or a != a else b
+
+
+@inlined
+def _and(a: Any, b: Any) -> Any:
+    return a & b
+
+
+@inlined
+def _or(a: Any, b: Any) -> Any:
+    return a | b
+
+
+@inlined
+def _xor(a: Any, b: Any) -> Any:
+    return a ^ b
+
+
+FUNCTIONS = {SUM: _add, PROD: _multiply, MAX: _maximum, MIN: _minimum, BAND: _and, BOR: _or, BXOR: _xor}
+"""What combines two elements."""
+
+
+@inlined
+def _fold_elements(element: int, part: int, stride: int, size: int, target: int, nbytes: int, combine: Any) -> None:
+    if element == _DOUBLES:
+        fold(part, stride, size, target, nbytes // 8, 0.0, combine)
+    elif element == _INTEGERS:
+        fold(part, stride, size, target, nbytes // 8, np.int64(0), combine)
+    else:
+        fold(part, stride, size, target, nbytes // 4, np.float32(0), combine)
+
+
+@inlined
+def fold_as(how: int, part: int, stride: int, size: int, target: int, nbytes: int) -> None:
+    """Combine as `fold`, by an operation of `IN_MACHINE_CODE` on elements of `CODED`: see `coded`."""
+    operation, element = (how - 1) // _ELEMENTS, (how - 1) % _ELEMENTS
+    if operation == _SUM:
+        _fold_elements(element, part, stride, size, target, nbytes, _add)
+    elif operation == _PROD:
+        _fold_elements(element, part, stride, size, target, nbytes, _multiply)
+    elif operation == _MAX:
+        _fold_elements(element, part, stride, size, target, nbytes, _maximum)
+    else:
+        _fold_elements(element, part, stride, size, target, nbytes, _minimum)
 
 
 @inlined
@@ -123,13 +195,18 @@ def advance(block: int, meaning: int, source: int, target: int, how: int, polls:
         meaning: of the collective.
         source: where the address of the contribution is, 0 without one.
         target: where the address for the result is, 0 without one.
-        how: contributions are combined; -1 - root: the result is that of the root.
+        how: contributions are combined, `NUMPY` or `coded`; or -1 - root: the result is that of the root.
         polls: failed ones.
 
     Returns:
         The number of the collective, `LATE` or `MISMATCH`.
     """
     return _advance(block, meaning, source, target, how, polls)  # type: ignore[no-any-return]
+
+
+def meet(block: int, polls: int) -> int:
+    """Go on with a barrier: as `advance`."""
+    return _advance(block, BARRIER << KIND, 0, 0, NUMPY, polls)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -152,32 +229,57 @@ def _advance(block: int, meaning: int, source: int, target: int, how: int, polls
     nbytes = meaning & NBYTES
     if how < 0 and target != 0:
         move_bytes(load_word(target), slot(area, first, n) + WORD, nbytes)
-    elif how == SUM_DOUBLES:
-        fold(area, size, n, load_word(target), nbytes // 8, 0.0, _add)
-    elif how == SUM_FLOATS:
-        fold(area, size, n, load_word(target), nbytes // 4, np.float32(0), _add)
-    elif how == SUM_INTEGERS:
-        fold(area, size, n, load_word(target), nbytes // 8, np.int64(0), _add)
+    elif how > 0:
+        fold_as(how, first_part(area, n), 2 * SLOT, size, load_word(target), nbytes)
     return n  # type: ignore[no-any-return]
 
 
-def add(block: int, send: int, recv: int, polls: int) -> int:
-    """Add the contributions that the arrays at these addresses are: as `advance`, or `UNFIT`, and nothing is done."""
+def combine(block: int, operation: int, send: int, recv: int, polls: int) -> int:
+    """Combine the contributions that the arrays at these addresses are, by an operation of `IN_MACHINE_CODE`.
+
+    Returns:
+        As `advance`; or `UNFIT`, and nothing is done.
+    """
+    how, nbytes = how_to_combine(operation, send, recv)
+    if how == NUMPY or not _fits(block, nbytes):
+        return UNFIT
+    what = (ALLREDUCE + operation) << KIND | nbytes
+    return _advance(block, what, send + DATA, recv + DATA, how, polls)  # type: ignore[no-any-return]
+
+
+@inlined
+def how_to_combine(operation: int, send: int, recv: int) -> tuple[int, int]:
+    """Return which operation on which elements it is (`coded`) and their bytes; or `NUMPY`."""
     count, number = count_of(recv, True), dtype_number_of(recv)
-    if count < 1 or count_of(send, False) != count or dtype_number_of(send) != number:
-        return UNFIT
     if number == _DOUBLE:
-        how, nbytes = SUM_DOUBLES, 8 * count
+        element, nbytes = _DOUBLES, 8 * count
     elif number == _LONG or number == _LONG_LONG:  # noqa: SIM109 - `in` would need Numba at run time
-        how, nbytes = SUM_INTEGERS, 8 * count
+        element, nbytes = _INTEGERS, 8 * count
     elif number == _FLOAT:
-        how, nbytes = SUM_FLOATS, 4 * count
+        element, nbytes = _FLOATS, 4 * count
     else:
+        return NUMPY, 0
+    alike = count_of(send, False) == count and dtype_number_of(send) == number
+    if count < 1 or not alike or not (is_in_c_order(send) and is_in_c_order(recv)):
+        return NUMPY, 0
+    return 1 + operation * _ELEMENTS + element, nbytes
+
+
+def fill(block: int, array: int, root: int, polls: int) -> int:
+    """Fill the array at this address with that of a root: as `advance`, or `UNFIT`, and nothing is done."""
+    if root < 0 or root >= load_word(block + _SIZE):
         return UNFIT
-    if (
-        nbytes > LIMIT
-        or nbytes * load_word(block + _SIZE) > MOST_READ
-        or not (is_in_c_order(send) and is_in_c_order(recv))
-    ):
+    is_root = root == load_word(block + _RANK)
+    count, number = count_of(array, not is_root), dtype_number_of(array)
+    if count < 0 or number < 0 or number >= KINDS:
         return UNFIT
-    return _advance(block, _ADDITION + nbytes, send + DATA, recv + DATA, how, polls)  # type: ignore[no-any-return]
+    nbytes = count * load_word(block + _ITEM_SIZES + 8 * number)
+    if (nbytes == 0 and count != 0) or not _fits(block, nbytes):
+        return UNFIT
+    data = array + DATA
+    return _advance(block, _BROADCAST + nbytes, data if is_root else 0, 0 if is_root else data, -1 - root, polls)  # type: ignore[no-any-return]
+
+
+@inlined
+def _fits(block: int, nbytes: int) -> bool:
+    return nbytes <= LIMIT and nbytes * load_word(block + _SIZE) <= MOST_READ

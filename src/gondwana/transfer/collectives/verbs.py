@@ -18,6 +18,7 @@ from gondwana.teams import IN_PLACE, Op, Team, mpi
 from gondwana.teams.buffers import as_message
 from gondwana.teams.ops import Operation, operation_on
 from gondwana.teams.team import at_split
+from gondwana.transfer.collectives.between_nodes import attach
 from gondwana.transfer.collectives.on_node import share
 from gondwana.transfer.messages import Buffer, memory_of
 
@@ -109,5 +110,7 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
 
 at_connect(share)
 at_split(share)
+at_connect(attach)
+at_split(attach)
 register_describer(Op, lambda op: describe_handle("operation", (op.name,), ()))
 extend("gondwana.transfer.collectives.verbs_overloads")

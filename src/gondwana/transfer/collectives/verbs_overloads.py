@@ -32,12 +32,23 @@ from gondwana.compiler.types.buffers import (
 from gondwana.compiler.types.handle_types import advise, build, family_type, is_handle
 from gondwana.errors import UsageError
 from gondwana.runtime.tracing import part
-from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
 from gondwana.teams.ops import Op, operation_on
 from gondwana.transfer.collectives import verbs
-from gondwana.transfer.collectives.on_node import BARRIER, BCAST, LIMIT, MOST_READ, WORD, can_combine, kind_of, meaning
+from gondwana.transfer.collectives.on_node import (
+    BARRIER,
+    BCAST,
+    LIMIT,
+    MOST_READ,
+    SLOT,
+    WORD,
+    can_combine,
+    kind_of,
+    meaning,
+)
 from gondwana.transfer.collectives.on_node_native import (
+    FUNCTIONS,
     enter,
+    first_part,
     fold,
     has_entered,
     is_the_same,
@@ -237,7 +248,7 @@ def _by_mpi(name: str) -> Any:
 
 def _on_node(op: Op) -> Any:
     """Return the function that combines through shared memory what fits, and the rest by MPI."""
-    by_mpi, function, start = _by_mpi(op.name), _FUNCTIONS[op], meaning(kind_of(op), 0)
+    by_mpi, function, start = _by_mpi(op.name), FUNCTIONS[op], meaning(kind_of(op), 0)
 
     @inlined
     def combine(team: Any, address: int, count: int, like: Any) -> None:
@@ -248,47 +259,9 @@ def _on_node(op: Op) -> Any:
         what = start + nbytes
         n = _enter(team, what, address)
         _meet(team, 0, team.size, n, what)
-        fold(memory_on_node(team), team.size, n, address, count, like, function)
+        fold(first_part(memory_on_node(team), n), 2 * SLOT, team.size, address, count, like, function)
 
     return combine
-
-
-@inlined
-def _add(a: Any, b: Any) -> Any:
-    return a + b
-
-
-@inlined
-def _multiply(a: Any, b: Any) -> Any:
-    return a * b
-
-
-@inlined
-def _maximum(a: Any, b: Any) -> Any:
-    return a if a >= b or a != a else b  # NumPy's: a NaN stays
-
-
-@inlined
-def _minimum(a: Any, b: Any) -> Any:
-    return a if a <= b or a != a else b
-
-
-@inlined
-def _and(a: Any, b: Any) -> Any:
-    return a & b
-
-
-@inlined
-def _or(a: Any, b: Any) -> Any:
-    return a | b
-
-
-@inlined
-def _xor(a: Any, b: Any) -> Any:
-    return a ^ b
-
-
-_FUNCTIONS = {SUM: _add, PROD: _multiply, MAX: _maximum, MIN: _minimum, BAND: _and, BOR: _or, BXOR: _xor}
 
 
 def _operation(op: Any, value: Any) -> tuple[np.dtype[Any], Op]:

@@ -1,0 +1,133 @@
+"""How the blocking collectives of a team wait: with user-level progress, since a late rank may need this one first."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Protocol
+
+import numpy as np
+
+from gondwana.runtime import progress
+from gondwana.runtime.tracing import each_method
+from gondwana.teams import mpi
+from gondwana.teams.ops import Op
+from gondwana.teams.request import complete
+
+SHORT = 16384
+"""The largest contribution of a rank [bytes] with which MPI's non-blocking form of a collective is used.
+
+It takes one to three steps of the network, where a barrier before the blocking form takes as many again. With more
+bytes the time of the barrier no longer counts, and MPI has better algorithms for its blocking forms.
+"""
+
+
+MOST_GATHERED, MOST_GATHERING = 16384, 16
+"""Between nodes, contributions to a sum of up to so many bytes in all are gathered on all ranks, up to so many."""
+
+ROOM = 504
+FIRST = struct.Struct(f"q{ROOM}s")
+"""The first message of bytes of any length: their length, and those of them that it has room for."""
+
+
+class OnNode(Protocol):
+    """What a team has whose ranks are all on one node: collectives of few bytes without MPI.
+
+    Attributes:
+        address: of the memory that its ranks share, for compiled code.
+        largest: contributions of up to so many bytes do without MPI.
+    """
+
+    address: int
+    largest: int
+
+    def barrier(self) -> None:
+        """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
+
+    def bcast(self, buffer: np.ndarray[Any, Any], root: int) -> None:
+        """Fill a contiguous buffer that fits with that of ``root``. Collective over team. Blocking."""
+
+    def fill(self, buffer: np.ndarray[Any, Any], root: int) -> bool:
+        """Do as `bcast` with any array, or return False: what fits is for `bcast`. Collective over team. Blocking."""
+
+    def combine(self, send: Any, recv: Any, op: Op) -> bool:
+        """Combine arrays by elements, or return False: `allreduce` or MPI must. Collective over team. Blocking."""
+
+    def allreduce(self, send: Any, recv: Any, op: object) -> bool:
+        """Combine contiguous buffers by elements, or return False: MPI must. Collective over team. Blocking."""
+
+    def bcast_bytes(self, data: bytes, root: int) -> tuple[int, bytes]:
+        """Return the `FIRST` of the bytes of ``root``. Collective over team. Blocking."""
+
+    def allgather_bytes(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the `FIRST` of the bytes of every rank. Collective over team. Blocking."""
+
+
+class BetweenNodes(Protocol):
+    """What a team has whose ranks share no memory: MPI's collectives of few bytes by machine code.
+
+    Each of them returns False, and does nothing, if that is left to mpi4py; perhaps not the same on all ranks.
+    """
+
+    def barrier(self) -> bool:
+        """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
+
+    def fill(self, buffer: np.ndarray[Any, Any], root: int) -> bool:
+        """Fill an array with that of ``root``. Collective over team. Blocking."""
+
+    def gather(self, part: np.ndarray[Any, Any], whole: np.ndarray[Any, Any]) -> bool:
+        """Gather equal parts on all ranks. Collective over team. Blocking."""
+
+    def combine(self, send: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Op) -> bool:
+        """Combine arrays by elements. Collective over team. Blocking."""
+
+
+@each_method("collective")
+class Blocking:
+    """The barrier, and what all blocking collectives of a team have in common."""
+
+    comm: mpi.Communicator
+    rank: int
+    size: int
+    on_node: OnNode | None = None
+    between_nodes: BetweenNodes | None = None
+
+    def barrier(self) -> None:
+        """Wait until every rank has entered this barrier. Collective over team. Blocking; user-level progress.
+
+        Remote calls from other ranks run here meanwhile.
+
+        Raises:
+            ProgressError: called inside a callback.
+        """
+        on_node = self.on_node
+        if on_node is not None:
+            on_node.barrier()
+        else:
+            self._arrive("a barrier")
+
+    def _arrive(self, what: str = "a collective") -> None:
+        """Wait while making progress until all ranks arrive: a late one may need this rank, and MPI serves none."""
+        if self.on_node is not None:
+            self.on_node.barrier()
+        elif self.between_nodes is None or not self.between_nodes.barrier():
+            progress.refuse_in_callback(what)
+            complete(self.comm.Ibarrier(), what)
+
+    def _perform(self, collective: str, nbytes: int, *arguments: Any) -> None:
+        """Perform a collective of MPI, which serves the others until all that it needs of them is there. Blocking.
+
+        Args:
+            collective: the name of its blocking form.
+            nbytes: that one rank contributes; the same on all ranks.
+            *arguments: for both forms.
+        """
+        if nbytes > SHORT or self.on_node is not None or mpi.is_serial(self.comm):
+            self._arrive()
+            getattr(self.comm, collective)(*arguments)
+            return
+        progress.refuse_in_callback("a collective")
+        complete(getattr(self.comm, "I" + collective.lower())(*arguments), "a collective")
+
+    def _check_root(self, root: int) -> None:
+        if not 0 <= root < self.size:
+            raise ValueError(f"root {root}: legal are the ranks 0 to {self.size - 1}")
