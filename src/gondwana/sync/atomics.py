@@ -17,6 +17,7 @@ from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.sync.atomic_paths import DTYPES, OPERATIONS, REDUCTIONS, Messages, Number, Path, Processor, fetches
+from gondwana.sync.device_atomics import Owners
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
 
@@ -91,7 +92,8 @@ class AtomicDomain:
         team.agree(self._problem(one_node))
         team.expect_same("atomic domains", dtype=self.dtype.name, ops=sorted(self.ops), path=self.path)
         self._direct = Processor(self.dtype, self.ops) if self.path == "cpu" else None
-        self._way: Path = self._direct or Messages(self.dtype, "compare_exchange" in self.ops)
+        self._on_host: Path = self._direct or Messages(self.dtype, "compare_exchange" in self.ops)
+        self._on_devices: Path = Owners(self.dtype)
         self._plain = (int, float) if self.dtype.kind == "f" else (int,)
         self._lowest, self._highest = _limits(self.dtype)
         self._unlimited = self.dtype == np.int64  # machine code takes these, and refuses others
@@ -224,7 +226,7 @@ class AtomicDomain:
         for index in (where.min(), where.max()) if where.size else ():
             self._check(target + index)
         fetch = fetches(operation)
-        done = self._way.batch(operation.removeprefix("fetch_"), target, where, operands, fetch)
+        done = self._way_to(target).batch(operation.removeprefix("fetch_"), target, where, operands, fetch)
         return done.then(lambda old: old.reshape(places.shape)) if fetch else done
 
     # -- checks --------------------------------------------------------------------------------------------------
@@ -260,7 +262,10 @@ class AtomicDomain:
         self._check_made_for(name)
         self._check(target)
         plain = name.removeprefix("fetch_")
-        return self._way.perform(plain, target, self._number(value), self._number(expected), fetches(name))
+        return self._way_to(target).perform(plain, target, self._number(value), self._number(expected), fetches(name))
+
+    def _way_to(self, target: GlobalPtr) -> Path:
+        return self._on_host if target.kind.host else self._on_devices
 
     def _check_made_for(self, name: str) -> None:
         if name not in self.ops:
