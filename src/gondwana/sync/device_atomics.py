@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.futures import Future, Promise, ready, when_all
+from gondwana.futures import DONE, Future, Promise, ready, when_all
 from gondwana.memory.kinds import Bytes, DeviceKind
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.segment import Segment, find
@@ -136,7 +136,7 @@ class _Turns:
                 self._segment = None
         if not taken or segment is None:
             return
-        turn = ready(None).then(lambda _: self._turn(segment, [asked for asked, _ in taken]))
+        turn: Future[list[_Words]] = DONE.then(lambda _: self._turn(segment, [asked for asked, _ in taken]))
         turn.add_done_callback(lambda done: self._end(taken, done))
 
     def _end(self, taken: list[tuple[_Asked, Promise[_Words]]], turn: Future[list[_Words]]) -> None:

@@ -13,7 +13,18 @@ from numpy import ndarray
 from gondwana.runtime import progress
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
-from gondwana.teams.buffers import Buffer, VectorBuffer, are_plain, as_buffer, as_contribution, as_message, is_in_place
+from gondwana.teams.buffers import (
+    Buffer,
+    VectorBuffer,
+    are_plain,
+    as_buffer,
+    as_contribution,
+    as_message,
+    check_pair,
+    cut,
+    is_in_place,
+    refuse_array,
+)
 from gondwana.teams.ops import (
     IN_PLACE,
     SUM,
@@ -26,6 +37,7 @@ from gondwana.teams.ops import (
     operation_on,
 )
 from gondwana.teams.request import Request
+from gondwana.teams.staging import deliver, delivering, staged, staged_parts
 
 
 class OnNode(Protocol):
@@ -85,20 +97,20 @@ class Collectives:
     def bcast(self, obj: Any = None, root: int = 0) -> Any:
         """Return the object of rank ``root`` on every rank. Collective over team. Blocking."""
         if self.rank == root:
-            _refuse_array(obj, "bcast")
+            refuse_array(obj, "bcast")
         self._arrive()
         return self.comm.bcast(obj, root)
 
     def gather(self, obj: Any, root: int = 0) -> list[Any] | None:
         """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking."""
-        _refuse_array(obj, "gather")
+        refuse_array(obj, "gather")
         self._arrive()
         gathered: list[Any] | None = self.comm.gather(obj, root)
         return gathered
 
     def allgather(self, obj: Any) -> list[Any]:
         """Return every rank's object in rank order, on every rank. Collective over team. Blocking."""
-        _refuse_array(obj, "allgather")
+        refuse_array(obj, "allgather")
         self._arrive()
         gathered: list[Any] = self.comm.allgather(obj)
         return gathered
@@ -130,7 +142,7 @@ class Collectives:
             op: an operation (``gw.MAX``, ``"max"``, mpi4py's ``MPI.MAX``) or a function of two objects; associative.
             root: the rank that gets the result.
         """
-        _refuse_array(obj, "reduce")
+        refuse_array(obj, "reduce")
         function = function_of(op, "reduce")
         self._arrive()
         return self.comm.reduce(obj, function, root)
@@ -143,21 +155,21 @@ class Collectives:
             >>> gw.world.allreduce(gw.world.rank, gw.MAX) == gw.world.size - 1
             True
         """
-        _refuse_array(obj, "allreduce")
+        refuse_array(obj, "allreduce")
         function = function_of(op, "allreduce")
         self._arrive()
         return self.comm.allreduce(obj, function)
 
     def scan(self, obj: Any, op: Combine = SUM) -> Any:
         """Return the objects of ranks 0 to this one combined with ``op``. Collective over team. Blocking."""
-        _refuse_array(obj, "scan")
+        refuse_array(obj, "scan")
         function = function_of(op, "scan")
         self._arrive()
         return self.comm.scan(obj, function)
 
     def exscan(self, obj: Any, op: Combine = SUM) -> Any:
         """Return the objects of the ranks before this one combined, None on rank 0. Collective over team. Blocking."""
-        _refuse_array(obj, "exscan")
+        refuse_array(obj, "exscan")
         function = function_of(op, "exscan")
         self._arrive()
         return self.comm.exscan(obj, function)
@@ -166,14 +178,18 @@ class Collectives:
 
     def Bcast(self, buf: Buffer, root: int = 0) -> None:
         """Fill ``buf`` on every rank with that of ``root``. Collective over team. Blocking."""
+        if type(buf) is not ndarray:
+            buf = staged(buf, load=self.rank == root)
         buffer = as_message(buf, "buf", writable=self.rank != root)
         if self.on_node is not None and buffer.nbytes <= self.on_node.largest:
             if not 0 <= root < self.size:
                 raise ValueError(f"root {root}: legal are the ranks 0 to {self.size - 1}")
             self.on_node.bcast(buffer, root)
-            return
-        self._arrive()
-        self.comm.Bcast(mpi.message(self.comm, buffer), root)
+        else:
+            self._arrive()
+            self.comm.Bcast(mpi.message(self.comm, buffer), root)
+        if self.rank != root:
+            deliver(buffer)
 
     def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> None:
         """Combine all ``sendbuf`` element by element in ``recvbuf`` of ``root``. Collective over team. Blocking.
@@ -188,8 +204,9 @@ class Collectives:
         # Without large counts, MPI combines at most 2^31 - 1 elements in one operation.
         self._arrive()
         for piece in self._pieces(send, recv):
-            sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
+            sent, received = (self._native(cut(part, piece)) for part in (send, recv))
             self.comm.Reduce(sent, received, self._native(operation), root)
+        deliver(recv)
 
     def Allreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element in every ``recvbuf``. Collective over team. Blocking.
@@ -213,12 +230,12 @@ class Collectives:
                     self.comm.Allreduce(mpi.module().IN_PLACE if sendbuf is IN_PLACE else sendbuf, recvbuf, native)
                     return
         send, recv, operation = self._reduction("Allreduce", op, sendbuf, recvbuf)
-        if on_node is not None and on_node.allreduce(recv if send is IN_PLACE else send, recv, operation):
-            return
-        self._arrive()
-        for piece in self._pieces(send, recv):
-            sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self.comm.Allreduce(sent, received, self._native(operation))
+        if on_node is None or not on_node.allreduce(recv if send is IN_PLACE else send, recv, operation):
+            self._arrive()
+            for piece in self._pieces(send, recv):
+                sent, received = (self._native(cut(part, piece)) for part in (send, recv))
+                self.comm.Allreduce(sent, received, self._native(operation))
+        deliver(recv)
 
     def Reduce_scatter_block(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element, and leave part r of the result on rank r. Collective over team.
@@ -247,6 +264,7 @@ class Collectives:
             self.comm.Reduce_scatter_block(self._native(send), recv, self._native(operation))
         else:
             self._reduce_parts(whole, recv, op, in_place=in_place)
+        deliver(recv)
 
     def _reduce_parts(
         self, whole: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Operation, *, in_place: bool
@@ -265,24 +283,28 @@ class Collectives:
         send, recv = self._gathering(sendbuf, recvbuf, root)
         self._arrive()
         self.comm.Gather(send, recv, root)
+        deliver(recv)
 
     def Allgather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
         """Gather all ranks' equally long ``sendbuf`` in every rank's ``recvbuf``. Collective over team. Blocking."""
         send, recv = self._gathering(sendbuf, recvbuf, self.rank)
         self._arrive()
         self.comm.Allgather(send, recv)
+        deliver(recv)
 
     def Scatter(self, sendbuf: Buffer | None, recvbuf: Buffer | InPlace, root: int = 0) -> None:
         """Scatter ``sendbuf`` of ``root`` in equal parts to all ranks' ``recvbuf``. Collective over team. Blocking."""
         send, recv = self._scattering(sendbuf, recvbuf, root)
         self._arrive()
         self.comm.Scatter(send, recv, root)
+        deliver(recv)
 
     def Alltoall(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
         """Send part r of ``sendbuf`` to rank r; receive part s from rank s. Collective over team. Blocking."""
         send, recv = self._exchanging(sendbuf, recvbuf)
         self._arrive()
         self.comm.Alltoall(send, recv)
+        deliver(recv)
 
     def Gatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer | None = None, root: int = 0) -> None:
         """Gather all ranks' ``sendbuf``, of any length, on ``root``. Collective over team. Blocking.
@@ -292,10 +314,11 @@ class Collectives:
             recvbuf: on ``root``, a buffer and the number of elements from every rank; ignored on the others.
             root: the rank that gathers.
         """
-        send = as_buffer(sendbuf, "sendbuf")
-        recv = self._vector(recvbuf, "recvbuf", send) if self.rank == root else None
+        send = as_buffer(staged(sendbuf), "sendbuf")
+        recv = self._vector(staged_parts(recvbuf), "recvbuf", send) if self.rank == root else None
         self._arrive()
         self.comm.Gatherv(send, recv, root)
+        deliver(recv)
 
     def Allgatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer) -> None:
         """Gather all ranks' ``sendbuf``, of any length, on every rank. Collective over team. Blocking.
@@ -304,10 +327,11 @@ class Collectives:
             sendbuf: this rank's contribution.
             recvbuf: a buffer and the number of elements from every rank.
         """
-        send = as_buffer(sendbuf, "sendbuf")
-        recv = self._vector(recvbuf, "recvbuf", send)
+        send = as_buffer(staged(sendbuf), "sendbuf")
+        recv = self._vector(staged_parts(recvbuf), "recvbuf", send)
         self._arrive()
         self.comm.Allgatherv(send, recv)
+        deliver(recv)
 
     def Scatterv(self, sendbuf: VectorBuffer | None, recvbuf: Buffer, root: int = 0) -> None:
         """Scatter a buffer of ``root`` in parts of any length. Collective over team. Blocking.
@@ -317,10 +341,11 @@ class Collectives:
             recvbuf: room for this rank's part.
             root: the rank whose data are scattered.
         """
-        recv = as_buffer(recvbuf, "recvbuf", writable=True)
-        send = self._vector(sendbuf, "sendbuf", recv) if self.rank == root else None
+        recv = as_buffer(staged(recvbuf), "recvbuf", writable=True)
+        send = self._vector(staged_parts(sendbuf), "sendbuf", recv) if self.rank == root else None
         self._arrive()
         self.comm.Scatterv(send, recv, root)
+        deliver(recv)
 
     def Alltoallv(self, sendbuf: VectorBuffer, recvbuf: VectorBuffer) -> None:
         """Send parts of any length to every rank, and receive such. Collective over team. Blocking.
@@ -329,10 +354,12 @@ class Collectives:
             sendbuf: a buffer and the number of elements for every rank.
             recvbuf: a buffer and the number of elements from every rank.
         """
+        sendbuf, recvbuf = staged_parts(sendbuf), staged_parts(recvbuf)
         recv = as_buffer(recvbuf[0], "recvbuf", writable=True)
         send, received = self._vector(sendbuf, "sendbuf", recv), self._vector(recvbuf, "recvbuf", recv)
         self._arrive()
         self.comm.Alltoallv(send, received)
+        deliver(received)
 
     # -- buffers, non-blocking -----------------------------------------------------------------------------------
 
@@ -342,42 +369,44 @@ class Collectives:
 
     def Ibcast(self, buf: Buffer, root: int = 0) -> Request:
         """Start ``Bcast``. Collective over team. Non-blocking; the request's result is ``buf``."""
-        message = as_message(buf, "buf", writable=self.rank != root)
-        return Request(self.comm.Ibcast(mpi.message(self.comm, message), root), buf, (message,))
+        message = as_message(staged(buf, load=self.rank == root), "buf", writable=self.rank != root)
+        handle = self.comm.Ibcast(mpi.message(self.comm, message), root)
+        return Request(handle if self.rank == root else delivering(handle, message), buf, (message,))
 
     def Ireduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> Request:
         """Start ``Reduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv, operation = self._reduction("Ireduce", op, sendbuf, recvbuf if self.rank == root else None)
         self._refuse_large(send, recv)
         handle = self.comm.Ireduce(self._native(send), recv, self._native(operation), root)
-        return Request(handle, recvbuf if self.rank == root else None, (send, recv))
+        return Request(delivering(handle, recv), recvbuf if self.rank == root else None, (send, recv))
 
     def Iallreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> Request:
         """Start ``Allreduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv, operation = self._reduction("Iallreduce", op, sendbuf, recvbuf)
         self._refuse_large(send, recv)
         handle = self.comm.Iallreduce(self._native(send), recv, self._native(operation))
-        return Request(handle, recvbuf, (send, recv))
+        return Request(delivering(handle, recv), recvbuf, (send, recv))
 
     def Igather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> Request:
         """Start ``Gather``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._gathering(sendbuf, recvbuf, root)
-        return Request(self.comm.Igather(send, recv, root), recvbuf if self.rank == root else None, (send, recv))
+        handle = delivering(self.comm.Igather(send, recv, root), recv)
+        return Request(handle, recvbuf if self.rank == root else None, (send, recv))
 
     def Iallgather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> Request:
         """Start ``Allgather``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._gathering(sendbuf, recvbuf, self.rank)
-        return Request(self.comm.Iallgather(send, recv), recvbuf, (send, recv))
+        return Request(delivering(self.comm.Iallgather(send, recv), recv), recvbuf, (send, recv))
 
     def Iscatter(self, sendbuf: Buffer | None, recvbuf: Buffer | InPlace, root: int = 0) -> Request:
         """Start ``Scatter``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._scattering(sendbuf, recvbuf, root)
-        return Request(self.comm.Iscatter(send, recv, root), recvbuf, (send, recv))
+        return Request(delivering(self.comm.Iscatter(send, recv, root), recv), recvbuf, (send, recv))
 
     def Ialltoall(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> Request:
         """Start ``Alltoall``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._exchanging(sendbuf, recvbuf)
-        return Request(self.comm.Ialltoall(send, recv), recvbuf, (send, recv))
+        return Request(delivering(self.comm.Ialltoall(send, recv), recv), recvbuf, (send, recv))
 
     # -- checks, all before anything is sent ---------------------------------------------------------------------
 
@@ -399,16 +428,17 @@ class Collectives:
             given = "None" if objs is None else f"{len(objs)} objects"
             raise ValueError(f"{operation} needs one object for every rank of the team: {self.size}, got {given}")
         for obj in objs:
-            _refuse_array(obj, operation)
+            refuse_array(obj, operation)
 
     def _reduction(self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any, Any]:
         """Both buffers and the operation."""
+        sendbuf, recvbuf = staged(sendbuf), staged(recvbuf, load=is_in_place(sendbuf))
         send = as_contribution(sendbuf, "sendbuf")
         recv = None if recvbuf is None else as_message(recvbuf, "recvbuf", writable=True)
         for given, message in ((sendbuf, send), (recvbuf, recv)):
             if isinstance(given, np.ndarray) and isinstance(message, np.ndarray) and message.dtype != given.dtype:
                 raise TypeError(f"MPI has no reductions of dtype {given.dtype}: convert the array first")
-        _check_pair(recv, send, parts)
+        check_pair(recv, send, parts)
         if is_defined_by_user(op):
             return send, recv, op
         elements = send if isinstance(send, np.ndarray) else recv
@@ -429,25 +459,25 @@ class Collectives:
         return [slice(begin, begin + mpi.LARGE_BLOCK) for begin in range(0, size, mpi.LARGE_BLOCK)]
 
     def _gathering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
-        send = as_contribution(sendbuf, "sendbuf")
+        send = as_contribution(staged(sendbuf), "sendbuf")
         if self.rank != root:
             return self._native(send), None
-        recv = as_message(recvbuf, "recvbuf", writable=True)
-        _check_pair(send, recv, self.size)
+        recv = as_message(staged(recvbuf, load=send is IN_PLACE), "recvbuf", writable=True)
+        check_pair(send, recv, self.size)
         return self._native(send), mpi.message(self.comm, recv, self.size)
 
     def _scattering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
-        recv = as_contribution(recvbuf, "recvbuf")
+        recv = as_contribution(staged(recvbuf, load=False), "recvbuf", writable=True)
         if self.rank != root:
             return None, self._native(recv)
-        send = as_message(sendbuf, "sendbuf")
-        _check_pair(recv, send, self.size)
+        send = as_message(staged(sendbuf), "sendbuf")
+        check_pair(recv, send, self.size)
         return mpi.message(self.comm, send, self.size), self._native(recv)
 
     def _exchanging(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
-        send = as_contribution(sendbuf, "sendbuf")
-        recv = as_message(recvbuf, "recvbuf", writable=True)
-        _check_pair(send, recv, 1)
+        send = as_contribution(staged(sendbuf), "sendbuf")
+        recv = as_message(staged(recvbuf, load=send is IN_PLACE), "recvbuf", writable=True)
+        check_pair(send, recv, 1)
         if recv.size % self.size:
             raise ValueError(
                 f"a buffer of {recv.size} elements has no equal parts for {self.size} ranks: "
@@ -474,25 +504,3 @@ class Collectives:
         if buffer.dtype != other.dtype:
             raise TypeError(f"one side has dtype {buffer.dtype}, the other {other.dtype}: they must be equal")
         return buffer, counts
-
-
-def _refuse_array(obj: Any, operation: str) -> None:
-    if isinstance(obj, np.ndarray):
-        raise TypeError(
-            f"{operation} pickles Python objects, which is slow for an array (shape {obj.shape}, dtype {obj.dtype}): "
-            f"use {operation.capitalize()} with buffers, or .tolist() for a few numbers"
-        )
-
-
-def _check_pair(part: Any, whole: Any, parts: int) -> None:
-    """Check that ``whole`` has the dtype of ``part`` and room for ``parts`` of it."""
-    if not isinstance(part, np.ndarray) or not isinstance(whole, np.ndarray):
-        return
-    if part.dtype != whole.dtype:
-        raise TypeError(f"one side has dtype {part.dtype}, the other {whole.dtype}: they must be equal")
-    if part.size * parts != whole.size:
-        raise ValueError(f"{parts} times {part.size} elements on one side, {whole.size} on the other: they must agree")
-
-
-def _cut(part: Any, piece: slice | None) -> Any:
-    return part if piece is None or not isinstance(part, np.ndarray) else part.reshape(-1, order="A")[piece]

@@ -17,6 +17,7 @@ from gondwana.runtime.start import at_connect
 from gondwana.teams import IN_PLACE, Op, Team, mpi
 from gondwana.teams.buffers import as_message
 from gondwana.teams.ops import Operation, operation_on
+from gondwana.teams.staging import deliver, staged
 from gondwana.teams.team import at_split
 from gondwana.transfer.collectives.on_node import share
 from gondwana.transfer.messages import Buffer, memory_of
@@ -59,13 +60,15 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
         >>> a.tolist()
         [7]
     """
-    buffer = as_message(memory_of(buf), "buf", writable=root != team.rank)
+    buffer = as_message(memory_of(staged(buf, load=root == team.rank)), "buf", writable=root != team.rank)
     if not 0 <= root < team.size:
         raise UsageError(f"bcast from rank {root}: the ranks of {team.name} are 0 to {team.size - 1}")
     if team.on_node is not None and buffer.nbytes <= team.on_node.largest:
         team.on_node.bcast(buffer, root)
     else:
         team.comm.Bcast(mpi.message(team.comm, buffer), root)  # as compiled code calls it: the two may meet
+    if root != team.rank:
+        deliver(buffer)
 
 
 def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
@@ -98,12 +101,14 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
         >>> a.tolist() == [1.0, gw.world.size - 1]
         True
     """
+    value = staged(value)
     is_array = isinstance(value, np.ndarray) or hasattr(value, "numpy")
     buffer = memory_of(value) if is_array else np.array(value).reshape(1)
     meant = operation_on(buffer.dtype, op, "allreduce")
     if team.on_node is None or not team.on_node.allreduce(buffer, buffer, meant):
         in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, meant))
         team.comm.Allreduce(in_place, buffer, operation)  # as compiled code calls it: the two may meet
+    deliver(buffer)
     return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
 
 
