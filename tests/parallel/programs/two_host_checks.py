@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 
 import compiled_rma_checks
+import device_atomic_checks
+import device_collective_checks
 import pool_checks
 import remote_channel_checks
 import remote_task_checks
@@ -64,6 +66,19 @@ OF_SIGNALS = (
 )
 """The same of copies that raise signals."""
 
+OF_ATOMICS_ON_DEVICES = (
+    "check_batches_on_device_words",
+    "check_device_tickets_are_a_permutation",
+    "check_loops_of_compare_and_swap_on_device_words",
+)
+"""The same of atomic operations on device memory."""
+OF_COLLECTIVES_ON_DEVICES = (
+    "check_broadcasts",
+    "check_buffers_on_both_sides",
+    "check_requests_complete_when_the_device_has_the_data",
+)
+"""The same of collectives on device memory."""
+
 
 def check_each_rank_has_a_host_of_its_own():
     assert world.size == 2
@@ -82,5 +97,7 @@ if __name__ == "__main__":
         (remote_task_checks, OF_TASKS),
         (compiled_rma_checks, OF_COMPILED_CODE),
         (synchronisation_checks, OF_SIGNALS),
+        (device_atomic_checks, OF_ATOMICS_ON_DEVICES),
+        (device_collective_checks, OF_COLLECTIVES_ON_DEVICES),
     )
     run_checks(globals() | {name: getattr(module, name) for module, names in sources for name in names})
