@@ -36,12 +36,20 @@ class AtomicDomain:
     that is correct for all of it: the processor's instructions if the ranks share a node, else MPI's operations, for
     words of the own node too.
 
+    *Device memory.* Operations on words of a device are performed by the rank that owns the word, on the host, in the
+    order in which they reach it: inside its user-level progress, as remote calls are, and after the kernels that it has
+    launched before. Each takes two copies by the driver; those that are under way together share them. They are not
+    atomic with respect to atomic operations of kernels: that is access by something else, see below. Compiled code
+    refuses such words.
+
     *Exclusive access.* While a domain is used on a word, nothing else may access the word: no other domain, no put,
     get, copy or plain load and store, not even by its owner. Between the two, complete all operations and synchronise,
     for instance by a barrier. Operations that are not in `ops` are refused.
 
     *Completion and order.* Each operation returns a future, which is ready immediately on a node. Between nodes
-    operations are under way until their future is waited for, and a second one may overtake the first until then.
+    operations are under way until their future is waited for, and a second one may overtake the first until then. Those
+    on words of a device are under way until this rank makes progress, and their futures cannot be waited for inside
+    callbacks.
     Completed operations are sequentially consistent, and order the loads and stores around them: of two ranks that each
     `store` a flag of their own and then `load` the other's, at least one sees the other's flag (Dekker), which plain
     stores and loads do not guarantee. In compiled code operations are complete when they return. Integers wrap around;
@@ -55,7 +63,7 @@ class AtomicDomain:
             the old value. Also `gw.MAX`, "max" or mpi4py's `MPI.MAX` as in reductions: `gw.SUM` is `add`, `gw.PROD`
             `mul`, `gw.BAND` `bit_and`.
         team: the ranks that call them, all with equal arguments.
-        path: "cpu" or "mpi" to force an implementation, None for the best one.
+        path: "cpu" or "mpi" to force an implementation for host memory, None for the best one.
 
     Raises:
         UsageError: there is no such dtype, operation or path, the ranks disagree, or "cpu" is forced between nodes.
@@ -64,7 +72,7 @@ class AtomicDomain:
         dtype: type of a word.
         ops: the operations.
         team: the ranks.
-        path: "cpu" or "mpi".
+        path: "cpu" or "mpi", for host memory.
 
     Example:
         >>> import gondwana as gw

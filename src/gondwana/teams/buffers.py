@@ -84,36 +84,3 @@ def is_in_place(buffer: Any) -> bool:
 def as_contribution(buffer: Buffer | InPlace, what: str, *, writable: bool = False) -> np.ndarray[Any, Any] | InPlace:
     """Return ``as_message`` of a buffer, or ``IN_PLACE``. Local."""
     return IN_PLACE if is_in_place(buffer) else as_message(buffer, what, writable=writable)
-
-
-def check_pair(part: Any, whole: Any, parts: int) -> None:
-    """Raise if ``whole`` has not the dtype of ``part`` and room for ``parts`` of it. Local.
-
-    Raises:
-        TypeError: the dtypes differ.
-        ValueError: the sizes do not fit.
-    """
-    if not isinstance(part, np.ndarray) or not isinstance(whole, np.ndarray):
-        return
-    if part.dtype != whole.dtype:
-        raise TypeError(f"one side has dtype {part.dtype}, the other {whole.dtype}: they must be equal")
-    if part.size * parts != whole.size:
-        raise ValueError(f"{parts} times {part.size} elements on one side, {whole.size} on the other: they must agree")
-
-
-def cut(part: Any, piece: slice | None) -> Any:
-    """Return some elements of a buffer, counted in the order of its memory; None: all of them. Local."""
-    return part if piece is None or not isinstance(part, np.ndarray) else part.reshape(-1, order="A")[piece]
-
-
-def refuse_array(obj: Any, operation: str) -> None:
-    """Raise if what is to be pickled is an array. Local.
-
-    Raises:
-        TypeError: it is.
-    """
-    if isinstance(obj, np.ndarray):
-        raise TypeError(
-            f"{operation} pickles Python objects, which is slow for an array (shape {obj.shape}, dtype {obj.dtype}): "
-            f"use {operation.capitalize()} with buffers, or .tolist() for a few numbers"
-        )

@@ -4,35 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from gondwana.runtime import progress
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
-from gondwana.teams.buffers import (
-    Buffer,
-    VectorBuffer,
-    are_plain,
-    as_buffer,
-    as_contribution,
-    as_message,
-    check_pair,
-    cut,
-    is_in_place,
-    refuse_array,
-)
+from gondwana.teams.buffers import Buffer, VectorBuffer, are_plain, as_buffer, as_contribution, as_message, is_in_place
+from gondwana.teams.object_collectives import ObjectCollectives
 from gondwana.teams.ops import (
     IN_PLACE,
     SUM,
-    Combine,
     InPlace,
     Op,
     Operation,
-    function_of,
     is_defined_by_user,
     operation_on,
 )
@@ -40,139 +26,24 @@ from gondwana.teams.request import Request
 from gondwana.teams.staging import deliver, delivering, staged, staged_parts
 
 
-class OnNode(Protocol):
-    """What a team has whose ranks are all on one node: collectives of few bytes without MPI.
-
-    Attributes:
-        address: of the memory that its ranks share, for compiled code.
-        largest: contributions of up to so many bytes do without MPI.
-    """
-
-    address: int
-    largest: int
-
-    def barrier(self) -> None:
-        """Wait until all ranks have come. Collective over team. Blocking; user-level progress."""
-
-    def bcast(self, buffer: np.ndarray[Any, Any], root: int) -> None:
-        """Fill a contiguous buffer that fits with that of ``root``. Collective over team. Blocking."""
-
-    def add(self, send: Any, recv: Any) -> bool:
-        """Add arrays by elements, or return False: `allreduce` or MPI must. Collective over team. Blocking."""
-
-    def allreduce(self, send: Any, recv: Any, op: object) -> bool:
-        """Combine contiguous buffers by elements, or return False: MPI must. Collective over team. Blocking."""
-
-
 @each_method("collective")
-class Collectives:
+class Collectives(ObjectCollectives):
     """Collective operations under mpi4py's names: lower case for Python objects, upper case for buffers.
 
     Objects travel by pickling; arrays are refused there. Buffers are contiguous arrays, or anything with the buffer
     protocol; both sides must have the same dtype and sizes that fit, which is checked before anything is sent.
+
+    A buffer may also be an array in the memory of a device of this rank: a `gw.DeviceArray`, what `gw.array_at` gives,
+    or an array of another library on a GPU (DLPack, ``__cuda_array_interface__``). Host memory of the same size takes
+    its place, since MPI is never given device memory; so results have the same bits as those of arrays on the host.
+    What is sent is what the kernels leave that this rank has launched before. The copy to the device is part of the
+    operation. Non-blocking operations wait until what they send is on the host.
 
     Blocking operations make user-level progress until all ranks have entered them, so that ranks which are late can
     still call remote procedures here; in callbacks they raise ProgressError. Where MPI does the work, that costs a
     barrier before it. `Bcast` and `Allreduce` of up to 8 KiB, and `barrier`, do without MPI if all ranks of the team
     are on one node: they need no other barrier, and `Bcast` leaves the root when its buffer may be changed.
     """
-
-    comm: mpi.Communicator
-    rank: int
-    size: int
-    on_node: OnNode | None = None
-
-    # -- Python objects ------------------------------------------------------------------------------------------
-
-    def barrier(self) -> None:
-        """Wait until every rank has entered this barrier. Collective over team. Blocking; user-level progress.
-
-        Remote calls from other ranks run here meanwhile.
-
-        Raises:
-            ProgressError: called inside a callback.
-        """
-        self._arrive("a barrier")
-
-    def bcast(self, obj: Any = None, root: int = 0) -> Any:
-        """Return the object of rank ``root`` on every rank. Collective over team. Blocking."""
-        if self.rank == root:
-            refuse_array(obj, "bcast")
-        self._arrive()
-        return self.comm.bcast(obj, root)
-
-    def gather(self, obj: Any, root: int = 0) -> list[Any] | None:
-        """Return every rank's object in rank order on ``root``, None on the others. Collective over team. Blocking."""
-        refuse_array(obj, "gather")
-        self._arrive()
-        gathered: list[Any] | None = self.comm.gather(obj, root)
-        return gathered
-
-    def allgather(self, obj: Any) -> list[Any]:
-        """Return every rank's object in rank order, on every rank. Collective over team. Blocking."""
-        refuse_array(obj, "allgather")
-        self._arrive()
-        gathered: list[Any] = self.comm.allgather(obj)
-        return gathered
-
-    def scatter(self, objs: Sequence[Any] | None = None, root: int = 0) -> Any:
-        """Return this rank's element of the sequence of ``root``. Collective over team. Blocking.
-
-        Args:
-            objs: on ``root``, one object for every rank; ignored on the others.
-            root: the rank whose data are scattered.
-        """
-        if self.rank == root:
-            self._check_one_each(objs, "scatter")
-        self._arrive()
-        return self.comm.scatter(objs, root)
-
-    def alltoall(self, objs: Sequence[Any]) -> list[Any]:
-        """Send ``objs[r]`` to every rank r; return what every rank sent here. Collective over team. Blocking."""
-        self._check_one_each(objs, "alltoall")
-        self._arrive()
-        received: list[Any] = self.comm.alltoall(objs)
-        return received
-
-    def reduce(self, obj: Any, op: Combine = SUM, root: int = 0) -> Any:
-        """Return all objects combined with ``op`` on ``root``, None on the others. Collective over team. Blocking.
-
-        Args:
-            obj: this rank's contribution.
-            op: an operation (``gw.MAX``, ``"max"``, mpi4py's ``MPI.MAX``) or a function of two objects; associative.
-            root: the rank that gets the result.
-        """
-        refuse_array(obj, "reduce")
-        function = function_of(op, "reduce")
-        self._arrive()
-        return self.comm.reduce(obj, function, root)
-
-    def allreduce(self, obj: Any, op: Combine = SUM) -> Any:
-        """Return all ranks' objects combined with ``op``, on every rank. Collective over team. Blocking.
-
-        Example:
-            >>> import gondwana as gw
-            >>> gw.world.allreduce(gw.world.rank, gw.MAX) == gw.world.size - 1
-            True
-        """
-        refuse_array(obj, "allreduce")
-        function = function_of(op, "allreduce")
-        self._arrive()
-        return self.comm.allreduce(obj, function)
-
-    def scan(self, obj: Any, op: Combine = SUM) -> Any:
-        """Return the objects of ranks 0 to this one combined with ``op``. Collective over team. Blocking."""
-        refuse_array(obj, "scan")
-        function = function_of(op, "scan")
-        self._arrive()
-        return self.comm.scan(obj, function)
-
-    def exscan(self, obj: Any, op: Combine = SUM) -> Any:
-        """Return the objects of the ranks before this one combined, None on rank 0. Collective over team. Blocking."""
-        refuse_array(obj, "exscan")
-        function = function_of(op, "exscan")
-        self._arrive()
-        return self.comm.exscan(obj, function)
 
     # -- buffers, blocking ---------------------------------------------------------------------------------------
 
@@ -188,7 +59,7 @@ class Collectives:
         else:
             self._arrive()
             self.comm.Bcast(mpi.message(self.comm, buffer), root)
-        if self.rank != root:
+        if type(buf) is not ndarray and self.rank != root:
             deliver(buffer)
 
     def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> None:
@@ -204,7 +75,7 @@ class Collectives:
         # Without large counts, MPI combines at most 2^31 - 1 elements in one operation.
         self._arrive()
         for piece in self._pieces(send, recv):
-            sent, received = (self._native(cut(part, piece)) for part in (send, recv))
+            sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
             self.comm.Reduce(sent, received, self._native(operation), root)
         deliver(recv)
 
@@ -233,7 +104,7 @@ class Collectives:
         if on_node is None or not on_node.allreduce(recv if send is IN_PLACE else send, recv, operation):
             self._arrive()
             for piece in self._pieces(send, recv):
-                sent, received = (self._native(cut(part, piece)) for part in (send, recv))
+                sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
                 self.comm.Allreduce(sent, received, self._native(operation))
         deliver(recv)
 
@@ -410,25 +281,10 @@ class Collectives:
 
     # -- checks, all before anything is sent ---------------------------------------------------------------------
 
-    def _arrive(self, what: str = "a collective") -> None:
-        """Wait while making progress until all ranks arrive: a late one may need this rank, and MPI serves none."""
-        if self.on_node is not None:
-            self.on_node.barrier()
-            return
-        progress.refuse_in_callback(what)
-        progress.wait_until(self.comm.Ibarrier().Test, what)
-
     def _native(self, buffer: Any) -> Any:
         if isinstance(buffer, np.ndarray):
             return mpi.message(self.comm, buffer)
         return mpi.native(self.comm, buffer)
-
-    def _check_one_each(self, objs: Sequence[Any] | None, operation: str) -> None:
-        if objs is None or len(objs) != self.size:
-            given = "None" if objs is None else f"{len(objs)} objects"
-            raise ValueError(f"{operation} needs one object for every rank of the team: {self.size}, got {given}")
-        for obj in objs:
-            refuse_array(obj, operation)
 
     def _reduction(self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any, Any]:
         """Both buffers and the operation."""
@@ -438,7 +294,7 @@ class Collectives:
         for given, message in ((sendbuf, send), (recvbuf, recv)):
             if isinstance(given, np.ndarray) and isinstance(message, np.ndarray) and message.dtype != given.dtype:
                 raise TypeError(f"MPI has no reductions of dtype {given.dtype}: convert the array first")
-        check_pair(recv, send, parts)
+        _check_pair(recv, send, parts)
         if is_defined_by_user(op):
             return send, recv, op
         elements = send if isinstance(send, np.ndarray) else recv
@@ -463,7 +319,7 @@ class Collectives:
         if self.rank != root:
             return self._native(send), None
         recv = as_message(staged(recvbuf, load=send is IN_PLACE), "recvbuf", writable=True)
-        check_pair(send, recv, self.size)
+        _check_pair(send, recv, self.size)
         return self._native(send), mpi.message(self.comm, recv, self.size)
 
     def _scattering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
@@ -471,13 +327,13 @@ class Collectives:
         if self.rank != root:
             return None, self._native(recv)
         send = as_message(staged(sendbuf), "sendbuf")
-        check_pair(recv, send, self.size)
+        _check_pair(recv, send, self.size)
         return mpi.message(self.comm, send, self.size), self._native(recv)
 
     def _exchanging(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
         send = as_contribution(staged(sendbuf), "sendbuf")
         recv = as_message(staged(recvbuf, load=send is IN_PLACE), "recvbuf", writable=True)
-        check_pair(send, recv, 1)
+        _check_pair(send, recv, 1)
         if recv.size % self.size:
             raise ValueError(
                 f"a buffer of {recv.size} elements has no equal parts for {self.size} ranks: "
@@ -504,3 +360,17 @@ class Collectives:
         if buffer.dtype != other.dtype:
             raise TypeError(f"one side has dtype {buffer.dtype}, the other {other.dtype}: they must be equal")
         return buffer, counts
+
+
+def _check_pair(part: Any, whole: Any, parts: int) -> None:
+    """Check that ``whole`` has the dtype of ``part`` and room for ``parts`` of it."""
+    if not isinstance(part, np.ndarray) or not isinstance(whole, np.ndarray):
+        return
+    if part.dtype != whole.dtype:
+        raise TypeError(f"one side has dtype {part.dtype}, the other {whole.dtype}: they must be equal")
+    if part.size * parts != whole.size:
+        raise ValueError(f"{parts} times {part.size} elements on one side, {whole.size} on the other: they must agree")
+
+
+def _cut(part: Any, piece: slice | None) -> Any:
+    return part if piece is None or not isinstance(part, np.ndarray) else part.reshape(-1, order="A")[piece]
