@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana.memory import pinned
 from gondwana.sync import device_atomics
+from gondwana.testing.emulated_gpu.process import emulated_gpu
 
 
 def domain_and_word(*ops: str, dtype: str = "i8", count: int = 8) -> tuple[gw.AtomicDomain, gw.GlobalPtr]:
@@ -81,6 +83,21 @@ def test_a_segment_lives_until_its_operations_are_done() -> None:
     futures = [domain.fetch_add(word, 1) for _ in range(3)]
     del word
     assert [future.result() for future in futures] == [0, 1, 2]
+
+
+def test_few_words_of_a_gpu_pass_through_pinned_memory() -> None:
+    """Copies from and to it do not keep this rank; the memory is the same in all turns."""
+    with emulated_gpu():
+        segment = gw.Segment(gw.world, 80_000, gw.cuda(0))
+        domain, word = gw.AtomicDomain("i8", ["fetch_add", "load"], gw.world), segment.pointer(dtype="i8")
+        for step in range(3):
+            assert domain.fetch_add(word + 9, 1).result() == step
+        mapping = device_atomics._of_segments[segment]["int64"]._pinned
+        assert mapping is not None
+        assert pinned.is_pinned(mapping)
+        assert mapping.view("i8")[0] == 3
+        assert domain.batch("fetch_add", word, np.arange(9000), 1).result().sum() == 3  # more than it has room for
+        assert domain.batch("load", word, [8, 9, 10]).result().tolist() == [1, 4, 1]
 
 
 def test_several_threads() -> None:

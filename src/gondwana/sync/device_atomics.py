@@ -8,6 +8,7 @@ for meanwhile waits for the next turn.
 
 from __future__ import annotations
 
+import mmap
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from gondwana.futures import DONE, Future, Promise, ready, when_all
 from gondwana.memory.kinds import Bytes, DeviceKind
+from gondwana.memory.pinned import pin
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.segment import Segment, find
 from gondwana.sync.atomic_paths import NUMBERS, Number, Processor
@@ -28,6 +30,10 @@ _Words = npt.NDArray[np.int64]
 
 _NEAR = 4096
 """Bytes between two words up to which one copy reads them both: a copy costs more than the bytes."""
+
+_PINNED = 8192
+"""Bytes of pinned memory for the words of a turn. A copy from or to other memory may keep this rank until its kernels
+are done."""
 
 _LOAD = NUMBERS["load"]
 _COMPARE_EXCHANGE = NUMBERS["compare_exchange"]
@@ -116,6 +122,7 @@ class _Turns:
         self._processor = Processor(dtype)
         self._waiting: list[tuple[_Asked, Promise[_Words]]] = []
         self._segment: Segment | None = None  # while there is something to do, so that it stays allocated
+        self._pinned: Bytes | None = None
         self._lock = threading.Lock()  # threads of the program, and a progress thread
 
     def add(self, segment: Segment, asked: _Asked) -> Future[_Words]:
@@ -152,7 +159,8 @@ class _Turns:
     def _turn(self, segment: Segment, operations: list[_Asked]) -> Future[list[_Words]]:
         """Start to perform operations; return the future of the old values of each."""
         segment.check_open()
-        copy = _HostCopy(segment, self._dtype, np.unique(np.concatenate([asked.words for asked in operations])))
+        words = np.unique(np.concatenate([asked.words for asked in operations]))
+        copy = _HostCopy(segment, self._dtype, words, lambda nbytes: self._room(segment, nbytes))
 
         def perform(_: Any) -> Future[list[_Words]]:
             results = [self._perform(asked, copy) for asked in operations]
@@ -160,6 +168,17 @@ class _Turns:
             return copy.write(np.unique(np.concatenate(changed)) if changed else None).then(lambda _: results)
 
         return copy.read().then(perform)
+
+    def _room(self, segment: Segment, nbytes: int) -> Bytes:
+        """Return host memory for a turn, the same for all in which it suffices: one follows the other."""
+        device = segment.kind.device
+        if device is None or nbytes > _PINNED:
+            return np.empty(nbytes, np.uint8)
+        if self._pinned is None:
+            mapping = mmap.mmap(-1, _PINNED, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self._pinned = np.frombuffer(mapping, np.uint8)
+            pin(self._pinned, device)
+        return self._pinned[:nbytes]
 
     def _perform(self, asked: _Asked, copy: _HostCopy) -> _Words:
         """Perform operations on the copy of their words; return the old values, as bits."""
@@ -181,18 +200,19 @@ class _HostCopy:
         segment: where they lie.
         dtype: of the words.
         words: which, counted from the start of this rank's part; sorted, each once.
+        room: returns so many bytes of host memory.
 
     Attributes:
         memory: where their values are.
     """
 
-    def __init__(self, segment: Segment, dtype: np.dtype[Any], words: _Words) -> None:
+    def __init__(self, segment: Segment, dtype: np.dtype[Any], words: _Words, room: Callable[[int], Bytes]) -> None:
         self._segment, self._item = segment, dtype.itemsize
         self._firsts, lasts = _rows(words, _NEAR // dtype.itemsize)
         counts = lasts - self._firsts + 1
         self._starts = np.cumsum(counts) - counts
         self._counts = counts
-        self.memory = np.empty(int(counts.sum()), dtype)
+        self.memory = room(int(counts.sum()) * dtype.itemsize).view(dtype)
 
     def places(self, words: _Words) -> _Words:
         """Return where in `memory` words are."""
