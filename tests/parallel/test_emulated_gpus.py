@@ -1,4 +1,4 @@
-"""CUDA memory, arrays on GPUs and plans between them, on the emulated GPU: each check of a program a test of its own.
+"""CUDA memory, arrays on GPUs, plans, atomic operations and collectives on the emulated GPU: each check is a test.
 
 The programs share a job for each setting, as most of what a job costs is the start of its ranks. The emulated GPU does
 everything as late and in as odd an order as a real one may. Ranks of one node share a GPU, unless there are several.
@@ -46,7 +46,7 @@ def test_cuda_memory(program: str, name: str) -> None:
 @pytest.mark.ranks(2, 4, 6, variables=emulated(EMULATED_DEVICES=2), timeout=TIMEOUT)
 @pytest.mark.ranks(2, ranks_per_node=1, variables=emulated(EMULATED_DEVICES=2), timeout=TIMEOUT)
 @TWO_PER_NODE
-@checks.checks("device_array_checks")
+@checks.checks("device_array_checks", "device_atomic_checks", "device_collective_checks")
 def test_device_arrays(program: str, name: str) -> None:
     checks.run(program, name)
 

@@ -1,4 +1,4 @@
-"""Memory of other ranks, in Python and in compiled code: the checks of six programs, every check a test of its own.
+"""Memory of other ranks, in Python and in compiled code: the checks of eight programs, every check a test of its own.
 
 They share a job for each setting, as most of what a job costs is the start of its ranks. GONDWANA_RANKS_PER_NODE lets
 ranks of one machine take each other to be on several nodes, so that messages are tested, too.
@@ -35,7 +35,7 @@ MPICH_NODES = pytest.mark.ranks(
 @THREE_NODES
 @MPICH
 @MPICH_NODES
-@checks.checks("synchronisation_checks")
+@checks.checks("synchronisation_checks", "device_atomic_checks", "device_collective_checks")
 def test_synchronisation(program: str, name: str) -> None:
     checks.run(program, name)
 

@@ -1,5 +1,6 @@
 """Arrays on domains: local ones, and global ones divided over the ranks of a team."""
 
+from gondwana.arrays import device_buffers as _device_buffers  # noqa: F401 - it registers with teams
 from gondwana.arrays.array import Array as Array
 from gondwana.arrays.create import empty as empty
 from gondwana.arrays.create import empty_like as empty_like

@@ -1,6 +1,7 @@
-"""The two implementations of atomic operations: the processor's, on memory of this node, and MPI's.
+"""The two implementations of atomic operations on host memory: the processor's, on memory of this node, and MPI's.
 
-A domain uses one of them for all of its operations, since neither is atomic with respect to the other.
+A domain uses one of them for all of its operations, since neither is atomic with respect to the other. Operations on
+device memory are performed by its owner, see `device_atomics`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ OPERATIONS = (
     "load", "store", "add", "sub", "mul", "min", "max", "bit_and", "bit_or", "bit_xor", "exchange", "compare_exchange",
 )  # fmt: skip
 """All operations; those that combine a word with an operand exist as `fetch_...` too."""
+
+NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
+"""What machine code calls them."""
 
 DTYPES = ("int32", "uint32", "int64", "uint64", "float32", "float64")
 """Names of the types of words."""
@@ -68,7 +72,7 @@ class Processor:
 
     def __init__(self, dtype: np.dtype[Any], names: Iterable[str] = ()) -> None:
         self._dtype = dtype
-        self.operations = {name: (_NUMBERS[name.removeprefix("fetch_")], fetches(name)) for name in names}
+        self.operations = {name: (NUMBERS[name.removeprefix("fetch_")], fetches(name)) for name in names}
         self._native = Native("gondwana.sync.atomics_native", dtype.name, 4, brief=True)
         self._native_batch = Native("gondwana.sync.atomics_native", f"{dtype.name}_batch", 6)
         self.to_bits, self.from_bits = _coder(dtype)
@@ -78,10 +82,19 @@ class Processor:
         """The machine code: it takes the number of an operation, an address, bits of the operand and the expected."""
         return self._native.call  # type: ignore[no-any-return]
 
+    @functools.cached_property
+    def call_batch(self) -> Callable[[int, int, int, int, int, int], int]:
+        """The machine code for many words, all numbers being 64-bit integers.
+
+        It takes the number of an operation, the address from which indices count, how many there are, and the addresses
+        of the indices, of the bits of the operands, and of the bits of the old values, 0 for none.
+        """
+        return self._native_batch.call  # type: ignore[no-any-return]
+
     def perform(self, operation: str, target: GlobalPtr, operand: Number, expected: Number, fetch: bool) -> Future[Any]:
         """Perform the operation; it is complete when this returns."""
         bits = (operand, expected) if self.to_bits is None else (self.to_bits(operand), self.to_bits(expected))
-        old = self.call(_NUMBERS[operation], _address(target), *bits)
+        old = self.call(NUMBERS[operation], _address(target), *bits)
         target.segment.typed(target.rank, self._dtype)  # from now on operations know the way there
         return ready(old if self.from_bits is None else self.from_bits(old)) if fetch else DONE
 
@@ -91,7 +104,7 @@ class Processor:
         words = np.ascontiguousarray(operands.view(bits), np.int64)
         old = np.empty(indices.size if fetch else 0, np.int64)
         places = words.ctypes.data, old.ctypes.data if fetch else 0
-        self._native_batch.call(_NUMBERS[operation], _address(target), indices.size, indices.ctypes.data, *places)
+        self.call_batch(NUMBERS[operation], _address(target), indices.size, indices.ctypes.data, *places)
         return ready(old.astype(bits).view(self._dtype)) if fetch else DONE
 
 
@@ -183,8 +196,6 @@ def fetches(name: str) -> bool:
 def _pending(epoch: Epoch, old: _Array | None = None) -> Future[Any]:
     return Polled(lambda: epoch.done, epoch.wait, None if old is None else old.item)
 
-
-_NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
 
 _MPI: dict[str, Op | str] = {
     "load": "NO_OP",

@@ -18,6 +18,7 @@ from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.sync.atomic_paths import DTYPES, OPERATIONS, REDUCTIONS, Messages, Number, Path, Processor, fetches
+from gondwana.sync.device_atomics import Owners
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
 
@@ -36,12 +37,20 @@ class AtomicDomain:
     that is correct for all of it: the processor's instructions if the ranks share a node, else MPI's operations, for
     words of the own node too.
 
+    *Device memory.* Operations on words of a device are performed by the rank that owns the word, on the host, in the
+    order in which they reach it: inside its user-level progress, as remote calls are, and after the kernels that it has
+    launched before. Each takes two copies by the driver; those that are under way together share them. They are not
+    atomic with respect to atomic operations of kernels: that is access by something else, see below. Compiled code
+    refuses such words.
+
     *Exclusive access.* While a domain is used on a word, nothing else may access the word: no other domain, no put,
     get, copy or plain load and store, not even by its owner. Between the two, complete all operations and synchronise,
     for instance by a barrier. Operations that are not in `ops` are refused.
 
     *Completion and order.* Each operation returns a future, which is ready immediately on a node. Between nodes
-    operations are under way until their future is waited for, and a second one may overtake the first until then.
+    operations are under way until their future is waited for, and a second one may overtake the first until then. Those
+    on words of a device are under way until this rank makes progress, and their futures cannot be waited for inside
+    callbacks.
     Completed operations are sequentially consistent, and order the loads and stores around them: of two ranks that each
     `store` a flag of their own and then `load` the other's, at least one sees the other's flag (Dekker), which plain
     stores and loads do not guarantee. In compiled code operations are complete when they return. Integers wrap around;
@@ -55,7 +64,7 @@ class AtomicDomain:
             the old value. Also `gw.MAX`, "max" or mpi4py's `MPI.MAX` as in reductions: `gw.SUM` is `add`, `gw.PROD`
             `mul`, `gw.BAND` `bit_and`.
         team: the ranks that call them, all with equal arguments.
-        path: "cpu" or "mpi" to force an implementation, None for the best one.
+        path: "cpu" or "mpi" to force an implementation for host memory, None for the best one.
 
     Raises:
         UsageError: there is no such dtype, operation or path, the ranks disagree, or "cpu" is forced between nodes.
@@ -64,7 +73,7 @@ class AtomicDomain:
         dtype: type of a word.
         ops: the operations.
         team: the ranks.
-        path: "cpu" or "mpi".
+        path: "cpu" or "mpi", for host memory.
 
     Example:
         >>> import gondwana as gw
@@ -95,7 +104,8 @@ class AtomicDomain:
         team.agree(self._problem(one_node))
         team.expect_same("atomic domains", dtype=self.dtype.name, ops=sorted(self.ops), path=self.path)
         self._direct = Processor(self.dtype, self.ops) if self.path == "cpu" else None
-        self._way: Path = self._direct or Messages(self.dtype, "compare_exchange" in self.ops)
+        self._on_host: Path = self._direct or Messages(self.dtype, "compare_exchange" in self.ops)
+        self._on_devices: Path = Owners(self.dtype)
         self._plain = (int, float) if self.dtype.kind == "f" else (int,)
         self._lowest, self._highest = _limits(self.dtype)
         self._unlimited = self.dtype == np.int64  # machine code takes these, and refuses others
@@ -228,7 +238,7 @@ class AtomicDomain:
         for index in (where.min(), where.max()) if where.size else ():
             self._check(target + index)
         fetch = fetches(operation)
-        done = self._way.batch(operation.removeprefix("fetch_"), target, where, operands, fetch)
+        done = self._way_to(target).batch(operation.removeprefix("fetch_"), target, where, operands, fetch)
         return done.then(lambda old: old.reshape(places.shape)) if fetch else done
 
     # -- checks --------------------------------------------------------------------------------------------------
@@ -264,7 +274,10 @@ class AtomicDomain:
         self._check_made_for(name)
         self._check(target)
         plain = name.removeprefix("fetch_")
-        return self._way.perform(plain, target, self._number(value), self._number(expected), fetches(name))
+        return self._way_to(target).perform(plain, target, self._number(value), self._number(expected), fetches(name))
+
+    def _way_to(self, target: GlobalPtr) -> Path:
+        return self._on_host if target.kind.host else self._on_devices
 
     def _check_made_for(self, name: str) -> None:
         if name not in self.ops:

@@ -9,7 +9,8 @@ import numpy as np
 from gondwana.teams.ops import IN_PLACE, InPlace
 
 Buffer: TypeAlias = Any
-"""An ndarray, or any object with the buffer protocol (bytearray, array.array, memoryview), contiguous."""
+"""An ndarray, or any object with the buffer protocol (bytearray, array.array, memoryview), contiguous. For collectives
+also an array in the memory of a device of this rank."""
 
 VectorBuffer: TypeAlias = tuple[Buffer, Any]
 """A buffer and the number of elements in it for every rank, in rank order and without gaps."""
@@ -80,6 +81,6 @@ def is_in_place(buffer: Any) -> bool:
     return isinstance(buffer, InPlace) or type(buffer).__name__ == "InPlaceType"
 
 
-def as_contribution(buffer: Buffer | InPlace, what: str) -> np.ndarray[Any, Any] | InPlace:
-    """Return ``as_message`` of a send buffer, or ``IN_PLACE``. Local."""
-    return IN_PLACE if is_in_place(buffer) else as_message(buffer, what)
+def as_contribution(buffer: Buffer | InPlace, what: str, *, writable: bool = False) -> np.ndarray[Any, Any] | InPlace:
+    """Return ``as_message`` of a buffer, or ``IN_PLACE``. Local."""
+    return IN_PLACE if is_in_place(buffer) else as_message(buffer, what, writable=writable)

@@ -27,6 +27,7 @@ from gondwana.teams.ops import (
     operation_on,
 )
 from gondwana.teams.request import Request
+from gondwana.teams.staging import deliver, delivering, staged, staged_parts
 
 _UNKNOWN = 0
 """Stands for the bytes of a rank where the ranks do not know each other's, so that all must take the same way."""
@@ -38,6 +39,12 @@ class Collectives(ObjectCollectives):
 
     Objects travel by pickling; arrays are refused there. Buffers are contiguous arrays, or anything with the buffer
     protocol; both sides must have the same dtype and sizes that fit, which is checked before anything is sent.
+
+    A buffer may also be an array in the memory of a device of this rank: a `gw.DeviceArray`, what `gw.array_at` gives,
+    or an array of another library on a GPU (DLPack, ``__cuda_array_interface__``). Host memory of the same size takes
+    its place, since MPI is never given device memory; so results have the same bits as those of arrays on the host.
+    What is sent is what the kernels leave that this rank has launched before. The copy to the device is part of the
+    operation. Non-blocking operations wait until what they send is on the host.
 
     Blocking operations make user-level progress while they wait, so that ranks which are late can still call remote
     procedures here; in callbacks they raise ProgressError. They wait for what they need and no longer: as in MPI, only
@@ -52,12 +59,14 @@ class Collectives(ObjectCollectives):
         direct = on_node or self.between_nodes
         if direct is not None and type(buf) is ndarray and direct.fill(buf, root):
             return
-        buffer = as_message(buf, "buf", writable=self.rank != root)
+        buffer = as_message(staged(buf, load=self.rank == root), "buf", writable=self.rank != root)
         self._check_root(root)
         if on_node is not None and buffer.nbytes <= on_node.largest:
             on_node.bcast(buffer, root)
         else:
             self._perform("Bcast", buffer.nbytes, mpi.message(self.comm, buffer), root)
+        if self.rank != root:
+            deliver(buffer)
 
     def Reduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> None:
         """Combine all ``sendbuf`` element by element in ``recvbuf`` of ``root``. Collective over team. Blocking.
@@ -73,6 +82,7 @@ class Collectives(ObjectCollectives):
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
             self._perform("Reduce", _nbytes(send, recv), sent, received, self._native(operation), root)
+        deliver(recv)
 
     def Allreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element in every ``recvbuf``. Collective over team. Blocking.
@@ -96,14 +106,18 @@ class Collectives(ObjectCollectives):
                     self.comm.Allreduce(mpi.module().IN_PLACE if sendbuf is IN_PLACE else sendbuf, recvbuf, native)
                     return
         send, recv, operation = self._reduction("Allreduce", op, sendbuf, recvbuf)
-        if on_node is not None and on_node.allreduce(recv if send is IN_PLACE else send, recv, operation):
-            return
-        if self._is_gathered(recv, operation):
-            self._combine_gathered(recv if send is IN_PLACE else send, recv, operation)
-            return
+        contribution = recv if send is IN_PLACE else send
+        if on_node is None or not on_node.allreduce(contribution, recv, operation):
+            if self._is_gathered(recv, operation):
+                self._combine_gathered(contribution, recv, operation)
+            else:
+                self._combine_by_mpi(send, recv, operation)
+        deliver(recv)
+
+    def _combine_by_mpi(self, send: Any, recv: np.ndarray[Any, Any], op: Any) -> None:
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self._perform("Allreduce", recv.nbytes, sent, received, self._native(operation))
+            self._perform("Allreduce", recv.nbytes, sent, received, self._native(op))
 
     def _is_gathered(self, recv: np.ndarray[Any, Any], op: Any) -> bool:
         few = self.size * recv.nbytes <= MOST_GATHERED and 1 < self.size <= MOST_GATHERING
@@ -142,6 +156,7 @@ class Collectives(ObjectCollectives):
             self._perform("Reduce_scatter_block", whole.nbytes, *given)
         else:
             self._reduce_parts(whole, recv, op, in_place=in_place)
+        deliver(recv)
 
     def _reduce_parts(
         self, whole: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Operation, *, in_place: bool
@@ -160,22 +175,26 @@ class Collectives(ObjectCollectives):
         self._check_root(root)
         send, recv = self._gathering(sendbuf, recvbuf, root)
         self._perform("Gather", self._contribution(send, recv), send, recv, root)
+        deliver(recv)
 
     def Allgather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
         """Gather all ranks' equally long ``sendbuf`` in every rank's ``recvbuf``. Collective over team. Blocking."""
         send, recv = self._gathering(sendbuf, recvbuf, self.rank)
         self._perform("Allgather", self._contribution(send, recv), send, recv)
+        deliver(recv)
 
     def Scatter(self, sendbuf: Buffer | None, recvbuf: Buffer | InPlace, root: int = 0) -> None:
         """Scatter ``sendbuf`` of ``root`` in equal parts to all ranks' ``recvbuf``. Collective over team. Blocking."""
         self._check_root(root)
         send, recv = self._scattering(sendbuf, recvbuf, root)
         self._perform("Scatter", self._contribution(recv, send), send, recv, root)
+        deliver(recv)
 
     def Alltoall(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> None:
         """Send part r of ``sendbuf`` to rank r; receive part s from rank s. Collective over team. Blocking."""
         send, recv = self._exchanging(sendbuf, recvbuf)
         self._perform("Alltoall", self._contribution(recv, None), send, recv)
+        deliver(recv)
 
     def Gatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer | None = None, root: int = 0) -> None:
         """Gather all ranks' ``sendbuf``, of any length, on ``root``. Collective over team. Blocking.
@@ -186,9 +205,10 @@ class Collectives(ObjectCollectives):
             root: the rank that gathers.
         """
         self._check_root(root)
-        send = as_buffer(sendbuf, "sendbuf")
-        recv = self._vector(recvbuf, "recvbuf", send) if self.rank == root else None
+        send = as_buffer(staged(sendbuf), "sendbuf")
+        recv = self._vector(staged_parts(recvbuf), "recvbuf", send) if self.rank == root else None
         self._perform("Gatherv", _UNKNOWN, send, recv, root)
+        deliver(recv)
 
     def Allgatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer) -> None:
         """Gather all ranks' ``sendbuf``, of any length, on every rank. Collective over team. Blocking.
@@ -197,9 +217,10 @@ class Collectives(ObjectCollectives):
             sendbuf: this rank's contribution.
             recvbuf: a buffer and the number of elements from every rank.
         """
-        send = as_buffer(sendbuf, "sendbuf")
-        recv = self._vector(recvbuf, "recvbuf", send)
+        send = as_buffer(staged(sendbuf), "sendbuf")
+        recv = self._vector(staged_parts(recvbuf), "recvbuf", send)
         self._perform("Allgatherv", send.itemsize * sum(recv[1]) // self.size, send, recv)
+        deliver(recv)
 
     def Scatterv(self, sendbuf: VectorBuffer | None, recvbuf: Buffer, root: int = 0) -> None:
         """Scatter a buffer of ``root`` in parts of any length. Collective over team. Blocking.
@@ -210,9 +231,10 @@ class Collectives(ObjectCollectives):
             root: the rank whose data are scattered.
         """
         self._check_root(root)
-        recv = as_buffer(recvbuf, "recvbuf", writable=True)
-        send = self._vector(sendbuf, "sendbuf", recv) if self.rank == root else None
+        recv = as_buffer(staged(recvbuf), "recvbuf", writable=True)
+        send = self._vector(staged_parts(sendbuf), "sendbuf", recv) if self.rank == root else None
         self._perform("Scatterv", _UNKNOWN, send, recv, root)
+        deliver(recv)
 
     def Alltoallv(self, sendbuf: VectorBuffer, recvbuf: VectorBuffer) -> None:
         """Send parts of any length to every rank, and receive such. Collective over team. Blocking.
@@ -221,9 +243,11 @@ class Collectives(ObjectCollectives):
             sendbuf: a buffer and the number of elements for every rank.
             recvbuf: a buffer and the number of elements from every rank.
         """
+        sendbuf, recvbuf = staged_parts(sendbuf), staged_parts(recvbuf)
         recv = as_buffer(recvbuf[0], "recvbuf", writable=True)
         send, received = self._vector(sendbuf, "sendbuf", recv), self._vector(recvbuf, "recvbuf", recv)
         self._perform("Alltoallv", _UNKNOWN, send, received)
+        deliver(received)
 
     # -- buffers, non-blocking -----------------------------------------------------------------------------------
 
@@ -233,42 +257,44 @@ class Collectives(ObjectCollectives):
 
     def Ibcast(self, buf: Buffer, root: int = 0) -> Request:
         """Start ``Bcast``. Collective over team. Non-blocking; the request's result is ``buf``."""
-        message = as_message(buf, "buf", writable=self.rank != root)
-        return Request(self.comm.Ibcast(mpi.message(self.comm, message), root), buf, (message,))
+        message = as_message(staged(buf, load=self.rank == root), "buf", writable=self.rank != root)
+        handle = self.comm.Ibcast(mpi.message(self.comm, message), root)
+        return Request(handle if self.rank == root else delivering(handle, message), buf, (message,))
 
     def Ireduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None, op: Operation = SUM, root: int = 0) -> Request:
         """Start ``Reduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv, operation = self._reduction("Ireduce", op, sendbuf, recvbuf if self.rank == root else None)
         self._refuse_large(send, recv)
         handle = self.comm.Ireduce(self._native(send), recv, self._native(operation), root)
-        return Request(handle, recvbuf if self.rank == root else None, (send, recv))
+        return Request(delivering(handle, recv), recvbuf if self.rank == root else None, (send, recv))
 
     def Iallreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> Request:
         """Start ``Allreduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv, operation = self._reduction("Iallreduce", op, sendbuf, recvbuf)
         self._refuse_large(send, recv)
         handle = self.comm.Iallreduce(self._native(send), recv, self._native(operation))
-        return Request(handle, recvbuf, (send, recv))
+        return Request(delivering(handle, recv), recvbuf, (send, recv))
 
     def Igather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> Request:
         """Start ``Gather``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._gathering(sendbuf, recvbuf, root)
-        return Request(self.comm.Igather(send, recv, root), recvbuf if self.rank == root else None, (send, recv))
+        handle = delivering(self.comm.Igather(send, recv, root), recv)
+        return Request(handle, recvbuf if self.rank == root else None, (send, recv))
 
     def Iallgather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> Request:
         """Start ``Allgather``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._gathering(sendbuf, recvbuf, self.rank)
-        return Request(self.comm.Iallgather(send, recv), recvbuf, (send, recv))
+        return Request(delivering(self.comm.Iallgather(send, recv), recv), recvbuf, (send, recv))
 
     def Iscatter(self, sendbuf: Buffer | None, recvbuf: Buffer | InPlace, root: int = 0) -> Request:
         """Start ``Scatter``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._scattering(sendbuf, recvbuf, root)
-        return Request(self.comm.Iscatter(send, recv, root), recvbuf, (send, recv))
+        return Request(delivering(self.comm.Iscatter(send, recv, root), recv), recvbuf, (send, recv))
 
     def Ialltoall(self, sendbuf: Buffer | InPlace, recvbuf: Buffer) -> Request:
         """Start ``Alltoall``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv = self._exchanging(sendbuf, recvbuf)
-        return Request(self.comm.Ialltoall(send, recv), recvbuf, (send, recv))
+        return Request(delivering(self.comm.Ialltoall(send, recv), recv), recvbuf, (send, recv))
 
     # -- checks, all before anything is sent ---------------------------------------------------------------------
 
@@ -285,6 +311,7 @@ class Collectives(ObjectCollectives):
 
     def _reduction(self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any, Any]:
         """Both buffers and the operation."""
+        sendbuf, recvbuf = staged(sendbuf), staged(recvbuf, load=is_in_place(sendbuf))
         send = as_contribution(sendbuf, "sendbuf")
         recv = None if recvbuf is None else as_message(recvbuf, "recvbuf", writable=True)
         for given, message in ((sendbuf, send), (recvbuf, recv)):
@@ -311,24 +338,24 @@ class Collectives(ObjectCollectives):
         return [slice(begin, begin + mpi.LARGE_BLOCK) for begin in range(0, size, mpi.LARGE_BLOCK)]
 
     def _gathering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
-        send = as_contribution(sendbuf, "sendbuf")
+        send = as_contribution(staged(sendbuf), "sendbuf")
         if self.rank != root:
             return self._native(send), None
-        recv = as_message(recvbuf, "recvbuf", writable=True)
+        recv = as_message(staged(recvbuf, load=send is IN_PLACE), "recvbuf", writable=True)
         _check_pair(send, recv, self.size)
         return self._native(send), mpi.message(self.comm, recv, self.size)
 
     def _scattering(self, sendbuf: Any, recvbuf: Any, root: int) -> tuple[Any, Any]:
-        recv = as_contribution(recvbuf, "recvbuf")
+        recv = as_contribution(staged(recvbuf, load=False), "recvbuf", writable=True)
         if self.rank != root:
             return None, self._native(recv)
-        send = as_message(sendbuf, "sendbuf")
+        send = as_message(staged(sendbuf), "sendbuf")
         _check_pair(recv, send, self.size)
         return mpi.message(self.comm, send, self.size), self._native(recv)
 
     def _exchanging(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
-        send = as_contribution(sendbuf, "sendbuf")
-        recv = as_message(recvbuf, "recvbuf", writable=True)
+        send = as_contribution(staged(sendbuf), "sendbuf")
+        recv = as_message(staged(recvbuf, load=send is IN_PLACE), "recvbuf", writable=True)
         _check_pair(send, recv, 1)
         if recv.size % self.size:
             raise ValueError(

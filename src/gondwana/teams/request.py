@@ -68,7 +68,10 @@ class Request:
         self._done = False
 
     def test(self) -> bool:
-        """Return whether the operation has completed, without waiting. Local; makes MPI's progress."""
+        """Return whether the operation has completed, without waiting. Local; makes MPI's progress.
+
+        With a buffer on a device it makes internal progress, too; call `gw.progress()` between one test and the next.
+        """
         if not self._done and self.handle.Test():
             self._finish()
         return self._done

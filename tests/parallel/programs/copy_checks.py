@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import sys
 import threading
 import time
 import zlib
@@ -22,7 +23,7 @@ from gondwana.transfer.slots import SLOT
 
 world = gw.world
 ME, RANKS = world.rank, world.size
-CUDA = os.environ.get("GONDWANA_CUDA") == "emulated"
+CUDA = "cuda" in sys.argv or os.environ.get("GONDWANA_CUDA") == "emulated"
 KIND = gw.cuda(0) if CUDA else gw.fake_device
 """The kind of memory of the devices."""
 HOST, DEVICE, PRIVATE = "host", "device", "private"

@@ -8,6 +8,8 @@ import active_message_checks
 import collective_checks
 import compiled_rma_checks
 import copy_checks
+import device_atomic_checks
+import device_collective_checks
 import plan_checks
 import pool_checks
 import remote_channel_checks
@@ -101,6 +103,19 @@ OF_MESSAGES = (
 )
 """The same of active messages."""
 
+OF_ATOMICS_ON_DEVICES = (
+    "check_batches_on_device_words",
+    "check_device_tickets_are_a_permutation",
+    "check_loops_of_compare_and_swap_on_device_words",
+)
+"""The same of atomic operations on device memory."""
+OF_COLLECTIVES_ON_DEVICES = (
+    "check_broadcasts",
+    "check_buffers_on_both_sides",
+    "check_requests_complete_when_the_device_has_the_data",
+)
+"""The same of collectives on device memory."""
+
 
 def check_each_rank_has_a_host_of_its_own():
     assert world.size == 2
@@ -124,5 +139,7 @@ if __name__ == "__main__":
         (team_checks, OF_TEAMS),
         (active_message_checks, OF_MESSAGES),
         (collective_checks, OF_COLLECTIVES),
+        (device_atomic_checks, OF_ATOMICS_ON_DEVICES),
+        (device_collective_checks, OF_COLLECTIVES_ON_DEVICES),
     )
     run_checks(globals() | {name: getattr(module, name) for module, names in sources for name in names})

@@ -17,6 +17,7 @@ from gondwana.runtime.start import at_connect
 from gondwana.teams import IN_PLACE, Op, Team, mpi
 from gondwana.teams.buffers import as_message
 from gondwana.teams.ops import Operation, operation_on
+from gondwana.teams.staging import deliver, staged
 from gondwana.teams.team import at_split
 from gondwana.transfer.collectives.between_nodes import attach
 from gondwana.transfer.collectives.on_node import share
@@ -46,7 +47,8 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
 
     Args:
         team: the ranks.
-        buf: an ndarray or an Array without gaps, of one size and dtype on all ranks.
+        buf: an ndarray or an Array without gaps, of one size and dtype on all ranks; in Python also an array without
+            gaps in the memory of a device of this rank.
         root: the rank whose data it becomes, the same on all ranks.
 
     Raises:
@@ -60,13 +62,15 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
         >>> a.tolist()
         [7]
     """
-    buffer = as_message(memory_of(buf), "buf", writable=root != team.rank)
+    buffer = as_message(memory_of(staged(buf, load=root == team.rank)), "buf", writable=root != team.rank)
     if not 0 <= root < team.size:
         raise UsageError(f"bcast from rank {root}: the ranks of {team.name} are 0 to {team.size - 1}")
     if team.on_node is not None and buffer.nbytes <= team.on_node.largest:
         team.on_node.bcast(buffer, root)
     else:
         team.comm.Bcast(mpi.message(team.comm, buffer), root)  # as compiled code calls it: the two may meet
+    if root != team.rank:
+        deliver(buffer)
 
 
 def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
@@ -79,7 +83,8 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
     Args:
         team: the ranks.
         value: a number of the same dtype on all ranks (int is int64, float is float64), or an ndarray or Array without
-            gaps, of one size and dtype on all ranks, which is combined in place, element by element.
+            gaps, of one size and dtype on all ranks, which is combined in place, element by element; in Python also an
+            array without gaps in the memory of a device of this rank.
         op: "sum", "prod", "max", "min"; of integers also "band", "bor", "bxor"; of integers and bools "land", "lor",
             "lxor"; or `gw.MAX` and so on, or in Python mpi4py's `MPI.MAX`. Compiled code must know it: a literal, or an
             argument that Python gives.
@@ -99,12 +104,14 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
         >>> a.tolist() == [1.0, gw.world.size - 1]
         True
     """
+    value = staged(value)
     is_array = isinstance(value, np.ndarray) or hasattr(value, "numpy")
     buffer = memory_of(value) if is_array else np.array(value).reshape(1)
     meant = operation_on(buffer.dtype, op, "allreduce")
     if team.on_node is None or not team.on_node.allreduce(buffer, buffer, meant):
         in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, meant))
         team.comm.Allreduce(in_place, buffer, operation)  # as compiled code calls it: the two may meet
+    deliver(buffer)
     return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
 
 
