@@ -3,7 +3,8 @@
 A put through a window and then a signal take a flush between them, and both need MPI at the target: several round
 trips. Here one message takes all. It has a communicator of its own, so no message of the program can match one.
 Whatever waits or makes progress at the target receives messages and applies them, in Python and in compiled code
-(`delivery_native`): it stores the data, then raises the signal.
+(`delivery_native`): it stores the data, then raises the signal. Larger puts are several messages, which the target
+applies in their order; the last one raises the signal.
 
 A sender has credit for `WINDOW` messages to each rank, and gets it back with the count of those applied, which every
 message in the other direction carries. Without credit, or room for one more message under way, nothing is sent: the
@@ -32,6 +33,10 @@ MOST = 8192
 """Bytes of data that one message takes."""
 AXES = 4
 """Axes along which the runs of a message can repeat."""
+LARGEST = 8 * MOST
+"""Bytes that one put takes, in several messages: more go through the window, as fast and without a copy."""
+LARGEST_COMPILED = 2 * MOST
+"""The same in compiled code, which may wait for MPI at the target and so is faster with its own put and flush."""
 WINDOW = 32
 """Messages to one rank that may be under way or not known to be applied."""
 MOST_SIGNALS = 4096
@@ -163,7 +168,7 @@ class Delivery:
         Args:
             rank: in the world, of another node.
             data: address of the bytes, which may change when this returns.
-            nbytes: at most `MOST`.
+            nbytes: at most `LARGEST`, with `axes` at most `MOST`.
             target: address of the first element, in that rank's process.
             line: address of the counter of the signal there.
             arrivals: what is added to it.

@@ -26,6 +26,7 @@ from gondwana.sync.delivery import (
     FAILED,
     FIRST,
     HEAD,
+    MOST,
     MOST_SIGNALS,
     NEXT,
     PEER,
@@ -111,6 +112,20 @@ def _free_slot(state: int) -> int:
 
 
 @inlined
+def _has_room(state: int, count: int) -> bool:
+    """Return whether there are as many slots of messages that MPI is not sending any more."""
+    first, found = load_word(state + DEPARTURES), 0
+    for step in range(SLOTS):
+        slot = first + (load_word(state + NEXT) + step) % SLOTS * SLOT
+        if load_word(slot + BUSY) == 0 or _is_done(slot + REQUEST) == 1:
+            store_release(slot + BUSY, 0)
+            found += 1
+            if found == count:
+                return True
+    return False
+
+
+@inlined
 def _dispatch(state: int, slot: int, rank: int, kind: int, nbytes: int) -> int:
     """Send what is in a slot; return 0 or the error of MPI. The lock of those who send is held."""
     peer, message = _peer(state, rank), load_word(slot + BUFFER)
@@ -148,14 +163,21 @@ def _pack(message: int, data: int, nbytes: int, target: int, line: int, count: i
 
 @inlined
 def _try_to_send(state: int, rank: int, data: int, nbytes: int, target: int, line: int, count: int, axes: int) -> int:
-    """Send a put if there is credit and room; return its number, 0, or -1 if MPI failed."""
+    """Send all messages of a put if there is credit and room; return the number of the last, 0, or -1 if MPI failed."""
     number, peer = 0, _peer(state, rank)
+    messages = max(1, (nbytes + MOST - 1) // MOST)
+    most = WINDOW if nbytes != 0 else MOST_SIGNALS
     _lock(state + SENDING)
-    if load_word(peer + PUTS) - load_acquire(peer + ACKNOWLEDGED) < (WINDOW if nbytes != 0 else MOST_SIGNALS):
-        slot = _free_slot(state)
-        if slot != 0:
-            length = _pack(load_word(slot + BUFFER), data, nbytes, target, line, count, axes)
-            number = _increment(peer + PUTS) if _dispatch(state, slot, rank, PUT, length) == 0 else -1
+    if load_word(peer + PUTS) - load_acquire(peer + ACKNOWLEDGED) + messages <= most and _has_room(state, messages):
+        for start in range(0, max(1, nbytes), MOST):
+            size = min(nbytes - start, MOST)
+            arrivals = count if start + size == nbytes else 0
+            slot = _free_slot(state)
+            length = _pack(load_word(slot + BUFFER), data + start, size, target + start, line, arrivals, axes)
+            if _dispatch(state, slot, rank, PUT, length) != 0:
+                number = -1
+                break
+            number = _increment(peer + PUTS)
     store_release(state + SENDING, 0)
     return number
 

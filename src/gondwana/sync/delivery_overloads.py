@@ -15,7 +15,7 @@ from gondwana.compiler.mpi.table import DELIVERY
 from gondwana.compiler.types.handle_types import handle_word, is_handle
 from gondwana.compiler.types.points import INT
 from gondwana.memory.segment import TABLE_HEAD
-from gondwana.sync.delivery import MOST, POLL_AT, SEND_AT
+from gondwana.sync.delivery import LARGEST_COMPILED, POLL_AT, SEND_AT
 from gondwana.sync.signals_native import CHANNEL
 
 _WORD = 8
@@ -111,7 +111,7 @@ def _send_far(
     table: int, rank: int, offset: int, address: int, nbytes: int, signal_table: int, signal_rank: int, channel: int
 ) -> bool:
     state, owner, ranks = _delivery(), _in_world(table, rank), load_word(table)
-    if state == 0 or nbytes > MOST or _in_world(signal_table, signal_rank) != owner:
+    if state == 0 or nbytes > LARGEST_COMPILED or _in_world(signal_table, signal_rank) != owner:
         return False
     size = load_word(table + (TABLE_HEAD + ranks + rank) * _WORD)
     base = load_word(table + (TABLE_HEAD + 2 * ranks + rank) * _WORD)

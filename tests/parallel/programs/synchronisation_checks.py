@@ -192,10 +192,14 @@ def check_litmus_of_dekker():
     assert (mine_and_theirs.sum(axis=0) > 0).all()
 
 
+BOX = 72 * 1024
+
+
 def boxes(pointer):
-    """Destinations of every form in 12 KiB: what `copy` takes, and the same as views of the memory."""
+    """Destinations of every form in `BOX` bytes: what `copy` takes, and the same as views of the memory."""
     number = pointer.dtype.itemsize
     cases = [((7,), (number,)), ((1024,), (number,)), ((1025,), (number,)), ((4,), (5 * number,)), ((0,), (number,))]
+    cases += [((8192,), (number,)), ((8193,), (number,)), ((1100, 2), (4 * number, number))]  # the last one has gaps
     cases += [((3, 5, 2), (100 * number, 3 * number, number)), ((6, 4), (number, 9 * number)), ((), ())]
     cases += [((2, 3, 2, 2, 2), tuple(number * step for step in (240, 60, 20, 7, 2)))]  # too many axes for one message
     for shape, strides in cases:
@@ -205,7 +209,7 @@ def boxes(pointer):
 
 def check_copies_with_signals():
     """Of all sizes and strides; the signal says that they are there, `done` that the other rank has them."""
-    segment, signal = gw.Segment(world, 12 * 1024), gw.Signal(world, 2)
+    segment, signal = gw.Segment(world, BOX), gw.Signal(world, 2)
     mine, left = segment.view(world.rank), (world.rank - 1) % world.size
     for target, shape, strides in boxes(segment.pointer(RIGHT, "f8")):
         world.barrier()
@@ -216,7 +220,7 @@ def check_copies_with_signals():
         transfer.source.wait()
         signal.wait(1, 1)
         offset = segment.pointer(dtype="f8", offset=target.pointer.offset).offset
-        expected = np.full(12 * 1024, 255, np.uint8)
+        expected = np.full(BOX, 255, np.uint8)
         for memory in (mine, expected):
             held = np.ndarray(shape, "f8", memory, offset if data.size else 0, strides)
             if memory is expected:
@@ -250,6 +254,15 @@ def check_many_copies_with_signals():
     signal.wait(2)
     world.barrier()
     assert segment.view(world.rank).view("i8")[0] == -2
+    several = np.arange(8192)  # eight messages each
+    segment = gw.Segment(world, 10 * several.nbytes)
+    theirs = segment.pointer(RIGHT, "i8")
+    copies = [gw.copy(several + (world.rank + step), theirs + 8192 * step, notify=signal) for step in range(10)]
+    signal.wait(10)
+    expected = several + (left + np.arange(10)[:, None])
+    assert (segment.view(world.rank).view("i8").reshape(10, -1) == expected).all()
+    gw.when_all(*copies).wait()
+    world.barrier()
 
 
 def check_copies_with_signals_to_ranks_that_wait_for_others():
