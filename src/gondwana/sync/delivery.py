@@ -26,7 +26,7 @@ from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
 from gondwana.errors import GondwanaError
 from gondwana.futures import Future
-from gondwana.runtime import exits, progress, start
+from gondwana.runtime import cores, exits, progress, start
 from gondwana.teams import Team, addresses, mpi, windows
 
 MOST = 8192
@@ -74,11 +74,14 @@ PUT, ASK, REPORT = range(3)
     DEPARTURES,
     POLL_AT,
     SEND_AT,
-) = range(0, 16 * WORD, WORD)
+    COMPLETE_AT,
+    PATIENCE,
+) = range(0, 18 * WORD, WORD)
 """Words of the state, as offsets in bytes. Locks of those who receive and who send; whether receives are posted;
 whether no question is answered any more; whether an answer had no room; MPI's error; the places to look at next, for
 sending and for receiving; the communicator, this rank, the number of ranks; addresses of three tables: peers, what
-arrives, what departs; and of the machine code of `poll` and `send`, which compiled code calls."""
+arrives, what departs; and of the machine code of `poll`, `send` and `complete`, which compiled code calls; how often
+`complete` polls before it yields the processor."""
 
 SENT, RECEIVED, PUTS, APPLIED, ACKNOWLEDGED, REPORTED, ASKED, DUE = range(0, 8 * WORD, WORD)
 PEER = 8 * WORD
@@ -90,6 +93,8 @@ REQUEST, BUSY, BUFFER = range(0, 3 * WORD, WORD)
 SLOT = 3 * WORD
 """Words of a message that arrives or departs: MPI's request, whether it is under way, the address of its bytes."""
 
+_PATIENCE = 1000
+"""Polls before a rank that waits yields the processor, unless ranks outnumber the cores: about a millisecond."""
 _MOST_AT_ONCE = 64
 """Messages that are applied before a waiting call checks its condition."""
 
@@ -97,7 +102,11 @@ _MODULE = "gondwana.sync.delivery_native"
 _poll = Native(_MODULE, "poll", 1, brief=True)
 _take_soon = Native(_MODULE, "take_soon", 4, brief=True)
 _send = Native(_MODULE, "send", 8, brief=True)
-_ENTRIES = ((POLL_AT, Native(_MODULE, "poll", 1)), (SEND_AT, Native(_MODULE, "send", 8)))
+_ENTRIES = (
+    (POLL_AT, Native(_MODULE, "poll", 1)),
+    (SEND_AT, Native(_MODULE, "send", 8)),
+    (COMPLETE_AT, Native(_MODULE, "complete", 2)),
+)
 _ask = Native(_MODULE, "ask", 3, brief=True)
 _end = Native(_MODULE, "end", 1)
 
@@ -116,7 +125,7 @@ class Delivery:
         self._slots = np.zeros((RECEIVES + SLOTS, SLOT // WORD), np.int64)
         self._bytes = np.empty((RECEIVES + SLOTS, ROOM), np.uint8)
         self._slots[:, BUFFER // WORD] = self._bytes.ctypes.data + ROOM * np.arange(RECEIVES + SLOTS)
-        self._words = np.zeros(16, np.int64)
+        self._words = np.zeros(18, np.int64)
         self._started = self._words.data[STARTED // WORD : STARTED // WORD + 1]
         self.state = self._words.ctypes.data
         self._words[COMMUNICATOR // WORD] = addresses.handle(self._comm)
@@ -128,6 +137,7 @@ class Delivery:
 
     def link(self) -> None:
         """Load the machine code that compiled code calls. Local; cheap if that was done before."""
+        self._words[PATIENCE // WORD] = 0 if cores.crowded() else _PATIENCE
         for word, entry in _ENTRIES:
             if not self._words[word // WORD]:
                 self._words[word // WORD] = entry.address
@@ -289,7 +299,7 @@ def _at_connect(world: Team) -> None:
     if world.node_count == 1:
         return
     _own = Delivery(world)
-    table.set_delivery(_own.state)
+    table.set_delivery(_own.state, _own.link)
     windows.before_freeing(_own.finish)
     exits.when_all_leave(_close)
     progress.register(_poll_own, under_way=lambda: _own is not None)

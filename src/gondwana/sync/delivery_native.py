@@ -29,6 +29,7 @@ from gondwana.sync.delivery import (
     MOST,
     MOST_SIGNALS,
     NEXT,
+    PATIENCE,
     PEER,
     PEERS,
     POSTPONED,
@@ -61,6 +62,9 @@ _ATTEMPTS = 100
 """Polls for credit or room before nothing is sent."""
 _SPINS = 20
 """Attempts before the processor is yielded between them."""
+
+_POLLS_BETWEEN_LOOKS = 16
+"""Polls of what a rank waits for in MPI, between looks for what else has arrived."""
 
 _isend, _irecv, _test = mpi_call("Isend"), mpi_call("Irecv"), mpi_call("Test")
 _cancel, _wait = mpi_call("Cancel"), mpi_call("Wait")
@@ -327,6 +331,22 @@ def take_soon(state: int, line: int, count: int, polls: int) -> int:
         if _poll(state) < 0:
             return -1
     return 0
+
+
+def complete(state: int, request: int) -> int:
+    """Wait for the request at an address, and apply what arrives; return 0, or a negative number if MPI failed."""
+    polls = 0
+    while True:
+        found = _is_done(request)
+        if found != 0:
+            return min(found, 0)  # type: ignore[no-any-return]
+        polls += 1
+        if polls % _POLLS_BETWEEN_LOOKS == 0 and _poll(state) < 0:
+            return -1
+        if polls < load_word(state + PATIENCE):
+            pause()
+        else:
+            sched_yield()
 
 
 def end(state: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import time
@@ -270,7 +271,15 @@ def check_copies_with_signals_to_ranks_that_wait_for_others():
     segment, first, second = gw.Segment(world, 8 * world.size), gw.Signal(world), gw.Signal(world)
     mine = segment.view(world.rank).view("i8")
     ranks = np.arange(world.size)
-    for meet in (world.barrier, lambda: world.allreduce(1), lambda: second.wait(world.size)):
+    waits = (
+        world.barrier,
+        lambda: world.allreduce(1),
+        lambda: second.wait(world.size),
+        lambda: gw.allreduce(world, 1),
+        lambda: gw.allreduce(world, np.ones(5000)),
+        lambda: gw.bcast(world, np.ones(5000)),
+    )
+    for meet in waits:
         for rank in ranks.tolist():
             gw.put(world.rank + 1, segment.pointer(rank, "i8") + world.rank, notify=first).wait()
             second.add(rank)
@@ -280,6 +289,113 @@ def check_copies_with_signals_to_ranks_that_wait_for_others():
         world.barrier()
         mine[:] = 0
         world.barrier()
+
+
+@gw.jit
+def wait_in_recv(team, data, source):
+    gw.recv(team, data, source)
+
+
+@gw.jit
+def wait_in_send(team, data, dest):
+    gw.send(team, data, dest)
+
+
+@gw.jit
+def wait_in_sendrecv(team, data, other, partner):
+    gw.sendrecv(team, data, partner, other, partner)
+
+
+@gw.jit
+def wait_for_requests(team, data, other, partner):
+    gw.wait_all((gw.irecv(team, other, partner), gw.isend(team, data, partner)))
+
+
+@gw.jit
+def wait_in_barrier(team):
+    gw.barrier(team)
+
+
+@gw.jit
+def wait_in_bcast(team, data):
+    gw.bcast(team, data)
+
+
+@gw.jit
+def wait_in_sum(team, data):
+    gw.allreduce(team, data)
+
+
+def check_ranks_that_wait_in_compiled_code_apply_puts():
+    """Rank 0 waits until its puts are applied before it does what the others wait for."""
+    few, many = np.arange(3.0), np.arange(200_000.0)
+    other, sums, large_sums = np.zeros(200_000), np.ones(3), np.ones(70_000)
+    others = range(1, world.size)
+    cases = (
+        (lambda: wait_in_recv(world, few, 0), lambda: [gw.send(world, few, rank) for rank in others]),
+        (lambda: wait_in_send(world, many, 0), lambda: [gw.recv(world, other, rank) for rank in others]),
+        (
+            lambda: wait_in_sendrecv(world, many, other, 0),
+            lambda: [gw.sendrecv(world, many, rank, other, rank) for rank in others],
+        ),
+        (
+            lambda: wait_for_requests(world, many, other, 0),
+            lambda: [wait_in_sendrecv(world, many, other, rank) for rank in others],
+        ),
+        (lambda: wait_in_barrier(world), world.barrier),
+        (lambda: wait_in_bcast(world, few), lambda: gw.bcast(world, few)),
+        (lambda: wait_in_bcast(world, many), lambda: gw.bcast(world, many)),
+        (lambda: wait_in_sum(world, sums), lambda: gw.allreduce(world, sums)),
+        (lambda: gw.allreduce(world, sums), lambda: wait_in_sum(world, sums)),
+        (lambda: wait_in_sum(world, large_sums), lambda: gw.allreduce(world, large_sums)),
+        (lambda: gw.allreduce(world, large_sums), lambda: wait_in_sum(world, large_sums)),
+        (lambda: gw.bcast(world, few), lambda: wait_in_bcast(world, few)),
+    )
+    segment, signal = gw.Segment(world, 8), gw.Signal(world)
+    for wait, do in cases:
+        if world.rank == 0:
+            for rank in others:
+                gw.put(rank, segment.pointer(rank, "i8"), notify=signal).wait()
+            do()
+        else:
+            wait()
+            signal.wait()
+            assert segment.view(world.rank).view("i8")[0] == world.rank
+            segment.view(world.rank)[:] = 0
+        world.barrier()
+    assert (sums == world.size**2).all()
+    assert (large_sums == world.size**2).all()
+    assert (other == many).all() or world.size == 1
+
+
+def check_ranks_that_wait_for_their_node_apply_puts():
+    """All but one rank of a node put to that rank of the next node, which waits for its own node."""
+    segment, signal = gw.Segment(world, 8), gw.Signal(world)
+    first = {world.node_of(rank): rank for rank in reversed(range(world.size))}
+    there = first[(world.node_of(world.rank) + 1) % world.node_count]
+    if world.node.rank > 0:
+        gw.put(1, segment.pointer(there, "i8"), notify=signal).wait()
+    wait_in_barrier(world.node)
+
+
+def check_sums_of_all_kinds():
+    """In Python and in compiled code, of few and of many bytes, in the order of the ranks or by MPI."""
+    for dtype in ("f8", "f4", "i4", "u1", "i8"):
+        for size in (0, 1, 7, 600, 5000):
+            given = [(np.arange(size) * (rank + 1) % 31).astype(dtype) for rank in range(world.size)]
+            for op, combine in ((gw.SUM, np.add), (gw.MAX, np.maximum)):
+                expected = functools.reduce(combine, given)
+                mine = given[world.rank].copy()
+                gw.allreduce(world, mine, op)
+                assert (mine == expected).all(), (dtype, size, op)
+            if dtype == "f8":
+                mine = given[world.rank].copy()
+                wait_in_sum(world, mine)
+                assert (mine == functools.reduce(np.add, given)).all(), size
+    in_columns = np.asfortranarray(np.full((3, 4), world.rank))
+    gw.allreduce(world, in_columns)
+    assert (in_columns == sum(range(world.size))).all()
+    assert gw.allreduce(world, world.rank == 0, "lor") is True
 
 
 def check_segments_with_copies_on_the_way_come_and_go():
