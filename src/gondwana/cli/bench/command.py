@@ -149,6 +149,7 @@ def collectives(
 def injection(
     threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1,2,4].")] = None,
     ranks: Ranks = 2,
+    ranks_per_node: PerNode = None,
     repeat: Repeat = 20,
     batch: Batch = 0.02,
     file: File = None,
@@ -161,7 +162,8 @@ def injection(
     build.command()
     count = numbers("--threads", threads) or list(bench_injection.THREADS)
     bench_injection.check(ranks, count)
-    on_ranks(ranks, "injection", threads=count, repeat=repeat, batch_seconds=batch, file=file)
+    options: dict[str, Any] = {"threads": count, "repeat": repeat, "batch_seconds": batch}
+    on_ranks(ranks, "injection", ranks_per_node=ranks_per_node, file=file, **options)
 
 
 @bench.command()
