@@ -247,6 +247,11 @@ _observed: deque[Polled[Any]] = deque()
 """Operations with callbacks: progress completes them."""
 
 
+def needs_progress() -> bool:
+    """Return whether this rank has operations with callbacks that progress completes. Local."""
+    return bool(_observed)
+
+
 def _complete_observed() -> bool:
     if not _observed:
         return False
@@ -255,7 +260,7 @@ def _complete_observed() -> bool:
     return True
 
 
-progress.register(_complete_observed, under_way=lambda: bool(_observed))
+progress.register(_complete_observed, under_way=needs_progress)
 progress.account_for(lambda: f"{len(_observed)} operations between nodes under way" if _observed else None)
 
 

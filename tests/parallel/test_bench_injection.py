@@ -33,4 +33,15 @@ def test_every_operation_arrives(tmp_path: Path) -> None:
     assert [(row["operation"], row["threads"]) for row in rows] == [
         (name, threads) for name, _ in injection.OPERATIONS.values() for threads in (1, 2)
     ]
-    assert all(row["verified"] and row["ours_per_s"] > 0.0 for row in rows)
+    assert all(row["verified"] and row["ours_per_s"] > 0.0 and row["nodes"] == 1 for row in rows)
+
+
+def test_puts_and_additions_arrive_between_nodes(tmp_path: Path) -> None:
+    file = tmp_path / "injection.json"
+    command = [sys.executable, "-m", "gondwana.cli.main", "bench", "injection", "--threads", "2", "--repeat", "1"]
+    command += ["--batch", "0.0002", "--ranks-per-node", "1", "--json", str(file)]
+    outcome = jobs.run_command(command, timeout=150, variables={"GONDWANA_RANKS_PER_NODE": "1"})
+    assert outcome.status == 0, str(outcome)
+    rows = json.loads(file.read_text())["panels"]["injection"]
+    assert [row["operation"] for row in rows] == ["put of a word", "fetch_add"]
+    assert all(row["verified"] and row["ours_per_s"] > 0.0 and row["nodes"] == 2 for row in rows)

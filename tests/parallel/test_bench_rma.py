@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,10 +17,14 @@ from gondwana.errors import UsageError
 pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there", "c_compiler")]
 
 
-def bench(file: Path, options: str) -> tuple[list[dict[str, Any]], str]:
+def bench(file: Path, options: str, **variables: str) -> tuple[list[dict[str, Any]], str]:
     command = [sys.executable, "-m", "gondwana.cli.main", "bench", "rma", "--repeat", "1", "--batch", "0.0001"]
     done = subprocess.run(
-        [*command, "--json", str(file), *options.split()], capture_output=True, text=True, timeout=240
+        [*command, "--json", str(file), *options.split()],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, **variables},
     )
     assert done.returncode == 0, done.stderr
     rows = results.read(file)[0]["panels"]["rma"]
@@ -35,7 +40,7 @@ def test_every_case_is_measured_and_verified(tmp_path: Path) -> None:
     assert [(row["size"], row["operation"], row["rival"]) for row in rows] == [
         (size, case.ours, case.rival) for size, case in expected
     ]
-    assert all(row["ours"] > 0 and row["theirs"] > 0 and row["ranks"] == 2 for row in rows)
+    assert all(row["ours"] > 0 and row["theirs"] > 0 and row["ranks"] == 2 and row["nodes"] == 1 for row in rows)
     for row, (_, case) in zip(rows, expected, strict=True):
         assert (row["met"] is None) == (row["goal"] is None) == (case.goal is None and case.goal_ratio is None)
     assert all(text in shown for text in ("compiled put of a word", "C memcpy flood", "met"))
@@ -43,6 +48,17 @@ def test_every_case_is_measured_and_verified(tmp_path: Path) -> None:
     floods = {name for case in rma.floods(512) for name in (case.ours, case.rival)}
     assert {row["operation"] for row in report["panels"]["peaks"]} == floods
     assert all(512 <= row["half_nbytes"] <= row["nine_tenths_nbytes"] <= 65536 for row in report["panels"]["peaks"])
+
+
+def test_between_nodes_nothing_needs_shared_memory(tmp_path: Path) -> None:
+    options = "--sizes 16384 --ranks-per-node 1"
+    rows, _ = bench(tmp_path / "rma.json", options, GONDWANA_RANKS_PER_NODE="1")
+    cases = [(8, case) for case in rma.OPERATIONS_BETWEEN_NODES]
+    cases += [(16384, case) for case in (*rma.TRANSFERS_BETWEEN_NODES, *rma.FLOODS_BETWEEN_NODES)]
+    assert [(row["size"], row["operation"], row["rival"]) for row in rows] == [
+        (size, case.ours, case.rival) for size, case in cases
+    ]
+    assert all(row["ours"] > 0 and row["theirs"] > 0 and row["nodes"] == 2 for row in rows)
 
 
 def test_more_ranks_wait_while_two_are_measured(tmp_path: Path) -> None:

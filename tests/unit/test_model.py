@@ -221,6 +221,16 @@ def test_runs_that_are_not_counted_are_named(tmp_path: Path) -> None:
         observations.read([file])
 
 
+def test_rows_between_nodes_are_not_those_of_a_node(tmp_path: Path) -> None:
+    [result] = results.read(RESULTS / "rma.json")
+    rows = [{**row, "nodes": 1} for row in result["panels"]["rma"]]
+    file = tmp_path / "rma.json"
+    between = [{**row, "ours": 2.0 * row["ours"], "nodes": 2} for row in rows]
+    units = {**result["units"], "nodes": "1"}
+    file.write_text(json.dumps({**result, "units": units, "panels": {"rma": rows + between}}))
+    assert observations.read([file]).rma == observations.read([RESULTS / "rma.json"]).rma != {}
+
+
 def test_the_command_fits_checks_and_predicts(tmp_path: Path) -> None:
     source = (
         "import sys; from gondwana.cli import main; results, out = sys.argv[1:]\n"

@@ -79,7 +79,7 @@ def measure(
     """Measure the exchange of every size, with all faces and with the split axes only. Collective over team.
 
     Args:
-        team: at least two MPI ranks.
+        team: at least two MPI ranks, on one or several nodes.
         sizes: cells a side of each rank's cube of doubles.
         fields: how many arrays are exchanged in one call.
         repeat: rounds; each times ours and C once.
@@ -122,7 +122,7 @@ def _measure_one(team: Team, size: int, count: int, split_only: bool, repeat: in
         )
         verified = all(team.allgather(right))
     faces = 2 * sum(exchanged) * size**2 * count
-    return _row(size, count, split_only, grid, faces, samples, verified)
+    return _row(size, count, split_only, grid, team.node_count, faces, samples, verified)
 
 
 def _exchange(arrays: list[GlobalArray]) -> None:
@@ -148,7 +148,14 @@ def _ghosts_are(block: NDArray[Any], values: NDArray[Any], exchanged: tuple[bool
 
 
 def _row(
-    size: int, count: int, split_only: bool, grid: Triple, faces: int, samples: dict[str, list[float]], verified: bool
+    size: int,
+    count: int,
+    split_only: bool,
+    grid: Triple,
+    nodes: int,
+    faces: int,
+    samples: dict[str, list[float]],
+    verified: bool,
 ) -> Row:
     comparison = beside_c(samples, verified)
     ours, native = comparison["seconds"]["median"], comparison["c_seconds"]["median"]
@@ -158,6 +165,7 @@ def _row(
         "fields": count,
         "faces": "split axes" if split_only else "all",
         "grid": "x".join(map(str, grid)),
+        "nodes": nodes,
         "microseconds": ours * 1e6,
         "c_microseconds": native * 1e6,
         "gb_per_s": faces * 8 / 1e9 / ours,

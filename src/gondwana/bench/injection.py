@@ -15,7 +15,7 @@ import gondwana as gw
 from gondwana.bench.measure import Variant, interleave
 from gondwana.bench.native.injection import ADD, MESSAGE, MOST_THREADS, PUT, Injection
 from gondwana.bench.panels import measure_on_ranks
-from gondwana.bench.rma.candidates import Candidate, absent, counting
+from gondwana.bench.rma.candidates import Candidate, absent, counting, served_by_mpi
 from gondwana.bench.rma.loops import on_message, serve
 from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
@@ -81,26 +81,26 @@ def measure(
     """Measure rates of all operations with several numbers of threads. Collective over team.
 
     Args:
-        team: two MPI ranks of one node.
+        team: two MPI ranks. Between nodes there are no active messages of compiled code, and rank 1 waits inside MPI.
         threads: numbers of threads of rank 0 that inject.
         repeat: rounds; each times every variant once.
         batch_seconds: length of one sample [s].
 
     Returns:
         The same rows on both ranks: operations of all threads together [M/s], ours and in C, our rate over theirs with
-        its interval, and whether all have arrived.
+        its interval, whether all have arrived, and on how many nodes the ranks are.
 
     Raises:
-        UsageError: there are not two ranks on one node, or there is no C compiler or MPI header.
+        UsageError: there are not two ranks, or there is no C compiler or MPI header.
     """
     check(team.size, threads)
-    if team.node.size < team.size:
-        raise UsageError("2 ranks on two nodes: this measures ranks of one node")
     with Injection(team) as c:
         ours = Ours(team)
-        for what in OPERATIONS:
+        for what in (PUT, ADD) if team.node_count > 1 else OPERATIONS:
             for count in threads:
                 pair = {"ours": ours.candidate(what, count), "c": in_c(team, c, what, count)}
+                if team.node_count > 1:
+                    pair = served_by_mpi(team, pair)
                 yield _row(team, what, count, pair, repeat, batch_seconds)
 
 
@@ -108,7 +108,7 @@ class Ours:
     """Memory, atomics and a message of two ranks. Collective over team to create, else local.
 
     Args:
-        team: two MPI ranks of one node.
+        team: two MPI ranks.
     """
 
     def __init__(self, team: Team) -> None:
@@ -178,6 +178,7 @@ def _row(team: Team, what: int, threads: int, pair: dict[str, Candidate], repeat
         "operation": OPERATIONS[what][0],
         "threads": threads,
         "ranks": team.size,
+        "nodes": team.node_count,
         "ours_per_s": 1e-6 / ours.median,
         "rival": f"C {OPERATIONS[what][1]}",
         "rival_per_s": 1e-6 / theirs.median,

@@ -46,7 +46,7 @@ class Measured:
 
     Attributes:
         steps: of applications.
-        rma: seconds, or bytes or operations a second, of `bench rma`, by operation and bytes.
+        rma: seconds, or bytes or operations a second, of `bench rma` on a node, by operation and bytes.
         skipped: files and rows that the model has no counts for, with the reason.
     """
 
@@ -95,7 +95,11 @@ def _add(found: Measured, result: dict[str, Any], source: str) -> None:
     benchmark = result.get("benchmark")
     if benchmark == "rma":
         found.rma.update(
-            {(row["operation"], row["size"]): row["ours"] * _UNITS[row["unit"]] for row in result["panels"]["rma"]}
+            {
+                (row["operation"], row["size"]): row["ours"] * _UNITS[row["unit"]]
+                for row in result["panels"]["rma"]
+                if row.get("nodes", 1) == 1
+            }
         )
     elif benchmark in _ROWS:
         found.steps.extend(_ROWS[benchmark](result["panels"], source))

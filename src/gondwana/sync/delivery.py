@@ -3,7 +3,8 @@
 A put through a window and then a signal take a flush between them, and both need MPI at the target: several round
 trips. Here one message takes all. It has a communicator of its own, so no message of the program can match one.
 Whatever waits or makes progress at the target receives messages and applies them, in Python and in compiled code
-(`delivery_native`): it stores the data, then raises the signal.
+(`delivery_native`): it stores the data, then raises the signal. Larger puts are several messages, which the target
+applies in their order; the last one raises the signal.
 
 A sender has credit for `WINDOW` messages to each rank, and gets it back with the count of those applied, which every
 message in the other direction carries. Without credit, or room for one more message under way, nothing is sent: the
@@ -28,13 +29,17 @@ from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
 from gondwana.errors import GondwanaError
 from gondwana.futures import Future
-from gondwana.runtime import exits, progress, start
+from gondwana.runtime import cores, exits, progress, start
 from gondwana.teams import Team, addresses, mpi, windows
 
 MOST = 8192
 """Bytes of data that one message takes."""
 AXES = 4
 """Axes along which the runs of a message can repeat."""
+LARGEST = 8 * MOST
+"""Bytes that one put takes, in several messages: more go through the window, as fast and without a copy."""
+LARGEST_COMPILED = 2 * MOST
+"""The same in compiled code, which may wait for MPI at the target and so is faster with its own put and flush."""
 WINDOW = 32
 """Messages to one rank that may be under way or not known to be applied."""
 MOST_SIGNALS = 4096
@@ -78,12 +83,15 @@ CARGO_BEGIN = 2 * WORD
     CARRIER,
     ACCEPT_AT,
     RESUME_AT,
-) = range(0, 19 * WORD, WORD)
+    COMPLETE_AT,
+    PATIENCE,
+) = range(0, 21 * WORD, WORD)
 """Words of the state, as offsets in bytes. Locks of those who receive and who send; whether receives are posted;
 whether no question is answered any more; whether an answer had no room; MPI's error; the places to look at next, for
 sending and for receiving; the communicator, this rank, the number of ranks; addresses of three tables: peers, what
 arrives, what departs; and of the machine code of `poll` and `send`, which compiled code calls; what the room above has
-given to `carry`."""
+given to `carry`; the address of the machine code of `complete`, which compiled code calls, and how often it polls
+before it yields the processor."""
 
 SENT, RECEIVED, PUTS, APPLIED, ACKNOWLEDGED, REPORTED, ASKED, DUE = range(0, 8 * WORD, WORD)
 PEER = 8 * WORD
@@ -95,6 +103,8 @@ REQUEST, BUSY, BUFFER = range(0, 3 * WORD, WORD)
 SLOT = 3 * WORD
 """Words of a message that arrives or departs: MPI's request, whether it is under way, the address of its bytes."""
 
+_PATIENCE = 1000
+"""Polls before a rank that waits yields the processor, unless ranks outnumber the cores: about a millisecond."""
 _MOST_AT_ONCE = 64
 """Messages that are applied before a waiting call checks its condition."""
 
@@ -102,7 +112,11 @@ _MODULE = "gondwana.sync.delivery_native"
 _poll = Native(_MODULE, "poll", 1, brief=True)
 _take_soon = Native(_MODULE, "take_soon", 4, brief=True)
 _send = Native(_MODULE, "send", 8, brief=True)
-_ENTRIES = ((POLL_AT, Native(_MODULE, "poll", 1)), (SEND_AT, Native(_MODULE, "send", 8)))
+_ENTRIES = (
+    (POLL_AT, Native(_MODULE, "poll", 1)),
+    (SEND_AT, Native(_MODULE, "send", 8)),
+    (COMPLETE_AT, Native(_MODULE, "complete", 2)),
+)
 _ask = Native(_MODULE, "ask", 3, brief=True)
 _end = Native(_MODULE, "end", 1)
 
@@ -121,7 +135,7 @@ class Delivery:
         self._slots = np.zeros((RECEIVES + SLOTS, SLOT // WORD), np.int64)
         self._bytes = np.empty((RECEIVES + SLOTS, ROOM), np.uint8)
         self._slots[:, BUFFER // WORD] = self._bytes.ctypes.data + ROOM * np.arange(RECEIVES + SLOTS)
-        self._words = np.zeros(19, np.int64)
+        self._words = np.zeros(21, np.int64)
         self._started = self._words.data[STARTED // WORD : STARTED // WORD + 1]
         self.state = self._words.ctypes.data
         self._words[COMMUNICATOR // WORD] = addresses.handle(self._comm)
@@ -133,6 +147,7 @@ class Delivery:
 
     def link(self) -> None:
         """Load the machine code that compiled code calls. Local; cheap if that was done before."""
+        self._words[PATIENCE // WORD] = 0 if cores.crowded() else _PATIENCE
         for word, entry in _ENTRIES:
             if not self._words[word // WORD]:
                 self._words[word // WORD] = entry.address
@@ -186,7 +201,7 @@ class Delivery:
         Args:
             rank: in the world, of another node.
             data: address of the bytes, which may change when this returns.
-            nbytes: at most `MOST`.
+            nbytes: at most `LARGEST`, with `axes` at most `MOST`.
             target: address of the first element, in that rank's process.
             line: address of the counter of the signal there.
             arrivals: what is added to it.
@@ -311,7 +326,7 @@ def _at_connect(world: Team) -> None:
     if world.node_count == 1:
         return
     _own = Delivery(world)
-    table.set_delivery(_own.state)
+    table.set_delivery(_own.state, _own.link)
     windows.before_freeing(_own.finish)
     exits.when_all_leave(_close)
     progress.register(_poll_own, under_way=lambda: _own is not None)

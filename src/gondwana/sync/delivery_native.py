@@ -38,8 +38,10 @@ from gondwana.sync.delivery import (
     FAILED,
     FIRST,
     HEAD,
+    MOST,
     MOST_SIGNALS,
     NEXT,
+    PATIENCE,
     PEER,
     PEERS,
     POSTPONED,
@@ -73,6 +75,9 @@ _ATTEMPTS = 100
 """Polls for credit or room before nothing is sent."""
 _SPINS = 20
 """Attempts before the processor is yielded between them."""
+
+_POLLS_BETWEEN_LOOKS = 16
+"""Polls of what a rank waits for in MPI, between looks for what else has arrived."""
 
 _isend, _irecv, _test = mpi_call("Isend"), mpi_call("Irecv"), mpi_call("Test")
 _cancel, _wait = mpi_call("Cancel"), mpi_call("Wait")
@@ -124,6 +129,20 @@ def _free_slot(state: int) -> int:
 
 
 @inlined
+def _has_room(state: int, count: int) -> bool:
+    """Return whether there are as many slots of messages that MPI is not sending any more."""
+    first, found = load_word(state + DEPARTURES), 0
+    for step in range(SLOTS):
+        slot = first + (load_word(state + NEXT) + step) % SLOTS * SLOT
+        if load_word(slot + BUSY) == 0 or _is_done(slot + REQUEST) == 1:
+            store_release(slot + BUSY, 0)
+            found += 1
+            if found == count:
+                return True
+    return False
+
+
+@inlined
 def _dispatch(state: int, slot: int, rank: int, kind: int, nbytes: int) -> int:
     """Send what is in a slot; return 0 or the error of MPI. The lock of those who send is held."""
     peer, message = _peer(state, rank), load_word(slot + BUFFER)
@@ -161,14 +180,21 @@ def _pack(message: int, data: int, nbytes: int, target: int, line: int, count: i
 
 @inlined
 def _try_to_send(state: int, rank: int, data: int, nbytes: int, target: int, line: int, count: int, axes: int) -> int:
-    """Send a put if there is credit and room; return its number, 0, or -1 if MPI failed."""
+    """Send all messages of a put if there is credit and room; return the number of the last, 0, or -1 if MPI failed."""
     number, peer = 0, _peer(state, rank)
+    messages = max(1, (nbytes + MOST - 1) // MOST)
+    most = WINDOW if nbytes != 0 else MOST_SIGNALS
     _lock(state + SENDING)
-    if load_word(peer + PUTS) - load_acquire(peer + ACKNOWLEDGED) < (WINDOW if nbytes != 0 else MOST_SIGNALS):
-        slot = _free_slot(state)
-        if slot != 0:
-            length = _pack(load_word(slot + BUFFER), data, nbytes, target, line, count, axes)
-            number = _increment(peer + PUTS) if _dispatch(state, slot, rank, PUT, length) == 0 else -1
+    if load_word(peer + PUTS) - load_acquire(peer + ACKNOWLEDGED) + messages <= most and _has_room(state, messages):
+        for start in range(0, max(1, nbytes), MOST):
+            size = min(nbytes - start, MOST)
+            arrivals = count if start + size == nbytes else 0
+            slot = _free_slot(state)
+            length = _pack(load_word(slot + BUFFER), data + start, size, target + start, line, arrivals, axes)
+            if _dispatch(state, slot, rank, PUT, length) != 0:
+                number = -1
+                break
+            number = _increment(peer + PUTS)
     store_release(state + SENDING, 0)
     return number
 
@@ -345,6 +371,22 @@ def take_soon(state: int, line: int, count: int, polls: int) -> int:
         if _poll(state) < 0:
             return -1
     return 0
+
+
+def complete(state: int, request: int) -> int:
+    """Wait for the request at an address, and apply what arrives; return 0, or a negative number if MPI failed."""
+    polls = 0
+    while True:
+        found = _is_done(request)
+        if found != 0:
+            return min(found, 0)  # type: ignore[no-any-return]
+        polls += 1
+        if polls % _POLLS_BETWEEN_LOOKS == 0 and _poll(state) < 0:
+            return -1
+        if polls < load_word(state + PATIENCE):
+            pause()
+        else:
+            sched_yield()
 
 
 def end(state: int) -> int:

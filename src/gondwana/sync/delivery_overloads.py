@@ -15,7 +15,7 @@ from gondwana.compiler.mpi.table import DELIVERY
 from gondwana.compiler.types.handle_types import handle_word, is_handle
 from gondwana.compiler.types.points import INT
 from gondwana.memory.segment import TABLE_HEAD
-from gondwana.sync.delivery import MOST, POLL_AT, SEND_AT
+from gondwana.sync.delivery import COMPLETE_AT, LARGEST_COMPILED, POLL_AT, SEND_AT
 from gondwana.sync.signals_native import CHANNEL
 
 _WORD = 8
@@ -47,15 +47,39 @@ def _entry(word: int) -> Any:
     return call
 
 
-_poll, _send = _entry(POLL_AT), _entry(SEND_AT)
+_poll, _send, _complete = _entry(POLL_AT), _entry(SEND_AT), _entry(COMPLETE_AT)
 
 
 @inlined
 def apply_what_arrives() -> None:
-    """Apply signalled puts of other nodes; MPI makes progress with all else."""
+    """Receive what other nodes send by `delivery`; MPI makes progress with all else."""
     state = _delivery()
     if state != 0 and _poll(state) < 0:
-        raise RuntimeError("gw.wait: MPI failed to receive a signalled put; a wait in Python says more")
+        raise RuntimeError("MPI failed to receive a signalled put or an active message; a wait in Python says more")
+
+
+@inlined
+def has_other_nodes() -> bool:
+    """Return whether the job has several nodes, so that signalled puts may arrive while this rank waits in MPI."""
+    return _delivery() != 0  # type: ignore[no-any-return]
+
+
+def completer(name: str) -> Any:
+    """Return a function that waits for the request of MPI at an address, and applies what arrives meanwhile.
+
+    It is for jobs with other nodes.
+
+    Args:
+        name: of what the request does, for the message of the RuntimeError that is raised if MPI returns an error.
+    """
+    message = f"MPI_{name} failed; the same operation called from Python says more"
+
+    @inlined
+    def complete(request: int) -> None:
+        if _complete(_delivery(), request) < 0:
+            raise RuntimeError(message)
+
+    return complete
 
 
 def is_notice(kind: Any) -> bool:
@@ -111,7 +135,7 @@ def _send_far(
     table: int, rank: int, offset: int, address: int, nbytes: int, signal_table: int, signal_rank: int, channel: int
 ) -> bool:
     state, owner, ranks = _delivery(), _in_world(table, rank), load_word(table)
-    if state == 0 or nbytes > MOST or _in_world(signal_table, signal_rank) != owner:
+    if state == 0 or nbytes > LARGEST_COMPILED or _in_world(signal_table, signal_rank) != owner:
         return False
     size = load_word(table + (TABLE_HEAD + ranks + rank) * _WORD)
     base = load_word(table + (TABLE_HEAD + 2 * ranks + rank) * _WORD)

@@ -10,6 +10,7 @@ from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import Described
 from gondwana.compiler.types.handles import describe_handle, extend
 from gondwana.errors import UsageError
+from gondwana.futures import needs_progress
 from gondwana.memory.segment import Segment
 from gondwana.runtime import cores, progress
 from gondwana.runtime.tracing import Route, counted, traced
@@ -48,8 +49,8 @@ class Signal:
 
     Memory order: what a rank wrote by loads and stores on its node (`put`, `local`, arrays) before `add` is visible to
     the owner after the `wait` that consumes it. Data put to a rank of *another* node must be complete before:
-    `gw.put(...).wait()`, then `add`; `notify=signal` of `gw.put` and `gw.copy` does both, by one message for up to
-    8 KiB. One thread of the owner waits on a channel. Python and compiled code (`gw.signal`, `gw.wait`, `notify=` of
+    `gw.put(...).wait()`, then `add`; `notify=signal` of `gw.put` and `gw.copy` does both, by messages for up to
+    64 KiB. One thread of the owner waits on a channel. Python and compiled code (`gw.signal`, `gw.wait`, `notify=` of
     `gw.put`) work on the same counters.
 
     Args:
@@ -126,8 +127,11 @@ class Signal:
             return
 
         carrier = delivery.opened()
-        if carrier is not None and carrier.take_soon(line, n, _MANY):
-            return
+        if carrier is not None:
+            if needs_progress():  # the other rank may wait for a copy of this one
+                progress.advance()
+            if carrier.take_soon(line, n, _MANY):
+                return
 
         def ready() -> bool:
             if carrier is not None:

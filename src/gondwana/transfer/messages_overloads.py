@@ -1,5 +1,8 @@
 """`send`, `recv`, `sendrecv`, `isend`, `irecv` and `wait_all` in compiled code: MPI by address.
 
+In jobs with several nodes, what blocks here applies the signalled puts that arrive meanwhile: another rank may wait for
+that before it does what this one waits for. On one node MPI's own blocking calls are used.
+
 A team without MPI has one rank, where there is nobody to exchange messages with.
 """
 
@@ -12,7 +15,7 @@ from numba.core.errors import TypingError
 from numba.extending import overload
 
 from gondwana.compiler import recording
-from gondwana.compiler.inlining import INLINED, inlined
+from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
 from gondwana.compiler.mpi.team_overloads import check_team, communicator, has_mpi, ranks_in_world
@@ -25,6 +28,7 @@ from gondwana.compiler.types.buffers import (
 )
 from gondwana.compiler.types.handle_types import advise
 from gondwana.runtime.tracing import part
+from gondwana.sync.delivery_overloads import completer, has_other_nodes
 from gondwana.teams import request as requests
 from gondwana.transfer import messages
 
@@ -42,6 +46,7 @@ _mpi_sendrecv = checked_call("Sendrecv")
 _mpi_isend = checked_call("Isend")
 _mpi_irecv = checked_call("Irecv")
 _mpi_wait = checked_call("Wait")
+_complete_send, _complete_recv, _complete_any = completer("Send"), completer("Recv"), completer("Wait")
 _status = mpi_constant("STATUS")
 
 
@@ -59,6 +64,36 @@ def _message_count(buf: Any) -> int:
     return count  # type: ignore[no-any-return]
 
 
+@called
+def _send_and_serve(address: int, count: int, datatype: int, dest: int, tag: int, comm: int) -> None:
+    request = on_stack(0)
+    _mpi_isend(address, count, datatype, dest, tag, comm, request)
+    _complete_send(request)
+
+
+@called
+def _receive_and_serve(address: int, count: int, datatype: int, source: int, tag: int, comm: int) -> None:
+    request = on_stack(0)
+    _mpi_irecv(address, count, datatype, source, tag, comm, request)
+    _complete_recv(request)
+
+
+@inlined
+def _send_bytes(address: int, count: int, datatype: int, dest: int, tag: int, comm: int) -> None:
+    if has_other_nodes():
+        _send_and_serve(address, count, datatype, dest, tag, comm)
+    else:
+        _mpi_send(address, count, datatype, dest, tag, comm)
+
+
+@inlined
+def _receive_bytes(address: int, count: int, datatype: int, source: int, tag: int, comm: int) -> None:
+    if has_other_nodes():
+        _receive_and_serve(address, count, datatype, source, tag, comm)
+    else:
+        _mpi_recv(address, count, datatype, source, tag, comm, _status())
+
+
 @overload(messages.send, jit_options=INLINED)
 def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     check_team(team)
@@ -69,7 +104,7 @@ def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, dest: Any, tag: int = 0) -> None:
         _check_partner(team, dest)
         begin, count = recording.begin(), _message_count(buf)
-        _mpi_send(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
+        _send_bytes(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team))
         recording.sent(ranks_in_world(team), dest, count * item_size(buf))
         recording.end(begin, part.SEND, count * item_size(buf))
 
@@ -90,7 +125,7 @@ def _recv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
     def with_mpi(team: Any, buf: Any, source: Any, tag: int = 0) -> None:
         _check_partner(team, source)
         begin, count = recording.begin(), _message_count(buf)
-        _mpi_recv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), _status())
+        _receive_bytes(address_of(buf), count, datatype_of(buf), source, tag, communicator(team))
         recording.end(begin, part.RECV, -1)
 
     return with_mpi
@@ -112,10 +147,16 @@ def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag
         _check_partner(team, dest)
         _check_partner(team, source)
         begin, sent, received = recording.begin(), _message_count(sendbuf), _message_count(recvbuf)
-        _mpi_sendrecv(
-            address_of(sendbuf), sent, datatype_of(sendbuf), dest, tag,
-            address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), _status(),
-        )  # fmt: skip
+        if has_other_nodes():
+            arrival = on_stack(0)
+            _mpi_irecv(address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), arrival)
+            _send_and_serve(address_of(sendbuf), sent, datatype_of(sendbuf), dest, tag, communicator(team))
+            _complete_recv(arrival)
+        else:
+            _mpi_sendrecv(
+                address_of(sendbuf), sent, datatype_of(sendbuf), dest, tag,
+                address_of(recvbuf), received, datatype_of(recvbuf), source, tag, communicator(team), _status(),
+            )  # fmt: skip
         recording.sent(ranks_in_world(team), dest, sent * item_size(sendbuf))
         recording.end(begin, part.SENDRECV, sent * item_size(sendbuf))
 
@@ -182,7 +223,10 @@ def _wait_all(requests: Any) -> Any:
     def wait(requests: Any) -> None:
         begin = recording.begin()
         for request in requests:
-            _mpi_wait(on_stack(request), _status())
+            if has_other_nodes():
+                _complete_any(on_stack(request))
+            else:
+                _mpi_wait(on_stack(request), _status())
         recording.end(begin, part.WAIT_ALL, -1)
 
     return wait

@@ -1,4 +1,4 @@
-"""Copies to another node that travel in one message with the signal of `notify=`: see `sync.delivery`."""
+"""Copies to another node that travel in messages together with the signal of `notify=`: see `sync.delivery`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 
 def is_possible(source: StridedBox, target: StridedBox, notify: Notify | None) -> bool:
-    """Return whether a copy and its notification fit into one message. Local."""
+    """Return whether a copy and its notification fit into messages. Local."""
     if notify is None or isinstance(notify, tuple) or delivery.opened() is None:
         return False
-    if source.memory is None or source.nbytes > delivery.MOST or target.reach != WINDOW or target.offsets() is not None:
+    if source.memory is None or target.reach != WINDOW or target.offsets() is not None:
         return False
     if isinstance(notify, SignalAt) and notify.signal.team.world_ranks[notify.rank] != target.owner:
         return False
-    return target.contiguous or len(_unpacked(target).axes) <= delivery.AXES
+    if target.contiguous:
+        return source.nbytes <= delivery.LARGEST
+    return source.nbytes <= delivery.MOST and len(_unpacked(target).axes) <= delivery.AXES
 
 
 def sent_row(source: npt.NDArray[Any], target: Any, notify: Notify) -> delivery.Applied | None:
@@ -39,7 +41,7 @@ def sent_row(source: npt.NDArray[Any], target: Any, notify: Notify) -> delivery.
     if carrier is None or target.__class__ is not GlobalPtr or not isinstance(notify, Signal):
         return None
     segment, rank, offset, nbytes = target.segment, target.rank, target.offset, source.nbytes
-    if source.dtype != target.dtype or not source.flags.c_contiguous or not 0 < nbytes <= delivery.MOST:
+    if source.dtype != target.dtype or not source.flags.c_contiguous or not 0 < nbytes <= delivery.LARGEST:
         return None
     address = segment.address_of(rank)
     if (

@@ -180,8 +180,9 @@ def copy_indexed(
 def put(value: Any, ptr: GlobalPtr, *, notify: Notify | None = None, stream: Stream | None = None) -> Future[None]:
     """Start to write elements that are here to where a pointer points. Local; internal progress; does not wait.
 
-    On this node it is complete at once. Completion, ordering and errors as for `copy`. With a signal, up to 8 KiB to
-    another node are one message; in compiled code the call then returns when the value may be changed.
+    On this node it is complete at once. Completion, ordering and errors as for `copy`. With a signal, up to
+    64 KiB to another node are one to eight messages, in compiled code up to 16 KiB; the call then returns when the
+    value may be changed.
 
     Args:
         value: a number, or an array of the pointer's dtype, which must not change before the result is done; where the

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
@@ -19,9 +18,8 @@ from gondwana.compiler import recording
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, mpi_constant
-from gondwana.compiler.types.buffers import address_of, check_array, contiguous_count, is_array
+from gondwana.compiler.types.buffers import ROOM, address_of, check_array, contiguous_count, is_array, room_on_stack
 from gondwana.compiler.types.handle_types import handle_word
-from gondwana.compiler.types.points import INT
 from gondwana.memory.pointer_overloads import (
     check_bytes,
     element,
@@ -41,8 +39,6 @@ from gondwana.transfer import verbs
 _WORD = 8
 _PIECE = 2**30
 """Bytes that one operation moves; MPI counts with 32 bits."""
-_ROOM = 4096
-"""Bytes on the stack through which a copy from another node to another node goes."""
 
 _mpi_put = checked_call("Put")
 _mpi_get = checked_call("Get")
@@ -116,12 +112,12 @@ def get_bytes(ptr: Any, address: int, nbytes: int) -> None:
 @called  # not worth being inlined
 def _relay(src: Any, dst: Any, nbytes: int) -> None:
     """Copy from another node to another node, through the stack."""
-    room = _room()
+    room = room_on_stack()
     recording.fetched(_ranks(src), handle_word(src, 1), nbytes)
     recording.sent(_ranks(dst), handle_word(dst, 1), nbytes)
     done = 0
     while done < nbytes:
-        count = min(nbytes - done, _ROOM)
+        count = min(nbytes - done, ROOM)
         _get_far(handle_word(src, 0), handle_word(src, 1), handle_word(src, 2) + done, room, count)
         _put_far(handle_word(dst, 0), handle_word(dst, 1), handle_word(dst, 2) + done, room, count)
         done += count
@@ -337,13 +333,3 @@ def _move(typingctx: Any, target: Any, source: Any, nbytes: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(types.int64, types.int64, types.int64), codegen
-
-
-@intrinsic
-def _room(typingctx: Any) -> Any:
-    """The address of `_ROOM` bytes on the stack of the calling function."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), _ROOM)), INT)
-
-    return types.int64(), codegen

@@ -336,7 +336,7 @@ def put_then_agree(team, theirs, mine, arrived, values):
 
 def check_puts_with_signals():
     arrived = gw.Signal(world, 4)
-    for width in (1, 1024, 1500):  # the last is too long for one message between nodes
+    for width in (1, 1024, 1500, 2500):  # of 8 KiB and less, between nodes one message; of 16 KiB two; more: none
         segment = shared(8 * (width + 2))
         lines = 1000.0 * RANK + np.arange(12.0 * width).reshape(12, width)
         numbers = 1000 * RANK + np.arange(12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import time
@@ -192,10 +193,14 @@ def check_litmus_of_dekker():
     assert (mine_and_theirs.sum(axis=0) > 0).all()
 
 
+BOX = 72 * 1024
+
+
 def boxes(pointer):
-    """Destinations of every form in 12 KiB: what `copy` takes, and the same as views of the memory."""
+    """Destinations of every form in `BOX` bytes: what `copy` takes, and the same as views of the memory."""
     number = pointer.dtype.itemsize
     cases = [((7,), (number,)), ((1024,), (number,)), ((1025,), (number,)), ((4,), (5 * number,)), ((0,), (number,))]
+    cases += [((8192,), (number,)), ((8193,), (number,)), ((1100, 2), (4 * number, number))]  # the last one has gaps
     cases += [((3, 5, 2), (100 * number, 3 * number, number)), ((6, 4), (number, 9 * number)), ((), ())]
     cases += [((2, 3, 2, 2, 2), tuple(number * step for step in (240, 60, 20, 7, 2)))]  # too many axes for one message
     for shape, strides in cases:
@@ -205,7 +210,7 @@ def boxes(pointer):
 
 def check_copies_with_signals():
     """Of all sizes and strides; the signal says that they are there, `done` that the other rank has them."""
-    segment, signal = gw.Segment(world, 12 * 1024), gw.Signal(world, 2)
+    segment, signal = gw.Segment(world, BOX), gw.Signal(world, 2)
     mine, left = segment.view(world.rank), (world.rank - 1) % world.size
     for target, shape, strides in boxes(segment.pointer(RIGHT, "f8")):
         world.barrier()
@@ -216,7 +221,7 @@ def check_copies_with_signals():
         transfer.source.wait()
         signal.wait(1, 1)
         offset = segment.pointer(dtype="f8", offset=target.pointer.offset).offset
-        expected = np.full(12 * 1024, 255, np.uint8)
+        expected = np.full(BOX, 255, np.uint8)
         for memory in (mine, expected):
             held = np.ndarray(shape, "f8", memory, offset if data.size else 0, strides)
             if memory is expected:
@@ -250,6 +255,15 @@ def check_many_copies_with_signals():
     signal.wait(2)
     world.barrier()
     assert segment.view(world.rank).view("i8")[0] == -2
+    several = np.arange(8192)  # eight messages each
+    segment = gw.Segment(world, 10 * several.nbytes)
+    theirs = segment.pointer(RIGHT, "i8")
+    copies = [gw.copy(several + (world.rank + step), theirs + 8192 * step, notify=signal) for step in range(10)]
+    signal.wait(10)
+    expected = several + (left + np.arange(10)[:, None])
+    assert (segment.view(world.rank).view("i8").reshape(10, -1) == expected).all()
+    gw.when_all(*copies).wait()
+    world.barrier()
 
 
 def check_copies_with_signals_to_ranks_that_wait_for_others():
@@ -257,7 +271,15 @@ def check_copies_with_signals_to_ranks_that_wait_for_others():
     segment, first, second = gw.Segment(world, 8 * world.size), gw.Signal(world), gw.Signal(world)
     mine = segment.view(world.rank).view("i8")
     ranks = np.arange(world.size)
-    for meet in (world.barrier, lambda: world.allreduce(1), lambda: second.wait(world.size)):
+    waits = (
+        world.barrier,
+        lambda: world.allreduce(1),
+        lambda: second.wait(world.size),
+        lambda: gw.allreduce(world, 1),
+        lambda: gw.allreduce(world, np.ones(5000)),
+        lambda: gw.bcast(world, np.ones(5000)),
+    )
+    for meet in waits:
         for rank in ranks.tolist():
             gw.put(world.rank + 1, segment.pointer(rank, "i8") + world.rank, notify=first).wait()
             second.add(rank)
@@ -267,6 +289,113 @@ def check_copies_with_signals_to_ranks_that_wait_for_others():
         world.barrier()
         mine[:] = 0
         world.barrier()
+
+
+@gw.jit
+def wait_in_recv(team, data, source):
+    gw.recv(team, data, source)
+
+
+@gw.jit
+def wait_in_send(team, data, dest):
+    gw.send(team, data, dest)
+
+
+@gw.jit
+def wait_in_sendrecv(team, data, other, partner):
+    gw.sendrecv(team, data, partner, other, partner)
+
+
+@gw.jit
+def wait_for_requests(team, data, other, partner):
+    gw.wait_all((gw.irecv(team, other, partner), gw.isend(team, data, partner)))
+
+
+@gw.jit
+def wait_in_barrier(team):
+    gw.barrier(team)
+
+
+@gw.jit
+def wait_in_bcast(team, data):
+    gw.bcast(team, data)
+
+
+@gw.jit
+def wait_in_sum(team, data):
+    gw.allreduce(team, data)
+
+
+def check_ranks_that_wait_in_compiled_code_apply_puts():
+    """Rank 0 waits until its puts are applied before it does what the others wait for."""
+    few, many = np.arange(3.0), np.arange(200_000.0)
+    other, sums, large_sums = np.zeros(200_000), np.ones(3), np.ones(70_000)
+    others = range(1, world.size)
+    cases = (
+        (lambda: wait_in_recv(world, few, 0), lambda: [gw.send(world, few, rank) for rank in others]),
+        (lambda: wait_in_send(world, many, 0), lambda: [gw.recv(world, other, rank) for rank in others]),
+        (
+            lambda: wait_in_sendrecv(world, many, other, 0),
+            lambda: [gw.sendrecv(world, many, rank, other, rank) for rank in others],
+        ),
+        (
+            lambda: wait_for_requests(world, many, other, 0),
+            lambda: [wait_in_sendrecv(world, many, other, rank) for rank in others],
+        ),
+        (lambda: wait_in_barrier(world), world.barrier),
+        (lambda: wait_in_bcast(world, few), lambda: gw.bcast(world, few)),
+        (lambda: wait_in_bcast(world, many), lambda: gw.bcast(world, many)),
+        (lambda: wait_in_sum(world, sums), lambda: gw.allreduce(world, sums)),
+        (lambda: gw.allreduce(world, sums), lambda: wait_in_sum(world, sums)),
+        (lambda: wait_in_sum(world, large_sums), lambda: gw.allreduce(world, large_sums)),
+        (lambda: gw.allreduce(world, large_sums), lambda: wait_in_sum(world, large_sums)),
+        (lambda: gw.bcast(world, few), lambda: wait_in_bcast(world, few)),
+    )
+    segment, signal = gw.Segment(world, 8), gw.Signal(world)
+    for wait, do in cases:
+        if world.rank == 0:
+            for rank in others:
+                gw.put(rank, segment.pointer(rank, "i8"), notify=signal).wait()
+            do()
+        else:
+            wait()
+            signal.wait()
+            assert segment.view(world.rank).view("i8")[0] == world.rank
+            segment.view(world.rank)[:] = 0
+        world.barrier()
+    assert (sums == world.size**2).all()
+    assert (large_sums == world.size**2).all()
+    assert (other == many).all() or world.size == 1
+
+
+def check_ranks_that_wait_for_their_node_apply_puts():
+    """All but one rank of a node put to that rank of the next node, which waits for its own node."""
+    segment, signal = gw.Segment(world, 8), gw.Signal(world)
+    first = {world.node_of(rank): rank for rank in reversed(range(world.size))}
+    there = first[(world.node_of(world.rank) + 1) % world.node_count]
+    if world.node.rank > 0:
+        gw.put(1, segment.pointer(there, "i8"), notify=signal).wait()
+    wait_in_barrier(world.node)
+
+
+def check_sums_of_all_kinds():
+    """In Python and in compiled code, of few and of many bytes, in the order of the ranks or by MPI."""
+    for dtype in ("f8", "f4", "i4", "u1", "i8"):
+        for size in (0, 1, 7, 600, 5000):
+            given = [(np.arange(size) * (rank + 1) % 31).astype(dtype) for rank in range(world.size)]
+            for op, combine in ((gw.SUM, np.add), (gw.MAX, np.maximum)):
+                expected = functools.reduce(combine, given)
+                mine = given[world.rank].copy()
+                gw.allreduce(world, mine, op)
+                assert (mine == expected).all(), (dtype, size, op)
+            if dtype == "f8":
+                mine = given[world.rank].copy()
+                wait_in_sum(world, mine)
+                assert (mine == functools.reduce(np.add, given)).all(), size
+    in_columns = np.asfortranarray(np.full((3, 4), world.rank))
+    gw.allreduce(world, in_columns)
+    assert (in_columns == sum(range(world.size))).all()
+    assert gw.allreduce(world, world.rank == 0, "lor") is True
 
 
 def check_segments_with_copies_on_the_way_come_and_go():

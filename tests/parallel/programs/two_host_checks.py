@@ -90,6 +90,8 @@ OF_SIGNALS = (
     "check_copies_with_signals",
     "check_copies_with_signals_to_ranks_that_wait_for_others",
     "check_many_copies_with_signals",
+    "check_ranks_that_wait_in_compiled_code_apply_puts",
+    "check_sums_of_all_kinds",
     "check_segments_with_copies_on_the_way_come_and_go",
 )
 """The same of copies that raise signals."""

@@ -1,5 +1,5 @@
-/* What moves data between two ranks of a node, as an MPI programmer writes it: messages, one-sided operations on a
- * window, a flag in shared memory; and memcpy, the bound.
+/* What moves data between two ranks, as an MPI programmer writes it: messages, one-sided operations on a window; and on
+ * a node a flag in shared memory, and memcpy, the bound.
  *
  * Ranks 0 and 1 of the communicator take part; every other rank returns at once. Functions that time return the seconds
  * on this rank. With `both`, both ranks are active, else rank 0 alone and rank 1 returns at once, unless it has messages
@@ -24,8 +24,9 @@ typedef struct {
     int64_t count;
 } Rma;
 
-/* Collective. `exposed` can be reached by the peer, `local` is private; both have `bytes` bytes. */
-Rma *rma_create(MPI_Fint communicator, int64_t bytes)
+/* Collective. `exposed` can be reached by the peer, `local` is private; both have `bytes` bytes. There is a flag if all
+ * ranks are on a node. */
+Rma *rma_create(MPI_Fint communicator, int64_t bytes, int on_node)
 {
     Rma *r = calloc(1, sizeof *r);
     MPI_Comm_dup(MPI_Comm_f2c(communicator), &r->team);
@@ -36,9 +37,12 @@ Rma *rma_create(MPI_Fint communicator, int64_t bytes)
     r->local = aligned_alloc(PAGE, (size_t)(bytes + PAGE - 1) / PAGE * PAGE);
     memset(r->local, 0, (size_t)bytes);
     memset(r->exposed, 0, (size_t)bytes);
-    MPI_Win_allocate_shared(PAGE, 1, MPI_INFO_NULL, r->team, &r->mine, &r->flags);
-    *r->mine = 0;
-    if (r->rank < 2) {
+    r->flags = MPI_WIN_NULL;
+    if (on_node) {
+        MPI_Win_allocate_shared(PAGE, 1, MPI_INFO_NULL, r->team, &r->mine, &r->flags);
+        *r->mine = 0;
+    }
+    if (on_node && r->rank < 2) {
         MPI_Aint size;
         int unit;
         MPI_Win_shared_query(r->flags, r->peer, &size, &unit, &r->theirs);
@@ -51,7 +55,8 @@ void rma_free(Rma *r)
 {
     MPI_Win_unlock_all(r->window);
     MPI_Win_free(&r->window);
-    MPI_Win_free(&r->flags);
+    if (r->flags != MPI_WIN_NULL)
+        MPI_Win_free(&r->flags);
     MPI_Comm_free(&r->team);
     free(r->local);
     free(r);
@@ -88,6 +93,22 @@ double rma_put(Rma *r, int size, int64_t calls)
     for (int64_t i = 0; i < calls && r->rank == 0; i++) {
         MPI_Put(r->local, size, MPI_BYTE, 1, 0, size, MPI_BYTE, r->window);
         MPI_Win_flush(1, r->window);
+    }
+    return MPI_Wtime() - start;
+}
+
+/* A put and a message without data that says so, there and back. */
+double rma_put_message(Rma *r, int size, int64_t calls)
+{
+    const double start = MPI_Wtime();
+    for (int64_t i = 0; i < calls && r->rank < 2; i++) {
+        if (r->rank == 1)
+            MPI_Recv(NULL, 0, MPI_BYTE, r->peer, DATA, r->team, MPI_STATUS_IGNORE);
+        MPI_Put(r->local, size, MPI_BYTE, r->peer, 0, size, MPI_BYTE, r->window);
+        MPI_Win_flush(r->peer, r->window);
+        MPI_Send(NULL, 0, MPI_BYTE, r->peer, DATA, r->team);
+        if (r->rank == 0)
+            MPI_Recv(NULL, 0, MPI_BYTE, r->peer, DATA, r->team, MPI_STATUS_IGNORE);
     }
     return MPI_Wtime() - start;
 }

@@ -19,14 +19,14 @@ Bytes = NDArray[np.uint8]
 
 
 class Transfers(CollectiveResource):
-    """Messages, one-sided operations, a flag and memcpy between ranks 0 and 1 in C. Collective over team.
+    """Messages, one-sided operations, on a node a flag and memcpy, of ranks 0 and 1 in C. Collective over team.
 
     The methods that time something are called by all ranks with the same arguments; ranks other than 0 and 1 return at
     once. They return the seconds on this rank. The operations of a flood, `WINDOW` a call, take `places` consecutive
     places of the memory in turns; with `both`, both ranks send, else rank 0.
 
     Args:
-        team: of at least two MPI ranks, all on one node.
+        team: of at least two MPI ranks. `flag` and `copy` need all of them on one node.
         nbytes: of memory on each side: what the places of any flood need.
 
     Attributes:
@@ -41,7 +41,8 @@ class Transfers(CollectiveResource):
         if team.size < 2 or nbytes < 8:
             raise UsageError(f"{team.size} ranks and {nbytes} bytes: give at least 2 ranks and 8 bytes")
         self._library = _load(team)
-        self._handle = ctypes.c_void_p(self._library.rma_create(team.comm.py2f(), ctypes.c_int64(nbytes)))
+        on_node = int(team.node.size == team.size)
+        self._handle = ctypes.c_void_p(self._library.rma_create(team.comm.py2f(), ctypes.c_int64(nbytes), on_node))
         self.exposed = self._bytes(self._library.rma_exposed, nbytes)
         self.local = self._bytes(self._library.rma_local, nbytes)
 
@@ -52,6 +53,10 @@ class Transfers(CollectiveResource):
     def put(self, size: int, calls: int) -> float:
         """Put `local` of rank 0 to rank 1 and flush, `calls` times."""
         return self._time(self._library.rma_put, size, ctypes.c_int64(calls))
+
+    def put_message(self, size: int, calls: int) -> float:
+        """Put `local` into `exposed` of the other rank, flush, and send a message without data, there and back."""
+        return self._time(self._library.rma_put_message, size, ctypes.c_int64(calls))
 
     def get(self, size: int, calls: int) -> float:
         """Get into `local` of rank 0 from rank 1 and flush, `calls` times."""
@@ -104,7 +109,7 @@ def _load(team: Team) -> ctypes.CDLL:
     native.rma_create.restype = ctypes.c_void_p
     for name in ("rma_exposed", "rma_local"):
         getattr(native, name).restype = ctypes.POINTER(ctypes.c_uint8)
-    for name in ("ping_pong", "put", "get", "fetch_add", "put_flood", "message_flood", "flag", "copy"):
+    for name in ("ping_pong", "put", "put_message", "get", "fetch_add", "put_flood", "message_flood", "flag", "copy"):
         getattr(native, f"rma_{name}").restype = ctypes.c_double
     native.rma_flag_count.restype = ctypes.c_int64
     return native

@@ -1,4 +1,4 @@
-"""The speed of one-sided communication on a node, beside MPI in C, mpi4py and memcpy on the same ranks."""
+"""The speed of one-sided communication, beside MPI in C, mpi4py and on a node memcpy, on the same ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gondwana.bench.measure import interleave, pin
 from gondwana.bench.native.transfers import Transfers
 from gondwana.bench.panels import Derived, measure_on_ranks
 from gondwana.bench.rma import calls, peaks, rivals
-from gondwana.bench.rma.candidates import WAYS, Candidate
+from gondwana.bench.rma.candidates import WAYS, Candidate, served_by_mpi
 from gondwana.bench.rma.ours import Ours
 from gondwana.bench.rows import Row, relative
 from gondwana.bench.statistics import summarize
@@ -100,8 +100,45 @@ def transfers(size: int) -> tuple[Case, ...]:
     return (*TRANSFERS, PAYLOAD) if size <= LONGEST_MESSAGE else TRANSFERS
 
 
+OPERATIONS_BETWEEN_NODES = (
+    Case("compiled put of a word", "C MPI_Put", "us"),
+    Case("compiled get of a word", "C MPI_Get", "us"),
+    Case("compiled signal", "C send/recv", "us"),
+    Case("compiled put + signal", "C send/recv", "us", goal_ratio=1 / 1.2),
+    Case("compiled send/recv", "C send/recv", "us", goal_ratio=1 / 1.15),
+    Case("compiled fetch_add", "C MPI_Fetch_and_op", "us"),
+    Case("compiled AM round trip", "C send/recv round trip", "us"),
+    Case("compiled AM flood", "C Isend flood", "M/s"),
+    Case("Python put", "mpi4py Put", "us"),
+    Case("Python get", "mpi4py Get", "us"),
+    Case("Python put + signal", "mpi4py Send/Recv", "us"),
+    Case("Python copy + notify", "mpi4py Send/Recv", "us"),
+    Case("Python fetch_add", "mpi4py Fetch_and_op", "us"),
+    Case("Python rpc round trip", "mpi4py pickle round trip", "us"),
+    Case("Python rpc_ff flood", "mpi4py pickle flood", "M/s"),
+)
+"""Without the flag, which is shared memory."""
+
+TRANSFERS_BETWEEN_NODES = (
+    *TRANSFERS,
+    Case("compiled put + signal", "C MPI_Put + message", "us"),
+    Case("Python copy + notify", "mpi4py Send/Recv", "us"),
+    Case("Python copy + notify", "C MPI_Put + message", "us"),
+)
+
+FLOODS_BETWEEN_NODES = tuple(
+    Case(ours + suffix, rival + suffix, "GB/s", ways=ways)
+    for ways, suffix in WAYS.items()
+    for ours, rival in (
+        ("compiled put flood", "C MPI_Put flood"),
+        ("compiled put flood", "C Isend flood"),
+        ("Python copy flood", "mpi4py Put flood"),
+    )
+)
+
+
 def floods(size: int) -> tuple[Case, ...]:
-    """Return the cases of floods with transfers of a size [bytes]. Local."""
+    """Return the cases of floods on a node with transfers of a size [bytes]. Local."""
     limit = 0.9 if size >= LARGE else None
     pairs = (
         ("compiled put flood", "C memcpy flood", limit),
@@ -135,45 +172,72 @@ def measure(
     """Measure transfers between ranks 0 and 1. Collective over team.
 
     With more than two ranks only a put and a call from Python are measured, which must take the same time then; the
-    other ranks wait at a barrier, and so serve progress.
+    other ranks wait at a barrier, and so serve progress. Between nodes what needs shared memory is left out, and rank 1
+    waits inside MPI for one-sided operations of rank 0.
 
     Args:
-        team: at least two MPI ranks of one node.
+        team: at least two MPI ranks.
         sizes: bytes of a transfer in the panels of transfers and floods.
         repeat: rounds; each times every variant once.
         batch_seconds: length of one sample [s].
 
     Returns:
         The same rows on every rank: ours and the rival's in `unit`, the speed relative to the rival with its interval
-        (above 1: ours is faster), the goal and whether it is met, and whether all data were right.
+        (above 1: ours is faster), the goal and whether it is met, whether all data were right, and on how many nodes
+        ranks 0 and 1 are.
 
     Raises:
-        UsageError: fewer than two ranks, ranks on several nodes, or no C compiler or MPI header.
+        UsageError: fewer than two ranks, or no C compiler or MPI header.
     """
     check(team.size, sizes)
-    if team.node.size < team.size:
-        raise UsageError(f"{team.size} ranks on several nodes: this measures ranks of one node")
     largest = max(sizes) if team.size == 2 else WORD
     with ExitStack() as stack:
         mpi4py = stack.enter_context(rivals.Mpi4py(team, largest))
         ours = Ours(team, largest)
-        operations = ours.operations() | calls.calls(team) | mpi4py.operations()
+        operations = ours.operations() | mpi4py.operations() | mpi4py.messages(WORD)
         if team.size > 2:
-            yield from _rows(team, PUT_AND_RPC, operations, WORD, repeat, batch_seconds)
+            yield from _rows(team, PUT_AND_RPC, operations | calls.calls(team), WORD, repeat, batch_seconds)
             return
         c = stack.enter_context(Transfers(team, largest))
-        operations |= calls.active_messages(team) | ours.transfers(WORD)
-        operations |= rivals.c_operations(team, c) | rivals.c_transfers(team, c, WORD)
-        operations |= rivals.c_floods(team, c, *ours.ends(WORD))
-        yield from _rows(team, OPERATIONS, operations, WORD, repeat, batch_seconds)
-        payloads = calls.Payloads(team)
-        for size in sizes:
-            found = ours.transfers(size) | rivals.c_transfers(team, c, size)
-            found |= {PAYLOAD.ours: payloads.transfer(size)} if PAYLOAD in transfers(size) else {}
-            yield from _rows(team, transfers(size), found, size, repeat, batch_seconds)
-            found = ours.floods(size) | mpi4py.floods(size, ours.places(size))
-            found |= rivals.c_floods(team, c, *ours.ends(size))
-            yield from _rows(team, floods(size), found, size, repeat, batch_seconds)
+        measure_two = _measure_on_node if team.node.size == team.size else _measure_between_nodes
+        for cases, found, size in measure_two(team, ours, mpi4py, c, operations, sizes):
+            yield from _rows(team, cases, found, size, repeat, batch_seconds)
+
+
+Panel = tuple[Sequence[Case], Mapping[str, Candidate], int]
+"""Cases that are timed in turns, their candidates, and the bytes of a transfer."""
+
+
+def _measure_on_node(
+    team: Team, ours: Ours, mpi4py: rivals.Mpi4py, c: Transfers, operations: dict[str, Candidate], sizes: Sequence[int]
+) -> Iterator[Panel]:
+    operations |= calls.calls(team) | calls.active_messages(team)
+    operations |= ours.transfers(WORD) | rivals.c_operations(team, c) | rivals.c_transfers(team, c, WORD)
+    operations |= rivals.c_floods(team, c, WORD, ours.places(WORD))
+    yield OPERATIONS, operations, WORD
+    payloads = calls.Payloads(team)
+    for size in sizes:
+        found = ours.transfers(size) | rivals.c_transfers(team, c, size)
+        found |= {PAYLOAD.ours: payloads.transfer(size)} if PAYLOAD in transfers(size) else {}
+        yield transfers(size), found, size
+        places = ours.places(size)
+        found = ours.floods(size) | mpi4py.floods(size, places) | rivals.c_floods(team, c, size, places)
+        yield floods(size), found | rivals.memcpy_floods(team, c, *ours.ends(size)), size
+
+
+def _measure_between_nodes(
+    team: Team, ours: Ours, mpi4py: rivals.Mpi4py, c: Transfers, operations: dict[str, Candidate], sizes: Sequence[int]
+) -> Iterator[Panel]:
+    operations |= ours.transfers(WORD) | rivals.c_operations(team, c) | rivals.c_transfers(team, c, WORD)
+    operations |= rivals.c_floods(team, c, WORD, ours.places(WORD))
+    served_by_us = ours.copies_with_signal(WORD) | calls.calls(team) | calls.active_messages(team)
+    yield OPERATIONS_BETWEEN_NODES, served_by_mpi(team, operations) | served_by_us, WORD
+    for size in sizes:
+        found = ours.transfers(size) | mpi4py.messages(size) | rivals.c_transfers(team, c, size)
+        yield TRANSFERS_BETWEEN_NODES, served_by_mpi(team, found) | ours.copies_with_signal(size), size
+        places = ours.places(size)
+        found = ours.floods(size) | mpi4py.floods(size, places) | rivals.c_floods(team, c, size, places)
+        yield FLOODS_BETWEEN_NODES, served_by_mpi(team, found), size
 
 
 def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
@@ -201,7 +265,8 @@ def _rows(
     right = {name: candidate.is_right() for name, candidate in used.items()}
     for case in cases:
         verified = right[case.ours] and right[case.rival]
-        yield _row(team.size, case, size, seconds[case.ours], seconds[case.rival], verified)
+        row = _row(team.size, case, size, seconds[case.ours], seconds[case.rival], verified)
+        yield row | {"nodes": len({team.node_of(0), team.node_of(1)})}
 
 
 def _row(ranks: int, case: Case, size: int, ours: Sequence[float], theirs: Sequence[float], verified: bool) -> Row:

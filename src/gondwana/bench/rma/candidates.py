@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,24 @@ def by_role(team: Team, first: Callable[[], object], second: Callable[[], object
     """Return a variant from the parts of ranks 0 and 1, if any, in one operation. Local."""
     role = {0: first, 1: second}.get(team.rank)
     return timed(role) if role is not None else absent
+
+
+def served_by_mpi(team: Team, candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
+    """Return candidates whose ranks wait for each other inside MPI afterwards. Local.
+
+    So the target of one-sided operations of another node lets MPI progress without pause while they are timed. The
+    time of that is no part of theirs.
+    """
+
+    def serving(run: Variant) -> Variant:
+        def variant(calls: int) -> float:
+            seconds = run(calls)
+            team.comm.Barrier()
+            return seconds
+
+        return variant
+
+    return {name: replace(candidate, run=serving(candidate.run)) for name, candidate in candidates.items()}
 
 
 def there_and_back(team: Team, here: Bytes, back: Bytes) -> Ends:

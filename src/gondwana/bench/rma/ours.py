@@ -46,7 +46,7 @@ class Ours:
     """A segment, a signal and atomics of ranks 0 and 1. Collective over team to create, else local.
 
     Args:
-        team: at least two MPI ranks of one node.
+        team: at least two MPI ranks.
         nbytes: of memory on each side.
     """
 
@@ -64,7 +64,7 @@ class Ours:
         return max(1, min(WINDOW, self._local.size // size))
 
     def ends(self, size: int) -> tuple[Bytes, Bytes, int]:
-        """Return the source of a flood of a size, its target at the peer, and its places. Local."""
+        """Return the source of a flood of a size, its target at a peer of this node, and its places. Local."""
         nbytes = size * self.places(size)
         return self._local[:nbytes], self._segment.view(self._peer)[:nbytes], self.places(size)
 
@@ -83,16 +83,31 @@ class Ours:
             "compiled put + signal": moving(team, compiled(loops.put_signal, here, target, signal, first), both, 2),
         }
 
+    def copies_with_signal(self, size: int) -> dict[str, Candidate]:
+        """Return round trips of a copy of `size` bytes from Python that raises a signal, by name. Local."""
+        team, here, there = self._team, self._local[:size], self._exposed[:size]
+        words, target, signal = here.view(np.int64), self._pointer("i8"), self._signal
+
+        def ping() -> None:
+            gw.copy(words, target, notify=signal)
+            signal.wait()
+
+        def pong() -> None:
+            signal.wait()
+            gw.copy(words, target, notify=signal)
+
+        return {"Python copy + notify": moving(team, by_role(team, ping, pong), both_ways(team, here, there), 2)}
+
     def floods(self, size: int) -> dict[str, Candidate]:
         """Return windows of transfers, in one and in both directions, by name. Local."""
         team = self._team
-        source, _, places = self.ends(size)
-        here, there = source, self._exposed[: source.size]
+        places = self.places(size)
+        here, there = self._local[: size * places], self._exposed[: size * places]
         floods: dict[str, Candidate] = {}
         for ways, suffix in WAYS.items():
             ends = both_ways(team, here, there) if ways == 2 else one_way(team, here, there)
             window = self._python_window(size, places)
-            put = self._active(loops.put_flood, source, self._pointer(), WINDOW, places, ways=ways)
+            put = self._active(loops.put_flood, here, self._pointer(), WINDOW, places, ways=ways)
             copy = by_role(team, window, window if ways == 2 else None)
             floods["compiled put flood" + suffix] = moving(team, put, ends, WINDOW)
             floods["Python copy flood" + suffix] = moving(team, copy, ends, WINDOW)
@@ -123,7 +138,6 @@ class Ours:
         team, here, there = self._team, self._local[:_WORD], self._exposed[:_WORD]
         target, signal, peer = self._pointer("i8"), self._signal, self._peer
         value = int(pattern(_WORD).view(np.int64)[0])
-        words = here.view(np.int64)
 
         def put() -> None:
             gw.put(value, target).wait()
@@ -147,22 +161,12 @@ class Ours:
             gw.put(value, target).wait()
             signal.add(peer)
 
-        def ping_notify() -> None:
-            gw.copy(words, target, notify=signal)
-            signal.wait()
-
-        def pong_notify() -> None:
-            signal.wait()
-            gw.copy(words, target, notify=signal)
-
         return {
             "Python put": moving(team, by_role(team, put), one_way(team, here, there)),
             "Python get": moving(team, self._getting(get), one_way(team, here, there)[::-1]),
             "Python fetch_add": counting(team, by_role(team, fetch_add), self._sum, int(team.rank == 1)),
             "Python put + signal": moving(team, by_role(team, ping, pong), both_ways(team, here, there), 2),
-            "Python copy + notify": moving(
-                team, by_role(team, ping_notify, pong_notify), both_ways(team, here, there), 2
-            ),
+            **self.copies_with_signal(_WORD),
         }
 
     # -- pieces ----------------------------------------------------------------------------------------------------

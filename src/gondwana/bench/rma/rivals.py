@@ -14,7 +14,6 @@ from gondwana.bench.rma.candidates import (
     WAYS,
     Bytes,
     Candidate,
-    Ends,
     both_ways,
     by_role,
     counting,
@@ -26,7 +25,7 @@ from gondwana.teams import Team, mpi
 
 
 def c_operations(team: Team, c: Transfers) -> dict[str, Candidate]:
-    """Return the operations on 8 bytes that only C has, by name. Local."""
+    """Return the operations on 8 bytes that only C has, by name; some need a node. Local."""
     local, exposed = c.local[:8], c.exposed[:8]
     word = exposed.view(np.int64)
     flags = int(team.rank < 2)
@@ -43,33 +42,48 @@ def c_transfers(team: Team, c: Transfers, size: int) -> dict[str, Candidate]:
     return {
         "C send/recv": moving(team, partial(c.ping_pong, size), there_and_back(team, local, exposed), 2),
         "C MPI_Put": moving(team, partial(c.put, size), one_way(team, local, exposed)),
+        "C MPI_Put + message": moving(team, partial(c.put_message, size), both_ways(team, local, exposed), 2),
         "C MPI_Get": moving(team, partial(c.get, size), one_way(team, local, exposed)[::-1]),
     }
 
 
-def c_floods(team: Team, c: Transfers, source: Bytes, target: Bytes, places: int) -> dict[str, Candidate]:
-    """Return windows of transfers, in one and in both directions, by name. Local.
+def c_floods(team: Team, c: Transfers, size: int, places: int) -> dict[str, Candidate]:
+    """Return windows of puts and messages of `size` bytes, in one and in both directions, by name. Local.
 
     Args:
         team: of the ranks.
+        c: the C program.
+        size: bytes of a transfer.
+        places: consecutive places of the memory that the transfers take in turns.
+    """
+    local, exposed = c.local[: size * places], c.exposed[: size * places]
+    floods: dict[str, Candidate] = {}
+    for ways, suffix in WAYS.items():
+        both = ways == 2
+        ends = both_ways(team, local, exposed) if both else one_way(team, local, exposed)
+        runs: dict[str, Variant] = {
+            "C MPI_Put flood": partial(c.put_flood, size, places, both),
+            "C Isend flood": partial(c.message_flood, size, places, both),
+        }
+        floods |= {name + suffix: moving(team, run, ends, WINDOW) for name, run in runs.items()}
+    return floods
+
+
+def memcpy_floods(team: Team, c: Transfers, source: Bytes, target: Bytes, places: int) -> dict[str, Candidate]:
+    """Return windows of memcpy, in one and in both directions, by name. Local.
+
+    Args:
+        team: of the ranks, all on one node.
         c: the C program.
         source: what memcpy reads.
         target: what memcpy writes: the peer's memory, as this process sees it.
         places: equal parts of source and target that the operations take in turns.
     """
-    size = source.size // places
-    local, exposed = c.local[: source.size], c.exposed[: source.size]
     floods: dict[str, Candidate] = {}
     for ways, suffix in WAYS.items():
-        both = ways == 2
-        ends = both_ways(team, local, exposed) if both else one_way(team, local, exposed)
         seen_here = (source, target) if team.rank < ways else (None, None)
-        runs: dict[str, tuple[Variant, Ends]] = {
-            "C MPI_Put flood": (partial(c.put_flood, size, places, both), ends),
-            "C Isend flood": (partial(c.message_flood, size, places, both), ends),
-            "C memcpy flood": (partial(c.copy, target, source, places, both), seen_here),
-        }
-        floods |= {name + suffix: moving(team, run, between, WINDOW) for name, (run, between) in runs.items()}
+        run = partial(c.copy, target, source, places, ways == 2)
+        floods["C memcpy flood" + suffix] = moving(team, run, seen_here, WINDOW)
     return floods
 
 
@@ -100,12 +114,17 @@ class Mpi4py(CollectiveResource):
             "mpi4py Put": moving(team, by_role(team, self._put()), one_way(team, here, there)),
             "mpi4py Get": moving(team, by_role(team, self._get()), one_way(team, here, there)[::-1]),
             "mpi4py Fetch_and_op": counting(team, by_role(team, self._fetch_add()), lambda: int(word[0]), added),
-            "mpi4py Send/Recv": moving(team, by_role(team, *self._ping_pong()), there_and_back(team, here, there), 2),
             "mpi4py pickle round trip": counting(
                 team, by_role(team, self._ping, self._pong), lambda: self._received, int(team.rank < 2)
             ),
             "mpi4py pickle flood": counting(team, flood, lambda: self._received, added * WINDOW, WINDOW),
         }
+
+    def messages(self, size: int) -> dict[str, Candidate]:
+        """Return round trips of a message of `size` bytes, by name. Local."""
+        team, here, there = self._team, self._local[:size], self._exposed[:size]
+        run = by_role(team, *self._ping_pong(size))
+        return {"mpi4py Send/Recv": moving(team, run, there_and_back(team, here, there), 2)}
 
     def floods(self, size: int, places: int) -> dict[str, Candidate]:
         """Return windows of puts of `size` bytes to a number of places, in one and both directions, by name. Local."""
@@ -158,9 +177,9 @@ class Mpi4py(CollectiveResource):
 
         return call
 
-    def _ping_pong(self) -> tuple[Callable[[], None], Callable[[], None]]:
+    def _ping_pong(self, size: int) -> tuple[Callable[[], None], Callable[[], None]]:
         send, receive = self._comm.Send, self._comm.Recv
-        here, there = (self._local[:8], self._mpi.BYTE), (self._exposed[:8], self._mpi.BYTE)
+        here, there = (self._local[:size], self._mpi.BYTE), (self._exposed[:size], self._mpi.BYTE)
 
         def ping() -> None:
             send(here, 1)

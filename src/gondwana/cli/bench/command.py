@@ -87,6 +87,7 @@ def exchange(
     sizes: Sizes = None,
     fields: Annotated[str | None, typer.Option(metavar="N,N,...", help="Arrays exchanged in one call [1,2].")] = None,
     ranks: Ranks = 2,
+    ranks_per_node: PerNode = None,
     repeat: Repeat = 20,
     batch: Batch = 0.02,
     file: File = None,
@@ -99,13 +100,15 @@ def exchange(
     cells = numbers("--sizes", sizes) or list(exchange.SIZES)
     counts = numbers("--fields", fields) or list(exchange.FIELDS)
     exchange.check(ranks, cells, counts)
-    on_ranks(ranks, "exchange", sizes=cells, fields=counts, repeat=repeat, batch_seconds=batch, file=file)
+    options: dict[str, Any] = {"sizes": cells, "fields": counts, "repeat": repeat, "batch_seconds": batch}
+    on_ranks(ranks, "exchange", ranks_per_node=ranks_per_node, file=file, **options)
 
 
 @bench.command()
 def rma(
     sizes: Nbytes = None,
     ranks: Ranks = 2,
+    ranks_per_node: PerNode = None,
     repeat: Repeat = 20,
     batch: Batch = 0.02,
     file: File = None,
@@ -118,7 +121,8 @@ def rma(
     build.command()
     nbytes = numbers("--sizes", sizes) or list(rma.SIZES)
     rma.check(ranks, nbytes)
-    on_ranks(ranks, "rma.benchmark", sizes=nbytes, repeat=repeat, batch_seconds=batch, file=file)
+    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
+    on_ranks(ranks, "rma.benchmark", ranks_per_node=ranks_per_node, file=file, **options)
 
 
 @bench.command()
@@ -145,6 +149,7 @@ def collectives(
 def injection(
     threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1,2,4].")] = None,
     ranks: Ranks = 2,
+    ranks_per_node: PerNode = None,
     repeat: Repeat = 20,
     batch: Batch = 0.02,
     file: File = None,
@@ -157,7 +162,8 @@ def injection(
     build.command()
     count = numbers("--threads", threads) or list(bench_injection.THREADS)
     bench_injection.check(ranks, count)
-    on_ranks(ranks, "injection", threads=count, repeat=repeat, batch_seconds=batch, file=file)
+    options: dict[str, Any] = {"threads": count, "repeat": repeat, "batch_seconds": batch}
+    on_ranks(ranks, "injection", ranks_per_node=ranks_per_node, file=file, **options)
 
 
 @bench.command()

@@ -7,6 +7,7 @@ every process and with every MPI library. Importing this module loads neither Nu
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 
@@ -73,6 +74,7 @@ SLOTS = {name: place for place, name in enumerate(_NAMES)}
 _table = np.zeros(len(_NAMES), np.int64)
 _status = np.zeros(_STATUS_BYTES, np.uint8)
 _registered = False
+_link_delivery: Callable[[], None] | None = None
 
 
 def register() -> None:
@@ -105,9 +107,23 @@ def set_mailbox(address: int) -> None:
     _table[SLOTS[MAILBOX]] = address
 
 
-def set_delivery(address: int) -> None:
-    """Tell compiled code where the state of signalled puts is, 0 for none. Local."""
-    _table[SLOTS[DELIVERY]] = address
+def set_delivery(address: int, link: Callable[[], None] | None = None) -> None:
+    """Tell compiled code where the state of signalled puts is, 0 for none. Local.
+
+    Args:
+        address: of the state.
+        link: loads the machine code that compiled code calls through the state.
+    """
+    global _link_delivery
+    _table[SLOTS[DELIVERY]], _link_delivery = address, link
+
+
+def link_delivery() -> None:
+    """Load what compiled code calls to apply signalled puts while it waits. Local; cheap after the first time."""
+    global _link_delivery
+    if _link_delivery is not None:
+        _link_delivery()
+        _link_delivery = None
 
 
 def _entries() -> list[int]:

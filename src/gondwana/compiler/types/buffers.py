@@ -14,6 +14,9 @@ from gondwana.compiler.inlining import inlined
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.views import ViewType, axis_extent, field
 
+ROOM = 4096
+"""Bytes on the stack for data on their way."""
+
 BITS = ir.IntType(1)
 
 
@@ -112,6 +115,16 @@ def on_stack(typingctx: Any, value: Any) -> Any:
         return builder.ptrtoint(slot, INT)
 
     return types.int64(value), codegen
+
+
+@intrinsic
+def room_on_stack(typingctx: Any) -> Any:
+    """The address of `ROOM` bytes on the stack of the calling function."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), ROOM)), INT)
+
+    return types.int64(), codegen
 
 
 @intrinsic

@@ -2,6 +2,10 @@
 
 Few bytes travel through memory where all ranks of the team share some, others through MPI, whose collectives serve
 nobody meanwhile. Ranks in compiled code and ranks in Python can meet in the same collective.
+
+In jobs with several nodes nobody blocks inside MPI before all ranks have come: another rank may wait until this one has
+applied a signalled put (`sync.delivery`) before it comes. Few ranks send each other what they contribute, of which each
+makes the result; sums of many ranks or many bytes are MPI's, behind a barrier.
 """
 
 from __future__ import annotations
@@ -13,15 +17,27 @@ import numpy as np
 from gondwana.compiler.types.arguments import register_describer
 from gondwana.compiler.types.handles import describe_handle, extend
 from gondwana.errors import UsageError
+from gondwana.runtime import progress
 from gondwana.runtime.start import at_connect
+from gondwana.sync import delivery
 from gondwana.teams import IN_PLACE, Op, Team, mpi
 from gondwana.teams.buffers import as_message
-from gondwana.teams.ops import Operation, operation_on
+from gondwana.teams.ops import Operation, fold, operation_on
 from gondwana.teams.staging import deliver, staged
 from gondwana.teams.team import at_split
 from gondwana.transfer.collectives.between_nodes import attach
-from gondwana.transfer.collectives.on_node import share
+from gondwana.transfer.collectives.on_node import can_combine, share
 from gondwana.transfer.messages import Buffer, memory_of
+
+MOST_SENDERS = 8
+"""Ranks up to which each sends its contribution to all others."""
+MOST_GATHERED = 4096
+"""Bytes that a rank gathers at most: the room that compiled code has for them."""
+
+
+def gathers(ranks: int, nbytes: int) -> bool:
+    """Return whether ranks between nodes gather contributions of so many bytes to combine them. Local."""
+    return 1 < ranks <= MOST_SENDERS and ranks * nbytes <= MOST_GATHERED
 
 
 def barrier(team: Team) -> None:
@@ -42,8 +58,8 @@ def barrier(team: Team) -> None:
 def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
     """Fill an array with that of one rank. Collective over team. Blocking. Callable in compiled code.
 
-    The root may return before the others have come. Up to 8 KiB, ranks of one node make user-level progress meanwhile
-    when they are in Python.
+    The root may return before the others have come. Up to 8 KiB, and in jobs with several nodes, ranks in Python make
+    user-level progress meanwhile.
 
     Args:
         team: the ranks.
@@ -67,8 +83,10 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
         raise UsageError(f"bcast from rank {root}: the ranks of {team.name} are 0 to {team.size - 1}")
     if team.on_node is not None and buffer.nbytes <= team.on_node.largest:
         team.on_node.bcast(buffer, root)
-    else:
+    elif delivery.opened() is None:
         team.comm.Bcast(mpi.message(team.comm, buffer), root)  # as compiled code calls it: the two may meet
+    else:
+        _complete(team.comm.Ibcast(mpi.message(team.comm, buffer), root), "gw.bcast")
     if root != team.rank:
         deliver(buffer)
 
@@ -76,9 +94,10 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
 def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
     """Combine what all ranks give. Collective over team. Blocking. Callable in compiled code.
 
-    Up to 8 KiB of integers or real numbers, ranks of one node combine in the order of the ranks, and make user-level
-    progress meanwhile when they are in Python. Everything else is MPI's own reduction, which serves nobody meanwhile;
-    `team.allreduce` and `team.Allreduce` do.
+    Up to 8 KiB of integers or real numbers, ranks of one node combine in the order of the ranks, and so do up to eight
+    ranks of several nodes up to 4 KiB in all; they make user-level progress meanwhile when they are in Python.
+    Everything else is MPI's own reduction. On one node it serves nobody meanwhile; `team.allreduce` and
+    `team.Allreduce` do. In jobs with several nodes ranks in Python make user-level progress until all have come.
 
     Args:
         team: the ranks.
@@ -109,10 +128,33 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
     buffer = memory_of(value) if is_array else np.array(value).reshape(1)
     meant = operation_on(buffer.dtype, op, "allreduce")
     if team.on_node is None or not team.on_node.allreduce(buffer, buffer, meant):
-        in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, meant))
-        team.comm.Allreduce(in_place, buffer, operation)  # as compiled code calls it: the two may meet
+        _combine(team, buffer, meant)  # as compiled code does: the two may meet
     deliver(buffer)
     return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
+
+
+def _combine(team: Team, buffer: np.ndarray[Any, Any], op: Op) -> None:
+    """Combine arrays in place by MPI. Collective over team; blocking."""
+    if delivery.opened() is not None:
+        if team.on_node is None and gathers(team.size, buffer.nbytes) and can_combine(buffer.dtype, op):
+            _gather_and_fold(team, buffer, op)
+            return
+        _complete(team.comm.Ibarrier(), "gw.allreduce")
+    in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, op))
+    team.comm.Allreduce(in_place, buffer, operation)
+
+
+def _gather_and_fold(team: Team, buffer: np.ndarray[Any, Any], op: Op) -> None:
+    """Send the contribution to all ranks, and combine those of all in the order of the ranks."""
+    mine = as_message(buffer, "value", writable=True).reshape(-1, order="A")
+    gathered = np.empty((team.size, mine.size), mine.dtype)
+    _complete(team.comm.Iallgather(mine.view(np.uint8), gathered.view(np.uint8)), "gw.allreduce")
+    fold(list(gathered), mine, op)
+
+
+def _complete(request: Any, what: str) -> None:
+    progress.refuse_in_callback(what)
+    progress.wait_until(request.Test, what)
 
 
 at_connect(share)

@@ -1,5 +1,8 @@
 """`barrier`, `bcast` and `allreduce` in compiled code: through shared memory, or MPI by address.
 
+In jobs with several nodes, what blocks here applies the signalled puts that arrive meanwhile, as messages do (see
+`messages_overloads`).
+
 A team without MPI has one rank, where a collective returns at once.
 """
 
@@ -28,10 +31,12 @@ from gondwana.compiler.types.buffers import (
     item_size,
     load_like,
     on_stack,
+    room_on_stack,
 )
 from gondwana.compiler.types.handle_types import advise, build, family_type, is_handle
 from gondwana.errors import UsageError
 from gondwana.runtime.tracing import part
+from gondwana.sync.delivery_overloads import apply_what_arrives, completer, has_other_nodes
 from gondwana.teams.ops import Op, operation_on
 from gondwana.transfer.collectives import verbs
 from gondwana.transfer.collectives.on_node import (
@@ -69,11 +74,15 @@ advise("team", allreduce=_ALLREDUCE, Allreduce=_ALLREDUCE, bcast=_BCAST, Bcast=_
 
 _mpi_allreduce = checked_call("Allreduce")
 _mpi_bcast = checked_call("Bcast")
+_mpi_iallgather = checked_call("Iallgather")
 _mpi_ibarrier = checked_call("Ibarrier")
+_mpi_ibcast = checked_call("Ibcast")
+_complete_allreduce, _complete_barrier, _complete_bcast = map(completer, ("Allreduce", "Barrier", "Bcast"))
 _mpi_test = checked_call("Test")
 _mpi_iprobe = checked_call("Iprobe")
-_status = mpi_constant("STATUS")
+_byte, _status = mpi_constant("uint8"), mpi_constant("STATUS")
 _in_place = mpi_constant("IN_PLACE")
+_gathers = inlined(verbs.gathers)
 _any_source, _unused_tag = mpi_constant("ANY_SOURCE"), mpi_constant("UNUSED_TAG")
 
 
@@ -105,6 +114,7 @@ def _wait_for(team: Any, rank: int, n: int) -> None:
         relax(area, polls)
         if polls % _POLLS_BETWEEN_PROBES == 0:
             _mpi_iprobe(_any_source(), _unused_tag(), communicator(team), on_stack(0), _status())
+            apply_what_arrives()
 
 
 @inlined
@@ -158,6 +168,9 @@ def _mpi_barrier(team: Any) -> None:
     # one match it.
     request, done = on_stack(0), on_stack(0)
     _mpi_ibarrier(communicator(team), request)
+    if has_other_nodes():
+        _complete_barrier(request)
+        return
     _mpi_test(request, done, _status())
     polls = 0
     while load_word(done) == 0:
@@ -167,6 +180,16 @@ def _mpi_barrier(team: Any) -> None:
         else:
             pause()
         _mpi_test(request, done, _status())
+
+
+@inlined
+def _broadcast(address: int, count: int, datatype: int, root: int, comm: int) -> None:
+    if has_other_nodes():
+        request = on_stack(0)
+        _mpi_ibcast(address, count, datatype, root, comm, request)
+        _complete_bcast(request)
+    else:
+        _mpi_bcast(address, count, datatype, root, comm)
 
 
 @overload(verbs.bcast, jit_options=INLINED)
@@ -193,7 +216,7 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
             left = 0
         while left > 0:
             count = min(left, PIECE)
-            _mpi_bcast(address, count, datatype_of(buf), root, communicator(team))
+            _broadcast(address, count, datatype_of(buf), root, communicator(team))
             left, address = left - count, address + count * item
         recording.end(begin, part.BCAST, -1)
 
@@ -238,6 +261,8 @@ def _by_mpi(name: str) -> Any:
     @inlined
     def combine(team: Any, address: int, count: int, like: Any) -> None:
         item = item_size(like)
+        if has_other_nodes():
+            _mpi_barrier(team)  # when all have come, nobody waits for this rank to apply anything
         while count > 0:
             piece = min(count, PIECE)
             _mpi_allreduce(_in_place(), address, piece, datatype_of(like), operation(), communicator(team))
@@ -254,7 +279,10 @@ def _on_node(op: Op) -> Any:
     def combine(team: Any, address: int, count: int, like: Any) -> None:
         nbytes = count * item_size(like)
         if not _fits(team, nbytes):
-            by_mpi(team, address, count, like)
+            if has_other_nodes() and memory_on_node(team) == 0 and _gathers(team.size, nbytes):
+                _gather_and_fold(team, address, count, like, function)
+            else:
+                by_mpi(team, address, count, like)
             return
         what = start + nbytes
         n = _enter(team, what, address)
@@ -262,6 +290,15 @@ def _on_node(op: Op) -> Any:
         fold(first_part(memory_on_node(team), n), 2 * SLOT, team.size, address, count, like, function)
 
     return combine
+
+
+@inlined
+def _gather_and_fold(team: Any, address: int, count: int, like: Any, function: Any) -> None:
+    """Send the contribution to all ranks, and combine those of all in the order of the ranks."""
+    nbytes, gathered, request = count * item_size(like), room_on_stack(), on_stack(0)
+    _mpi_iallgather(address, nbytes, _byte(), gathered, nbytes, _byte(), communicator(team), request)
+    _complete_allreduce(request)
+    fold(gathered, nbytes, team.size, address, count, like, function)
 
 
 def _operation(op: Any, value: Any) -> tuple[np.dtype[Any], Op]:

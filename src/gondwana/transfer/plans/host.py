@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import Described
 from gondwana.compiler.types.handles import describe_handle, extend
@@ -132,6 +133,7 @@ class HostPlan(Plan):
         """The addresses of the plan and of the functions that carry it out, for compiled code."""
         if self._requests:
             return super().__gondwana_argument__()
+        table.link_delivery()
         return describe_handle("plan", (), (self._plan_address, _start.address, _finish.address))
 
 

@@ -16,6 +16,7 @@ from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word, store_release
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
+from gondwana.sync.delivery_overloads import apply_what_arrives
 from gondwana.transfer.copy_table_native import word_at
 from gondwana.transfer.plans.host_native import COUNTED_AT, STARTED, WAITED
 
@@ -74,7 +75,7 @@ def _wait(plan: Any) -> Any:
     def run(plan: Any) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
         while _call(handle_word(plan, _FINISH), head, _SPINS) == 0:
-            pass
+            apply_what_arrives()
         recording.end(begin, word_at(head, WAITED), _current(head))
 
     return run
