@@ -34,6 +34,8 @@ WHOLE, FIRST, MORE, SKIP = 1, 2, 3, 4
 # BELL is the address of the reader's bell, 0 if there is none.
 RING, CAPACITY, COUNT, TAIL, SEEN, HELD = range(6)
 BELL = 9
+COUNTED = 10
+"""Of calls and their replies: how many machine code has sent, or finished, which nobody else counts."""
 HEAD, INTO, SIZE, MISSING, EXPECTED, PAUSED = range(3, 9)
 BLOCK = 16
 

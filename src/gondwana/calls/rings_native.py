@@ -68,6 +68,7 @@ from gondwana.compiler.memory_order import (
     load_acquire,
     load_word,
     move_bytes,
+    pause,
     sched_yield,
     store_release,
 )
@@ -270,6 +271,16 @@ def poll(state: int) -> int:
     return found
 
 
+def watch(state: int, polls: int) -> int:
+    """Return 1 as soon as a queue has something to read, 0 after a number of polls."""
+    for _ in range(polls):
+        for queue in range(QUEUES):
+            if _something(state, queue):
+                return 1
+        pause()
+    return 0
+
+
 @inlined
 def _assemble(block: int) -> bool:
     """Copy what has arrived of a long message to its memory; return whether it is complete."""
@@ -289,6 +300,28 @@ def _assemble(block: int) -> bool:
 
 
 @inlined
+def is_small(block: int, word: int) -> bool:
+    """Return whether the next record, which has a given header, is all of a message, and a short one."""
+    kind = (word >> KIND_SHIFT) & _KIND_BITS
+    return kind == WHOLE and word & _LENGTH_BITS <= SMALL_BYTES and at(block, INTO) == 0
+
+
+@inlined
+def take_small(block: int, word: int, target: int) -> int:
+    """Copy the payload of such a record and release its space; return the bytes of the payload."""
+    size = word & _LENGTH_BITS
+    move_bytes(target, _record(block) + HEADER, size)
+    _consume(block, HEADER + _padded(size))
+    return size
+
+
+@inlined
+def number_of(block: int) -> int:
+    """Return the number of the message in the next record."""
+    return at(_record(block), 1)  # type: ignore[no-any-return]
+
+
+@inlined
 def _event(state: int, block: int, word: int) -> int:
     """Take the next message of a ring, whose record has a given header."""
     size = word & _LENGTH_BITS
@@ -302,11 +335,9 @@ def _event(state: int, block: int, word: int) -> int:
         put_at(state, NUMBER, at(block, EXPECTED))
         put_at(state, LENGTH, at(block, SIZE))
         return ASSEMBLED
-    if kind == WHOLE and size <= SMALL_BYTES:
-        move_bytes(at(state, BUFFER), record + HEADER, size)
-        put_at(state, NUMBER, at(record, 1))
-        put_at(state, LENGTH, size)
-        _consume(block, HEADER + _padded(size))
+    if is_small(block, word):
+        put_at(state, NUMBER, number_of(block))
+        put_at(state, LENGTH, take_small(block, word, at(state, BUFFER)))
         return SMALL
     put_at(state, LENGTH, size if kind == WHOLE else at(record, 1))
     return WANTED
