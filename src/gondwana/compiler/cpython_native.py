@@ -17,13 +17,16 @@ from gondwana.compiler.memory_order import declare
 
 FUNCTIONS = frozenset(
     (
+        "PyBool_FromLong",
         "PyDict_GetItemWithError",
+        "PyErr_BadArgument",
         "PyErr_Clear",
         "PyErr_Occurred",
         "PyFloat_FromDouble",
         "PyList_GetItem",
         "PyLong_AsLongLong",
         "PyLong_FromLongLong",
+        "PyLong_FromUnsignedLongLong",
         "PyMarshal_ReadObjectFromString",
         "PyMarshal_WriteObjectToString",
         "PyObject_CallNoArgs",
@@ -103,6 +106,18 @@ def integer_object(typingctx: Any, value: Any) -> Any:
 
 
 @intrinsic
+def unsigned_object(typingctx: Any, value: Any) -> Any:
+    """Return a new integer object of the bits of an integer, taken for one without a sign."""
+    return types.int64(types.int64), _calling("PyLong_FromUnsignedLongLong")
+
+
+@intrinsic
+def bool_object(typingctx: Any, value: Any) -> Any:
+    """Return True or False."""
+    return types.int64(types.int64), _calling("PyBool_FromLong")
+
+
+@intrinsic
 def float_object(typingctx: Any, value: Any) -> Any:
     """Return a new float object."""
     return types.int64(types.float64), _calling("PyFloat_FromDouble")
@@ -148,6 +163,12 @@ def incref(typingctx: Any, value: Any) -> Any:
 def decref(typingctx: Any, value: Any) -> Any:
     """Give a reference to an object back."""
     return types.none(types.int64), _procedure("Py_DecRef")
+
+
+@intrinsic
+def raise_bad_argument(typingctx: Any) -> Any:
+    """Raise TypeError: an argument is not what the machine code takes."""
+    return types.none(), _procedure("PyErr_BadArgument", _INT32)
 
 
 @intrinsic
