@@ -18,6 +18,7 @@ from gondwana.compiler.memory_order import declare
 FUNCTIONS = frozenset(
     (
         "PyBool_FromLong",
+        "PyComplex_FromDoubles",
         "PyDict_GetItemWithError",
         "PyErr_BadArgument",
         "PyErr_Clear",
@@ -121,6 +122,12 @@ def bool_object(typingctx: Any, value: Any) -> Any:
 def float_object(typingctx: Any, value: Any) -> Any:
     """Return a new float object."""
     return types.int64(types.float64), _calling("PyFloat_FromDouble")
+
+
+@intrinsic
+def complex_object(typingctx: Any, real: Any, imaginary: Any) -> Any:
+    """Return a new complex object."""
+    return types.int64(types.float64, types.float64), _calling("PyComplex_FromDoubles")
 
 
 @intrinsic

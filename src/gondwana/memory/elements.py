@@ -28,7 +28,6 @@ class Elements:
         array: the elements.
         item: bytes of an element.
         view: the elements by index; None: the segment is closed, or elements are not single numbers.
-        exact: whether what `view` returns are Python's numbers.
         mask: bits that are zero in the offset of an element from the start of the part.
         shift: bits by which that offset becomes the index.
         fitting: types of Python's numbers that are known to fit the dtype.
@@ -37,14 +36,14 @@ class Elements:
     """
 
     __slots__ = (
-        "_table", "array", "domain", "exact", "fitting", "item", "mask", "shift", "view", "words",
+        "_table", "array", "domain", "fitting", "item", "mask", "shift", "view", "words",
     )  # fmt: skip
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
         self.array = array
         self.item: int = array.dtype.itemsize
-        self.exact = array.dtype.isnative and array.dtype.char in _PLAIN
-        self.view: Any = array.data if self.exact else array if array.dtype.isbuiltin == 1 else None
+        plain = array.dtype.isnative and array.dtype.char in _PLAIN
+        self.view: Any = array.data if plain else array if array.dtype.isbuiltin == 1 else None
         self.mask, self.shift = self.item - 1, self.item.bit_length() - 1
         self.fitting: set[type] = set()
         self.domain: object = None

@@ -21,7 +21,7 @@ extend("gondwana.sync.signals_overloads")
 _MODULE = "gondwana.sync.signals_native"
 _take_soon = Native(_MODULE, "take_soon", 3, brief=True)
 _take = Native(_MODULE, "take", 4, brief=True)
-_add = Native(_MODULE, "add", 4, brief=True)
+_add_for = Native(_MODULE, "add_for", 4, brief=True)
 _count = Native(_MODULE, "count", 1, brief=True)
 
 _FAR, _SPINS, _CHANNEL = 64, 136, 256  # bytes, as in `signals_native`
@@ -103,7 +103,7 @@ class Signal:
             UsageError: there is no such rank or channel, or `n` is illegal.
         """
         try:
-            if _add.call(self._table, rank, n, channel):
+            if _add_for.call(self._table, rank, n, channel):
                 return
         except OverflowError:
             pass  # no integer of 64 bits, which is illegal

@@ -64,16 +64,18 @@ def _line(table: int, rank: int, channel: int, count: int) -> int:
 _take_soon = inlined(take_soon)
 
 
-def add(table: int, rank: int, count: int, channel: int) -> int:
-    """Add arrivals for a rank of this node; what was written before becomes visible with them.
+@inlined
+def add(line: int, count: int) -> None:
+    """Add arrivals for a rank of this node; what was written before becomes visible with them."""
+    fetch_add(line + NEAR, count)
 
-    Returns:
-        1, or 0 where nothing has been added: `_line` has no address.
-    """
+
+def add_for(table: int, rank: int, count: int, channel: int) -> int:
+    """Add arrivals for a rank: return 1, or 0 where nothing has been added, because `_line` has no address."""
     line = _line(table, rank, channel, count)
     if line == 0:
         return 0
-    fetch_add(line + NEAR, count)
+    add(line, count)
     return 1
 
 

@@ -1,4 +1,4 @@
-"""Copies between an ndarray and memory of this node by machine code, which CPython calls as a built-in function.
+"""Copies between memory of this node and an ndarray or a number by machine code, which CPython calls as a function.
 
 NumPy takes longer to prepare such a copy than to make one of 64 KiB. So machine code looks at the array itself
 (`compiler.ndarrays`) and at the words of `memory.Elements`, and copies. What it leaves goes the general path.
@@ -22,24 +22,36 @@ _MODULE = "gondwana.transfer.rows_native"
 
 
 class Rows:
-    """The two directions. Local.
+    """The two directions, and single numbers. Local.
 
-    Both take the address of the words of some elements, an offset from the first one in bytes, a number of elements or
-    `ALL`, and an array; and return the bytes that they have copied, or `UNFIT`.
+    `store` and `load` take the address of the words of some elements, an offset from the first one in bytes, a number
+    of elements or `ALL`, the address of the counters of a path, and an array; and return the bytes that they have
+    copied, or `UNFIT`. `number` takes the words, the offset and the counters; it returns the element there, or None, or
+    raises TypeError.
     """
 
     def __init__(self) -> None:
         self._calls = 0
         self.store: Any = self._not_yet
         self.load: Any = self._not_yet
+        self.number: Any = self._no_number_yet
 
-    def _not_yet(self, words: int, offset: int, count: int, array: Any) -> int:
+    def _not_yet(self, words: int, offset: int, count: int, counters: int, array: Any) -> int:
         """Leave a copy to NumPy, and later ones to machine code if it pays to load it."""
-        self._calls += 1
-        if pays_off(self._calls) and abi_is_known():
-            self.store = Native(_MODULE, "store", 4, objects=1).call
-            self.load = Native(_MODULE, "load", 4, objects=1).call
+        self._load_soon()
         return UNFIT
+
+    def _no_number_yet(self, words: int, offset: int, counters: int) -> None:
+        self._load_soon()
+
+    def _load_soon(self) -> None:
+        self._calls += 1
+        if not pays_off(self._calls):
+            return
+        self.number = Native(_MODULE, "number", 3, makes_object=True).call
+        if abi_is_known():
+            self.store = Native(_MODULE, "store", 5, objects=1).call
+            self.load = Native(_MODULE, "load", 5, objects=1).call
 
 
 rows = Rows()

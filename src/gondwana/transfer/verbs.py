@@ -35,6 +35,9 @@ from gondwana.transfer.rows import ALL, UNFIT, rows
 
 extend("gondwana.transfer.verbs_overloads")
 
+_ARRAY = np.ndarray
+_COUNTERS = DIRECT.counters
+
 
 @counted("copy", routes.of_copy)
 def copy(
@@ -84,42 +87,46 @@ def copy(
     """
     if stream is not None:
         return _start(*ends_of_copy(src, dst, n), notify, order_of(stream))
-    if state.plain and (n is None or n >= 0) and (notify is None or _is_notified_here(notify, dst)):
+    # A signal is raised by the rank that the destination names if both are of one team, so that nothing is translated.
+    raised: Any = notify
+    there: Any = dst
+    if (
+        state.plain
+        and (n is None or n >= 0)
+        and (
+            notify is None
+            or (raised.__class__ is Signal and dst.__class__ is GlobalPtr and raised.team is dst.segment.team)
+        )
+    ):
         # The fast path: between an array and memory which this rank reaches by loads and stores.
-        moved, count = UNFIT, ALL if n is None else n
+        moved = UNFIT
         try:
-            if src.__class__ is np.ndarray:
-                if dst.__class__ is GlobalPtr and (elements := dst.elements or dst.reached()):
-                    moved = rows.store(elements.words, dst.offset, count, src)
-            elif (
-                dst.__class__ is np.ndarray
-                and src.__class__ is GlobalPtr
-                and (elements := src.elements or src.reached())
-            ):
-                moved = rows.load(elements.words, src.offset, count, dst)
+            if dst.__class__ is GlobalPtr:
+                if src.__class__ is _ARRAY and (elements := dst.elements or dst.reached()):
+                    moved = rows.store(elements.words, dst.offset, ALL if n is None else n, _COUNTERS, src)
+            elif dst.__class__ is _ARRAY and src.__class__ is GlobalPtr and (elements := src.elements or src.reached()):
+                moved = rows.load(elements.words, src.offset, ALL if n is None else n, _COUNTERS, dst)
         except (OverflowError, TypeError):
             pass  # no integer of 64 bits: the general path says what is wrong
         if moved != UNFIT:
-            DIRECT.operations += 1
-            DIRECT.nbytes += moved
-            if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
-                notify.add(dst.rank)
+            if notify is not None:
+                raised.add(there.rank)
             return COMPLETE
         # The next: rows of elements of any dtype, and those between two pointers, and to and from a GPU.
         count = _count(src, dst) if n is None else n
         source, target = _in_a_row(src, count), _in_a_row(dst, count)
         if source is not None and target is not None:
             if _copied_directly(source, target):
-                if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
-                    notify.add(dst.rank)
+                if notify is not None:
+                    raised.add(there.rank)
                 return COMPLETE
         elif (
             source is not None and notify is not None and (sent := signalled.sent_row(source, dst, notify)) is not None
         ):
             return Transfer(sent, DONE)
         elif (started := cuda_copies.started_row(src, dst, count, source, target)) is not None:
-            if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
-                return Transfer(*started, signal_after(started[0], functools.partial(notify.add, dst.rank)))
+            if notify is not None:
+                return Transfer(*started, signal_after(started[0], functools.partial(raised.add, there.rank)))
             return Transfer(*started)
     return _start(*ends_of_copy(src, dst, n), notify)
 
@@ -268,18 +275,14 @@ def get(
     # The fast path: a number from memory which this rank reaches by loads and stores.
     elements = ptr.elements or ptr.reached()
     if elements is not None and stream is None and state.plain:
-        offset = ptr.offset
-        if offset >= 0 and not offset & elements.mask:
-            try:
-                value = elements.view[offset >> elements.shift]
-            except (IndexError, TypeError):
-                pass  # the general path says what is wrong
-            else:
-                DIRECT.operations += 1
-                DIRECT.nbytes += elements.item
-                done: Completed[Any] = Completed()  # as `ready`, without the time of a call
-                done._value = value if elements.exact else value.item()
-                return done
+        try:
+            value = rows.number(elements.words, ptr.offset, _COUNTERS)
+        except (OverflowError, TypeError):
+            value = None  # the general path says what is wrong
+        if value is not None:
+            done: Completed[Any] = Completed()  # as `ready`, without the time of a call
+            done._value = value
+            return done
     single = np.empty(1, ptr.dtype)
     return Following(copy(ptr, single, stream=stream), functools.partial(_value, single))
 
@@ -310,11 +313,6 @@ def _copied_directly(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool
     DIRECT.operations += 1
     DIRECT.nbytes += source.nbytes
     return True
-
-
-def _is_notified_here(notify: Any, dst: Any) -> bool:
-    """Whether the rank to notify is the one that the destination names, so that no translation is needed."""
-    return notify.__class__ is Signal and dst.__class__ is GlobalPtr and notify.team is dst.segment.team
 
 
 def _in_a_row(end: Any, n: int) -> npt.NDArray[Any] | None:
