@@ -13,8 +13,8 @@ from gondwana.compiler.ndarrays import abi_is_known
 
 UNFIT = -1
 """What is returned where nothing has been copied: this needs the general path, which says what is wrong if it is."""
-ALL = -1
-"""In place of a number of elements: all of the array."""
+ALL = -(2**63)
+"""In place of a number of elements: all of the array. Other negative numbers are no legal ones."""
 LARGEST = 2**18
 """Bytes of the largest copy by machine code: it holds the GIL meanwhile, some microseconds."""
 

@@ -87,17 +87,7 @@ def copy(
     """
     if stream is not None:
         return _start(*ends_of_copy(src, dst, n), notify, order_of(stream))
-    # A signal is raised by the rank that the destination names if both are of one team, so that nothing is translated.
-    raised: Any = notify
-    there: Any = dst
-    if (
-        state.plain
-        and (n is None or n >= 0)
-        and (
-            notify is None
-            or (raised.__class__ is Signal and dst.__class__ is GlobalPtr and raised.team is dst.segment.team)
-        )
-    ):
+    if state.plain and (notify is None or _is_raised_here(notify, dst)):
         # The fast path: between an array and memory which this rank reaches by loads and stores.
         moved = UNFIT
         try:
@@ -110,25 +100,40 @@ def copy(
             pass  # no integer of 64 bits: the general path says what is wrong
         if moved != UNFIT:
             if notify is not None:
-                raised.add(there.rank)
+                _raise(notify, dst)
             return COMPLETE
-        # The next: rows of elements of any dtype, and those between two pointers, and to and from a GPU.
-        count = _count(src, dst) if n is None else n
-        source, target = _in_a_row(src, count), _in_a_row(dst, count)
-        if source is not None and target is not None:
-            if _copied_directly(source, target):
-                if notify is not None:
-                    raised.add(there.rank)
-                return COMPLETE
-        elif (
-            source is not None and notify is not None and (sent := signalled.sent_row(source, dst, notify)) is not None
-        ):
-            return Transfer(sent, DONE)
-        elif (started := cuda_copies.started_row(src, dst, count, source, target)) is not None:
-            if notify is not None:
-                return Transfer(*started, signal_after(started[0], functools.partial(raised.add, there.rank)))
-            return Transfer(*started)
+        if (n is None or n >= 0) and (started := _start_row(src, dst, n, notify)) is not None:
+            return started
     return _start(*ends_of_copy(src, dst, n), notify)
+
+
+def _start_row(src: End, dst: End, n: int | None, notify: Any) -> Transfer | None:
+    """Start a copy of elements in a row: of any dtype, between two pointers, or to and from a GPU; None: it is none."""
+    count = _count(src, dst) if n is None else n
+    source, target = _in_a_row(src, count), _in_a_row(dst, count)
+    if source is not None and target is not None:
+        if not _copied_directly(source, target):
+            return None
+        if notify is not None:
+            _raise(notify, dst)
+        return COMPLETE
+    if source is not None and notify is not None and (sent := signalled.sent_row(source, dst, notify)) is not None:
+        return Transfer(sent, DONE)
+    if (started := cuda_copies.started_row(src, dst, count, source, target)) is None:
+        return None
+    if notify is not None:
+        return Transfer(*started, signal_after(started[0], functools.partial(_raise, notify, dst)))
+    return Transfer(*started)
+
+
+def _is_raised_here(notify: Any, dst: Any) -> bool:
+    """Return whether a signal is raised by the rank that the destination names, so that nothing is translated."""
+    return notify.__class__ is Signal and dst.__class__ is GlobalPtr and notify.team is dst.segment.team
+
+
+def _raise(notify: Any, dst: Any) -> None:
+    """Raise such a signal."""
+    notify.add(dst.rank)
 
 
 def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order: Order = DEFAULT) -> Transfer:
