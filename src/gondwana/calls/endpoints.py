@@ -418,6 +418,7 @@ def _fail(box: Mailbox, source: int, number: int, problem: BaseException) -> Non
         raise problem
     interruptions.let_pass(problem)
     if number == FORGET:
+        box.finished[source] += 1
         problem.add_note(f"Raised by a call that rank {source} sent to rank {world.rank} by rpc_ff.")
         raise problem
     _answer(box, source, number, None, problem)
