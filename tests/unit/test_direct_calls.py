@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gondwana.compiler.direct_calls import MOST_ARGUMENTS, builtin_at
-from gondwana.compiler.native import BYTES_AT, DATA_AT, LENGTH_AT
+from gondwana.compiler.native import BYTES_AT, DATA_AT, LENGTH_AT, TYPE_AT
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 
@@ -58,6 +59,24 @@ def test_the_last_arguments_may_be_objects(count: int, objects: int) -> None:
             call(*things[:1] * count)
 
 
+def test_the_result_may_be_an_object() -> None:
+    made: list[object] = []
+    take = ctypes.pythonapi.Py_IncRef
+    take.argtypes = [ctypes.py_object]
+
+    def function(number: int) -> int:
+        made.append(["new", number])
+        take(made[-1])
+        return id(made[-1])
+
+    kept = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)
+    call = builtin_at(entry(kept), 1, "function", makes_object=True)
+    assert call(5) == ["new", 5]
+    assert sys.getrefcount(made[0]) == 2
+    with pytest.raises(TypeError):
+        call("5")
+
+
 def test_minus_one_is_a_number() -> None:
     assert LABS(-1) == 1
     assert LABS(True) == 1
@@ -77,6 +96,11 @@ def test_numbers_of_more_than_64_bits_are_refused(number: int) -> None:
 
 def test_it_has_its_name() -> None:
     assert LABS.__name__ == "labs"
+
+
+@pytest.mark.parametrize("thing", [None, 1, 2.5, "text", b"bytes", (), [], len, pytest, object()])
+def test_where_the_type_is(thing: object) -> None:
+    assert ctypes.c_void_p.from_address(id(thing) + TYPE_AT).value == id(type(thing))
 
 
 @given(st.binary())
