@@ -71,8 +71,11 @@ def test_the_result_may_be_an_object() -> None:
 
     kept = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)
     call = builtin_at(entry(kept), 1, "function", makes_object=True)
-    assert call(5) == ["new", 5]
-    assert sys.getrefcount(made[0]) == 2
+    result = call(5)
+    references = sys.getrefcount(result)
+    assert result is made[0]
+    assert result == ["new", 5]
+    assert references == 3  # `made`, `result` and the argument
     with pytest.raises(TypeError):
         call("5")
 
