@@ -10,10 +10,14 @@ import numpy.typing as npt
 _PLAIN = "?bBhHiIlLqQfd"
 """Formats whose elements a memoryview reads and writes as Python's numbers, in half of NumPy's time."""
 
-BASE, NBYTES, ITEM, NUMBER = 0, 8, 16, 24
-"""Where in `words` are the address of the first element, the bytes of all, of one, and NumPy's number of the dtype."""
+BASE, NBYTES, ITEM, NUMBER, COUNTERS = range(0, 40, 8)
+"""Where in `words` are the address of the first element, the bytes of all, of one, NumPy's number of the dtype, and the
+address of `counted`."""
 _NONE = -2
 """The number where that of the dtype does not say all of it; no bytes are left in a closed segment."""
+
+counted = np.zeros(2, np.int64)
+"""The copies to and from elements that machine code has made, and their bytes."""
 
 
 class Elements:
@@ -48,7 +52,8 @@ class Elements:
         self.fitting: set[type] = set()
         self.domain: object = None
         number = array.dtype.num if array.dtype.isnative and array.dtype.kind in "biufc" else _NONE
-        self._table = np.array([array.ctypes.data, array.nbytes, self.item, number], np.int64)
+        counters = counted.ctypes.data
+        self._table = np.array([array.ctypes.data, array.nbytes, self.item, number, counters], np.int64)
         self.words: int = self._table.ctypes.data
 
     def close(self) -> None:

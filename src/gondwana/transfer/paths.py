@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-import numpy as np
-
 from gondwana.errors import UsageError
+from gondwana.memory.elements import counted
 from gondwana.runtime.start import at_connect
 from gondwana.teams import Team
 
@@ -21,24 +20,16 @@ class Path:
 
     Attributes:
         name: what messages call it.
-        operations: how many copies of this rank took it, puts and gets included, but for those in `counters`.
+        operations: how many copies of this rank took it, puts and gets included.
         nbytes: what they moved.
-        counters: address of the same two numbers for those that machine code has counted.
     """
 
-    __slots__ = ("_words", "counters", "name", "nbytes", "operations")
+    __slots__ = ("name", "nbytes", "operations")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.operations = 0
         self.nbytes = 0
-        self._words = np.zeros(2, np.int64)
-        self.counters: int = self._words.ctypes.data
-
-    def traffic(self) -> Traffic:
-        """Return what went along it. Local."""
-        operations, nbytes = self._words.tolist()
-        return Traffic(self.operations + operations, self.nbytes + nbytes)
 
     def count(self, nbytes: int) -> None:
         """Note a copy. Local."""
@@ -50,7 +41,7 @@ class Path:
 
 
 DIRECT = Path("direct")
-"""Loads and stores of this rank."""
+"""Loads and stores of this rank; `memory.elements.counted` has those that machine code makes."""
 WINDOW = Path("window")
 """MPI's one-sided operations between this rank's memory and a rank of another node."""
 MESSAGE = Path("message")
@@ -120,7 +111,10 @@ def counters() -> dict[str, Traffic]:
 
     A copy counts at the rank that started it; those that it made on behalf of others do not.
     """
-    return {path.name: path.traffic() for path in ALL}
+    found = {path.name: Traffic(path.operations, path.nbytes) for path in ALL}
+    operations, nbytes = counted.tolist()
+    found[DIRECT.name] = Traffic(DIRECT.operations + operations, DIRECT.nbytes + nbytes)
+    return found
 
 
 @contextmanager

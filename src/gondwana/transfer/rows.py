@@ -25,9 +25,8 @@ class Rows:
     """The two directions, and single numbers. Local.
 
     `store` and `load` take the address of the words of some elements, an offset from the first one in bytes, a number
-    of elements or `ALL`, the address of the counters of a path, and an array; and return the bytes that they have
-    copied, or `UNFIT`. `number` takes the words, the offset and the counters; it returns the element there, or None, or
-    raises TypeError.
+    of elements or `ALL`, and an array; they return the bytes that they have copied, or `UNFIT`. `number` takes the
+    words and the offset; it returns the element there, or None, or raises TypeError.
     """
 
     def __init__(self) -> None:
@@ -36,22 +35,22 @@ class Rows:
         self.load: Any = self._not_yet
         self.number: Any = self._no_number_yet
 
-    def _not_yet(self, words: int, offset: int, count: int, counters: int, array: Any) -> int:
+    def _not_yet(self, words: int, offset: int, count: int, array: Any) -> int:
         """Leave a copy to NumPy, and later ones to machine code if it pays to load it."""
         self._load_soon()
         return UNFIT
 
-    def _no_number_yet(self, words: int, offset: int, counters: int) -> None:
+    def _no_number_yet(self, words: int, offset: int) -> None:
         self._load_soon()
 
     def _load_soon(self) -> None:
         self._calls += 1
         if not pays_off(self._calls):
             return
-        self.number = Native(_MODULE, "number", 3, makes_object=True).call
+        self.number = Native(_MODULE, "number", 2, makes_object=True).call
         if abi_is_known():
-            self.store = Native(_MODULE, "store", 5, objects=1).call
-            self.load = Native(_MODULE, "load", 5, objects=1).call
+            self.store = Native(_MODULE, "store", 4, objects=1).call
+            self.load = Native(_MODULE, "load", 4, objects=1).call
 
 
 rows = Rows()

@@ -16,11 +16,8 @@ from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, store_release
 from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of, is_in_c_order
 from gondwana.compiler.types.buffers import load_like
-from gondwana.memory.elements import BASE, ITEM, NBYTES, NUMBER
+from gondwana.memory.elements import BASE, COUNTERS, ITEM, NBYTES, NUMBER
 from gondwana.transfer.rows import ALL, LARGEST, UNFIT
-
-_OPERATIONS, _NBYTES = 0, 8
-"""Where in the counters of a path its words are."""
 
 _BOOL, _BYTE, _UBYTE, _SHORT, _USHORT, _INT, _UINT = (np.dtype(char).num for char in "?bBhHiI")
 _LONG, _ULONG, _LONG_LONG, _ULONG_LONG = (np.dtype(char).num for char in "lLqQ")
@@ -30,10 +27,11 @@ _LIKE_INT, _LIKE_UINT, _LIKE_FLOAT = np.int32(0), np.uint32(0), np.float32(0)
 
 
 @inlined
-def _count(counters: int, nbytes: int) -> None:
-    """Count a copy along a path."""
-    store_release(counters + _OPERATIONS, load_word(counters + _OPERATIONS) + 1)
-    store_release(counters + _NBYTES, load_word(counters + _NBYTES) + nbytes)
+def _count(words: int, nbytes: int) -> None:
+    """Count a copy and its bytes."""
+    counters = load_word(words + COUNTERS)
+    store_release(counters, load_word(counters) + 1)
+    store_release(counters + 8, load_word(counters + 8) + nbytes)
 
 
 @inlined
@@ -51,23 +49,23 @@ def _size(words: int, offset: int, count: int, array: int, written: bool) -> int
     return size  # type: ignore[no-any-return]
 
 
-def store(words: int, offset: int, count: int, counters: int, array: int) -> int:
+def store(words: int, offset: int, count: int, array: int) -> int:
     """Copy the elements of an array to memory; return their bytes, or `UNFIT`."""
     size = _size(words, offset, count, array, False)
     if size > 0:
         move_bytes(load_word(words + BASE) + offset, data_of(array), size)
     if size != UNFIT:
-        _count(counters, size)
+        _count(words, size)
     return size  # type: ignore[no-any-return]
 
 
-def load(words: int, offset: int, count: int, counters: int, array: int) -> int:
+def load(words: int, offset: int, count: int, array: int) -> int:
     """Copy elements from memory to an array; return their bytes, or `UNFIT`."""
     size = _size(words, offset, count, array, True)
     if size > 0:
         move_bytes(data_of(array), load_word(words + BASE) + offset, size)
     if size != UNFIT:
-        _count(counters, size)
+        _count(words, size)
     return size  # type: ignore[no-any-return]
 
 
@@ -108,7 +106,7 @@ def _object(number: int, place: int) -> int:
     return _rare_object(number, place)  # type: ignore[no-any-return]
 
 
-def number(words: int, offset: int, counters: int) -> int:
+def number(words: int, offset: int) -> int:
     """Return the element at an offset as an object of Python; where that is not possible, TypeError is raised."""
     item = load_word(words + ITEM)
     if offset < 0 or offset & (item - 1) != 0 or offset > load_word(words + NBYTES) - item:
@@ -118,5 +116,5 @@ def number(words: int, offset: int, counters: int) -> int:
     if found == 0:
         raise_bad_argument()
     else:
-        _count(counters, item)
+        _count(words, item)
     return found  # type: ignore[no-any-return]

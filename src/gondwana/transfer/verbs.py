@@ -36,7 +36,6 @@ from gondwana.transfer.rows import ALL, UNFIT, rows
 extend("gondwana.transfer.verbs_overloads")
 
 _ARRAY = np.ndarray
-_COUNTERS = DIRECT.counters
 
 
 @counted("copy", routes.of_copy)
@@ -93,9 +92,9 @@ def copy(
         try:
             if dst.__class__ is GlobalPtr:
                 if src.__class__ is _ARRAY and (elements := dst.elements or dst.reached()):
-                    moved = rows.store(elements.words, dst.offset, ALL if n is None else n, _COUNTERS, src)
+                    moved = rows.store(elements.words, dst.offset, ALL if n is None else n, src)
             elif dst.__class__ is _ARRAY and src.__class__ is GlobalPtr and (elements := src.elements or src.reached()):
-                moved = rows.load(elements.words, src.offset, ALL if n is None else n, _COUNTERS, dst)
+                moved = rows.load(elements.words, src.offset, ALL if n is None else n, dst)
         except (OverflowError, TypeError):
             pass  # no integer of 64 bits: the general path says what is wrong
         if moved != UNFIT:
@@ -281,7 +280,7 @@ def get(
     elements = ptr.elements or ptr.reached()
     if elements is not None and stream is None and state.plain:
         try:
-            value = rows.number(elements.words, ptr.offset, _COUNTERS)
+            value = rows.number(elements.words, ptr.offset)
         except (OverflowError, TypeError):
             value = None  # the general path says what is wrong
         if value is not None:
