@@ -146,8 +146,8 @@ class BriefCalls:
 
     def learn(self, source: int, number: int, reference: str) -> None:
         """Remember which function a rank means by a number plus one. Local."""
-        self._functions[self._node.place[source]].append(names.place_of(reference))
-        assert len(self._functions[self._node.place[source]]) == number
+        # The next number, or the last one again, if an exception of a signal handler kept its sender from noting it.
+        self._functions[self._node.place[source]][number - 1 : number] = [names.place_of(reference)]
 
     def reference(self, source: int, number: int) -> str:
         """Return the name of the function that a rank means by a number plus one. Local."""
