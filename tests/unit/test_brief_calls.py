@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import gc
+import itertools
 import sys
 import threading
 import tracemalloc
@@ -143,9 +144,12 @@ def test_attempts_are_brief_too() -> None:
     assert brief() == before + 3
 
 
+_modules = itertools.count()
+
+
 @pytest.fixture
 def module() -> Iterator[types.ModuleType]:
-    made = types.ModuleType("made_for_brief_calls")
+    made = types.ModuleType(f"made_for_brief_calls_{next(_modules)}")  # a module of the same name would be a stranger
     sys.modules[made.__name__] = made
     yield made
     del sys.modules[made.__name__]
@@ -239,3 +243,14 @@ def test_threads_call_at_the_same_time() -> None:
         for thread in threads:
             thread.join()
     assert wrong == []
+
+
+def test_a_number_may_be_given_again(module: types.ModuleType) -> None:
+    one, two = define(module, 1), define(module, 2)
+    vars(module).update(one=one, two=two)
+    one.__qualname__, two.__qualname__ = "one", "two"
+    assert gw.rpc(0, one).result() == 1
+    receiver = mailbox.own().brief._receivers[0]
+    del receiver.numbers[f"{module.__name__}:one"], receiver.functions[one]  # as if it had not been noted
+    assert [gw.rpc(0, two).result() for _ in range(3)] == [2, 2, 2]
+    assert [gw.rpc(0, one).result() for _ in range(3)] == [1, 1, 1]
