@@ -116,6 +116,20 @@ def test_integers_wrap_around() -> None:
     assert domain.load(word).result() == 1
 
 
+def test_several_domains_take_turns_on_one_word() -> None:
+    adding, word = domain_and_word("int64", ["fetch_add"])
+    reading = gw.AtomicDomain("int64", ["load"], gw.world)
+    single = gw.AtomicDomain("int32", ["load"], gw.world)
+    for number in range(5):
+        assert adding.fetch_add(word, 1).result() == number
+        assert reading.load(word).result() == number + 1
+        assert single.load(word.cast("int32")).result() == number + 1
+        with pytest.raises(UsageError, match="was not made for load"):
+            adding.load(word)
+        with pytest.raises(UsageError, match="points to int64"):
+            single.load(word)
+
+
 def test_the_declared_operations_only() -> None:
     domain, word = domain_and_word("int64", ["fetch_add"])
     with pytest.raises(UsageError, match="was not made for add"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -153,12 +154,16 @@ def test_scalars_by_kind() -> None:
 def test_single_elements_are_those_of_numpy(dtype: str) -> None:
     pointer = gw.Segment(gw.world, 256).pointer(dtype=dtype)
     array = pointer.local(5)
-    array[:] = np.array([1, 0, 3, 100, 1]).astype(dtype)
-    for _ in range(2):  # the first time by the general path
+    array[:] = np.array([1, 0, 3, 100, -1 if dtype in "bhilqefdgFD" else 1]).astype(dtype)
+    if dtype in "BHILQ":
+        array[4] = np.iinfo(dtype).max
+    for _ in range(3):  # the first times by the general path
         for index in range(5):
             got = gw.get(pointer + index).result()
             assert got == array[index].item()
             assert type(got) is type(array[index].item())
+        importlib.import_module("llvmlite.binding")  # from now on by machine code, if it has numbers of this dtype
+    assert rows.number.__name__ == "number"
     if dtype != "M8[s]":
         for index in range(5):
             gw.put(array[4 - index].item(), pointer + 5 + index)
@@ -169,7 +174,8 @@ def test_pointers_in_use_are_checked_each_time() -> None:
     segment = gw.Segment(gw.world, 64)
     pointer, odd = segment.pointer(dtype="i8"), segment.pointer(dtype="u1") + 3
     odd = odd.cast("i8")
-    for _ in range(2):
+    importlib.import_module("llvmlite.binding")
+    for _ in range(3):
         gw.put(7, pointer + 7)
         gw.put(-9, odd)
         assert (gw.get(pointer + 7).result(), gw.get(odd).result()) == (7, -9)
@@ -191,6 +197,27 @@ def test_a_complete_copy_is_a_future_as_any() -> None:
         assert future.result() is None
         assert future.exception() is None
         assert future.then(lambda nothing: (nothing, 1)).result() == (None, 1)
+
+
+def test_gets_are_counted_and_their_numbers_are_given_back() -> None:
+    importlib.import_module("llvmlite.binding")
+    pointer = gw.Segment(gw.world, 64).pointer(dtype="i8")
+    gw.put(10**15, pointer)
+    gw.get(pointer)
+    before = paths.counters()["direct"]
+    for _ in range(100):
+        assert gw.get(pointer).result() == 10**15
+    gw.copy(np.arange(3), pointer)
+    gw.copy(pointer, np.zeros(2, np.int64))
+    after = paths.counters()["direct"]
+    assert (after.operations - before.operations, after.nbytes - before.nbytes) == (102, 100 * 8 + 40)
+    tracemalloc.start()
+    gw.get(pointer)
+    start = tracemalloc.get_traced_memory()[0]
+    for _ in range(1000):
+        gw.get(pointer)
+    assert tracemalloc.get_traced_memory()[0] - start < 1000 * 16
+    tracemalloc.stop()
 
 
 def outcome(array: np.ndarray, there: gw.GlobalPtr, n: Any, *, back: bool) -> Any:

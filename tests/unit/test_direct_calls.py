@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gondwana.compiler.direct_calls import MOST_ARGUMENTS, builtin_at
-from gondwana.compiler.native import BYTES_AT, DATA_AT, LENGTH_AT
+from gondwana.compiler.native import BYTES_AT, DATA_AT, LENGTH_AT, TYPE_AT
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 
@@ -61,6 +61,27 @@ def test_the_last_arguments_may_be_objects(count: int, objects: int) -> None:
             call(*things[:1] * count)
 
 
+def test_the_result_may_be_an_object() -> None:
+    made: list[object] = []
+    take = ctypes.pythonapi.Py_IncRef
+    take.argtypes = [ctypes.py_object]
+
+    def function(number: int) -> int:
+        made.append(["new", number])
+        take(made[-1])
+        return id(made[-1])
+
+    kept = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(function)
+    call = builtin_at(entry(kept), 1, "function", makes_object=True)
+    result = call(5)
+    references = sys.getrefcount(result)
+    assert result is made[0]
+    assert result == ["new", 5]
+    assert references == 3  # `made`, `result` and the argument
+    with pytest.raises(TypeError):
+        call("5")
+
+
 def test_minus_one_is_a_number() -> None:
     assert LABS(-1) == 1
     assert LABS(True) == 1
@@ -93,6 +114,11 @@ def test_functions_may_outlive_all_modules() -> None:
 
 def test_it_has_its_name() -> None:
     assert LABS.__name__ == "labs"
+
+
+@pytest.mark.parametrize("thing", [None, 1, 2.5, "text", b"bytes", (), [], len, pytest, object()])
+def test_where_the_type_is(thing: object) -> None:
+    assert ctypes.c_void_p.from_address(id(thing) + TYPE_AT).value == id(type(thing))
 
 
 @given(st.binary())

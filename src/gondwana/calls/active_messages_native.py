@@ -35,7 +35,7 @@ from gondwana.calls.rings import (
 from gondwana.calls.rings_native import (
     LENGTH_BITS,
     at,
-    blocks_of,
+    block_of,
     consume,
     next_header,
     next_record,
@@ -76,7 +76,7 @@ def out_of(state: int, queue: int, place: int) -> int:
     """Return the address of the OUT block of a queue to the rank at a place: those of the node come first."""
     peers = at(state, PEERS)
     if place < peers:
-        return blocks_of(state, queue) + place * BLOCK * WORD  # type: ignore[no-any-return]
+        return block_of(state, queue, place)  # type: ignore[no-any-return]
     peer = at(at(state, FAR), far_rings.PEERS) + (place - peers) * far_rings.PEER * WORD
     return peer + WORD * (far_rings.OUT + queue * BLOCK)  # type: ignore[no-any-return]
 
@@ -184,10 +184,10 @@ def serve(state: int, limit: int) -> int:
         return 0  # inside a handler, or another thread runs handlers
     done = 0
     for peer in range(at(state, PEERS)):
-        reply = blocks_of(state, MESSAGE_REPLY) + peer * BLOCK * WORD
-        replies = blocks_of(state, QUEUES + MESSAGE_REPLY) + peer * BLOCK * WORD
+        reply = block_of(state, MESSAGE_REPLY, peer)
+        replies = block_of(state, QUEUES + MESSAGE_REPLY, peer)
         done += handle_ring(state, MESSAGE_REPLY, replies, reply, peer, limit)
-        messages = blocks_of(state, QUEUES + MESSAGE) + peer * BLOCK * WORD
+        messages = block_of(state, QUEUES + MESSAGE, peer)
         done += handle_ring(state, MESSAGE, messages, reply, peer, limit)
     far = at(state, FAR)
     if far != 0 and at(far, far_rings.CAME) != 0:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import pickle
-import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from gondwana.calls import handlers, mailbox, names, rings, wire
+from gondwana.calls import brief_calls, handlers, mailbox, names, remote_errors, rings, wire
+from gondwana.calls.brief_calls import FAILED, NOTHING, NUMBER, OTHER, OUTCOME, PEER, SERVED, VALUE, senders
 from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.calls.node_rings import Found
 from gondwana.errors import UsageError
 from gondwana.futures import Future
-from gondwana.runtime import exits, interruptions, progress
+from gondwana.runtime import exits, interruptions, progress, tracing
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.teams import RemoteError, Team, world
 
@@ -99,13 +98,25 @@ def world_rank(team: Team, rank: int) -> int:
 
 def request(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> Answer[Any]:
     """Send a call and return the future of its result; wait for room. Local."""
-    target = world_rank(team, rank)
-    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
-    number = next(_numbers)
     answer: Answer[Any] = Answer(rank, function)
-    _answers[number] = answer
-    _send(target, tag, number, parts)
+    if not _send_briefly(answer, rank, team, function, args, kwargs):
+        request_for(answer, world_rank(team, rank), function, args, kwargs)
     return answer
+
+
+def _send_briefly(
+    answer: Answer[Any], rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any
+) -> bool:
+    """Send a call whose result completes a future by machine code; return False if it leaves that to others."""
+    send = senders.get(rank if team is world else world_rank(team, rank))
+    if send is None or kwargs:
+        return False
+    number = next(_numbers)
+    _answers[number] = answer
+    if send(number, function, args):
+        return True
+    del _answers[number]
+    return False
 
 
 def request_for(answer: Answer[Any], target: int, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
@@ -113,23 +124,28 @@ def request_for(answer: Answer[Any], target: int, function: Callable[..., Any], 
     tag, parts = wire.encode_call(names.reference(function), args, kwargs)
     number = next(_numbers)
     _answers[number] = answer
-    _send(target, tag, number, parts)
+    _send(target, function, tag, number, parts)
 
 
 def request_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
     """Send a call without a reply; wait for room. Local."""
-    target = world_rank(team, rank)
-    tag, parts = wire.encode_call(names.reference(function), args, kwargs)
-    _send(target, tag, FORGET, parts)
+    send = senders.get(rank if team is world else world_rank(team, rank))
+    if send is None or kwargs or not send(FORGET, function, args):
+        target = world_rank(team, rank)
+        tag, parts = wire.encode_call(names.reference(function), args, kwargs)
+        _send(target, function, tag, FORGET, parts)
 
 
 def offer(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> Answer[Any] | None:
     """Send a call if there is room now, and return the future of its result. Local."""
+    answer: Answer[Any] = Answer(rank, function)
+    if _send_briefly(answer, rank, team, function, args, kwargs):
+        return answer
     target = world_rank(team, rank)
     tag, parts = wire.encode_call(names.reference(function), args, kwargs)
     number = next(_numbers)
-    answer = _answers[number] = Answer(rank, function)
-    if _offer(target, Message(tag, number, parts)):
+    _answers[number] = answer
+    if _offer(target, function, tag, number, parts):
         return answer
     del _answers[number]
     return None
@@ -137,25 +153,25 @@ def offer(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs
 
 def offer_nothing(rank: int, team: Team, function: Callable[..., Any], args: Any, kwargs: Any) -> bool:
     """Send a call without a reply if there is room now; return whether it was sent. Local."""
+    send = senders.get(rank if team is world else world_rank(team, rank))
+    if send is not None and not kwargs and send(FORGET, function, args):
+        return True
     target = world_rank(team, rank)
     tag, parts = wire.encode_call(names.reference(function), args, kwargs)
-    return _offer(target, Message(tag, FORGET, parts))
+    return _offer(target, function, tag, FORGET, parts)
 
 
 def _route(sent: bool | None, target: int, *message: Any) -> Route | None:
-    """The way of a call: whether it was sent, where to, and its parts, which come last or inside of a message."""
-    if sent is False:
-        return None
-    last = message[-1]
-    return None, target, last.total if isinstance(last, Message) else sum(memoryview(part).nbytes for part in last)
+    """The way of a call: whether it was sent, where to, and what else is in the message, the parts last."""
+    return None if sent is False else (None, target, sum(memoryview(part).nbytes for part in message[-1]))
 
 
 @counted("call", _route, "send a call")
-def _send(target: int, tag: int, number: int, parts: list[Any]) -> None:
+def _send(target: int, function: Any, tag: int, number: int, parts: list[Any]) -> None:
     """Send a request; if it must wait for room, make progress where that is allowed."""
     box = mailbox.own()
     box.sent[target] += 1
-    if not tag & wire.PARTS and box.post(target, rings.CALL, tag, number, parts[0]):
+    if not tag & wire.PARTS and box.post_call(target, function, tag, number, parts[0]):
         return
     message = Message(tag, number, parts)
     box.submit(target, rings.CALL, message)
@@ -167,9 +183,12 @@ def _send(target: int, tag: int, number: int, parts: list[Any]) -> None:
 
 
 @counted("call", _route, "send a call")
-def _offer(target: int, message: Message) -> bool:
+def _offer(target: int, function: Any, tag: int, number: int, parts: list[Any]) -> bool:
     box = mailbox.own()
-    if not box.offer(target, rings.CALL, message):
+    if not tag & wire.PARTS and box.post_call(target, function, tag, number, parts[0]):
+        box.sent[target] += 1
+        return True
+    if not box.offer(target, rings.CALL, Message(tag, number, parts)):
         return False
     box.sent[target] += 1
     return True
@@ -202,31 +221,42 @@ def _move() -> bool:
 def _comes_soon(answer: Answer[Any]) -> bool:
     """Poll for a reply that comes within some microseconds, about the time of one round of progress of all kinds."""
     box = mailbox.opened()
-    if box is None or not progress.may_poll_alone():
+    if box is None or not box.rings.awake or not progress.may_poll_alone():
         return False
-    for _ in range(_SOON):
-        seen = box.poll()
-        if seen & mailbox.REPLIES:
-            _read_replies(box)
-            if answer._done:
-                return True
-        if seen & ~mailbox.REPLIES:
-            return False  # others want something, too
+    while _take_reply(box, _SOON):
+        if answer._done:
+            return True
     return False
 
 
+def _take_reply(box: Mailbox, polls: int) -> bool:
+    """Complete the future that waits for the next reply if that is a plain value; return whether there was one."""
+    found = box.brief.take_reply(polls)
+    if found is None:
+        return False
+    peer, number, value = found
+    _answers.pop(number)._settle(value, None)
+    box.finished[box.rings.ranks[peer]] += 1
+    return True
+
+
 def _read_replies(box: Mailbox) -> bool:
-    for served in range(_MOST_PER_POLL):
+    done = False
+    for _ in range(_MOST_PER_POLL):
+        if box.rings.awake and _take_reply(box, 1):
+            done = True
+            continue
         if not box.reading.acquire(False):
-            return served > 0
+            return done
         try:
             found = box.take(rings.CALL_REPLY)
             if found is None:
-                return served > 0
+                return done
             _settle(box, *found)
             more = box.more()
         finally:
             box.reading.release()
+        done = True
         if not more:
             break
     return True
@@ -234,10 +264,6 @@ def _read_replies(box: Mailbox) -> bool:
 
 def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None:
     """Complete the future that waits for a reply."""
-    if tag == wire.BUILTIN:  # as most replies, and nothing can be wrong with it
-        _answers.pop(number)._settle(wire.decode_builtin(data), None)
-        box.finished[source] += 1
-        return
     value: Any = None
     error: BaseException | None = None
     try:
@@ -250,22 +276,9 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
         error = problem
     else:
         if tag & ERROR:
-            error, value = _remote_error(source, *value), None
+            error, value = remote_errors.rebuilt(source, *value), None
     _answers.pop(number)._settle(value, error)
     box.finished[source] += 1
-
-
-def _remote_error(source: int, pickled: bytes, text: str) -> BaseException:
-    """Rebuild an exception of another rank, or return a RemoteError if that is not possible."""
-    error: BaseException | None = None
-    try:
-        error = pickle.loads(pickled) if pickled else None
-    except Exception as problem:
-        interruptions.let_pass(problem)
-    if not isinstance(error, BaseException):
-        error = RemoteError(f"a call on rank {source} failed: {text.strip().splitlines()[-1]}")
-    error.add_note(f"\nRaised by a call on rank {source}:\n{text}")
-    return error
 
 
 # -- requests are served ------------------------------------------------------------------------------------------
@@ -284,23 +297,48 @@ def _serve_calls(box: Mailbox) -> bool:
     flow = progress.thread.flow
     flow.depth += 1  # as `with progress.callback()`, which takes the time of half a call
     try:
-        for served in range(_MOST_PER_POLL):
-            if not box.reading.acquire(False):
-                return served > 0
-            try:
-                found = None if _released else box.take(rings.CALL)
-                if found is not None and found[1] == wire.BUILTIN:  # as most calls, and nothing can be wrong with it
-                    source, _, number, data = found
-                    content, error = wire.decode_builtin(data), None
-                elif (found is None and not _released) or (call := _next_call(box, found)) is None:
-                    return served > 0
-                else:
-                    source, number, content, error = call
-            finally:
-                box.reading.release()
-            _run(box, source, number, content, error)
+        if tracing.recorder is not None or _released or not box.rings.awake:
+            return _serve_any(box, 0)
+        done, rest = _serve_brief(box, flow)
+        return _serve_any(box, done) if rest or box.has_far else done > 0
     finally:
         flow.depth -= 1
+
+
+def _serve_brief(box: Mailbox, flow: progress.Flow) -> tuple[int, bool]:
+    """Serve brief calls; return how many, and whether there is another request that is none."""
+    block = flow.calls
+    if block is None:
+        block = flow.calls = box.brief.block()
+    report, done = block.report, 0
+    while done < _MOST_PER_POLL:
+        try:
+            value = box.brief.serve(block.address, _MOST_PER_POLL - done)
+        except BaseException as problem:
+            if report[OUTCOME] != FAILED:
+                raise  # what a signal handler has raised just before or after
+            report[OUTCOME], done = NOTHING, done + report[SERVED]
+            _fail(box, box.rings.ranks[report[PEER]], report[NUMBER], problem)
+            continue
+        done += report[SERVED]
+        if report[OUTCOME] != VALUE:
+            break
+        _finish(box, box.rings.ranks[report[PEER]], report[NUMBER], value)
+    return done, report[OUTCOME] == OTHER
+
+
+def _serve_any(box: Mailbox, done: int) -> bool:
+    """Serve requests of all kinds, after some have been served; return whether there were any."""
+    for served in range(done, _MOST_PER_POLL):
+        if not box.reading.acquire(False):
+            return served > 0
+        try:
+            found = None if _released else box.take(rings.CALL)
+            if (found is None and not _released) or (call := _next_call(box, found)) is None:
+                return served > 0
+        finally:
+            box.reading.release()
+        _run(box, *call)
     return True
 
 
@@ -326,7 +364,7 @@ def _next_call(box: Mailbox, found: Found | None) -> _Call | None:
 
 def _read_call(source: int, tag: int, number: int, data: Any) -> _Call | None:
     try:
-        return source, number, wire.decode(tag, data), None
+        return source, number, _read_content(source, tag, data), None
     except AwaitedError as awaited:
         _park(awaited.key, rings.CALL, source, tag, number, data)
         return None
@@ -335,37 +373,59 @@ def _read_call(source: int, tag: int, number: int, data: Any) -> _Call | None:
         return source, number, None, error
 
 
+def _read_content(source: int, tag: int, data: Any) -> Any:
+    """Return the reference of a function, its arguments and its keyword arguments."""
+    brief, function = mailbox.own().brief, tag >> brief_calls.NUMBER_SHIFT
+    if tag & brief_calls.NUMBERED:
+        return brief.reference(source, function), () if tag & brief_calls.ALONE else wire.decode_builtin(data), None
+    content = wire.decode(tag & wire.FORMS, data)
+    if function:
+        brief.learn(source, function, content[0])
+    return content
+
+
 @traced("call", "serve a call")
 def _run(box: Mailbox, source: int, number: int, content: Any, error: Exception | None) -> None:
-    """Run a request and send its reply, now or when the future that it returns is ready.
-
-    An exit of this rank while it serves another ends this rank: the exception is not sent.
-    """
+    """Run a request and send its reply, now or when the future that it returns is ready."""
     try:
         if error is not None:
             raise error
         reference, args, kwargs = content
         function = names.referent(reference)
         value = function(*args, **kwargs) if kwargs else function(*args)
-    except SystemExit as leaving:
-        if number != FORGET and exits.status_of(leaving) == 0:
+    except BaseException as problem:
+        _fail(box, source, number, problem)
+    else:
+        _finish(box, source, number, value)
+
+
+def _fail(box: Mailbox, source: int, number: int, problem: BaseException) -> None:
+    """End a request that has raised something: send that to its sender, or raise it here. Called where it is handled.
+
+    An exit of this rank while it serves another ends this rank: the exception is not sent.
+    """
+    if not isinstance(problem, Exception):
+        if isinstance(problem, SystemExit) and number != FORGET and exits.status_of(problem) == 0:
             # This rank will wait for the others at exit, so none of them may wait for this reply.
             lost = RemoteError(f"rank {world.rank} has left the program, with status 0, in a call of rank {source}")
             _answer(box, source, number, None, lost)
-        raise
-    except Exception as problem:
-        interruptions.let_pass(problem)
-        if number == FORGET:
-            problem.add_note(f"Raised by a call that rank {source} sent to rank {world.rank} by rpc_ff.")
-            raise
-        _answer(box, source, number, None, problem)
+        raise problem
+    interruptions.let_pass(problem)
+    if number == FORGET:
+        box.finished[source] += 1
+        problem.add_note(f"Raised by a call that rank {source} sent to rank {world.rank} by rpc_ff.")
+        raise problem
+    _answer(box, source, number, None, problem)
+
+
+def _finish(box: Mailbox, source: int, number: int, value: Any) -> None:
+    """End a request that has returned: send its result, now or when the future that it has returned is ready."""
+    if number == FORGET and value is None:
+        box.finished[source] += 1
+    elif isinstance(value, Future):
+        _answer_later(box, source, number, value)
     else:
-        if number == FORGET and value is None:
-            box.finished[source] += 1
-        elif isinstance(value, Future):
-            _answer_later(box, source, number, value)
-        else:
-            _answer(box, source, number, value, None)
+        _answer(box, source, number, value, None)
 
 
 def _answer_later(box: Mailbox, source: int, number: int, value: Future[Any]) -> None:
@@ -391,17 +451,7 @@ def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseExcep
         else:
             _reply(box, source, tag, number, parts)
             return
-    _reply(box, source, ERROR, number, [_pickled_error(error)])
-
-
-def _pickled_error(error: BaseException) -> bytes:
-    text = "".join(traceback.format_exception(error))
-    try:
-        pickled = wire.encode(error)[1]
-        return pickle.dumps((pickled[0] if len(pickled) == 1 else b"", text))
-    except Exception as problem:
-        interruptions.let_pass(problem)
-        return pickle.dumps((b"", text))
+    _reply(box, source, ERROR, number, [remote_errors.pickled(error)])
 
 
 def _park(key: Key, queue: int, source: int, tag: int, number: int, data: Any) -> None:
@@ -411,6 +461,15 @@ def _park(key: Key, queue: int, source: int, tag: int, number: int, data: Any) -
 def release(key: Key) -> None:
     """Schedule the messages that wait for an object, which exists now. Local."""
     _released.extend(_parked.pop(key, ()))
+
+
+def _attend() -> bool:
+    """Wait a moment for a message, and serve it."""
+    box = mailbox.opened()
+    if box is None or not box.rings.watch():
+        return False
+    moved = _move()
+    return _serve() or moved
 
 
 def _must_poll() -> bool:
@@ -427,4 +486,5 @@ def _unfinished() -> str | None:
 
 
 progress.register(_move, _serve, _must_poll)
+progress.attend_by(_attend)
 progress.account_for(_unfinished)

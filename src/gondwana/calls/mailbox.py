@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gondwana.calls import names, parcels, rings
+from gondwana.calls.brief_calls import BriefCalls
 from gondwana.calls.node_rings import Found, NodeRings
 from gondwana.runtime import progress, start
 from gondwana.teams import Team, world
@@ -76,14 +77,16 @@ class Mailbox:
 
     Attributes:
         rings: the rings among the ranks of this node.
-        sent: number of calls and replies that this rank has sent to each rank of the world.
-        finished: number of those that it has received from each and completed.
+        brief: calls by machine code through these rings.
+        sent: number of calls and replies that this rank has sent to each rank of the world, but for brief ones.
+        finished: number of those that it has received from each and completed, but for brief calls.
         reading: the lock to hold while a message is taken and its bytes are read.
         seen: what `poll` has found; messages from other nodes are always assumed.
     """
 
     def __init__(self, team: Team) -> None:
         self.rings = NodeRings(team)
+        self.brief = BriefCalls(self.rings)
         self._place = self.rings.place
         self._parcels = parcels.Parcels(team) if len(self._place) < team.size else None
         self.sent, self.finished = [0] * team.size, [0] * team.size
@@ -110,6 +113,12 @@ class Mailbox:
         if (queue, rank) in self._backlogs:
             return False
         return bool(self._alone(lambda: self._post_far(rank, queue, tag, number, [data])))
+
+    def post_call(self, rank: int, function: Any, tag: int, number: int, data: bytes) -> bool:
+        """Post a call of a function: as `post`. On this node, further calls of it may be brief."""
+        if rank in self._place:
+            return self.brief.post(rank, function, tag, number, data)
+        return self.post(rank, rings.CALL, tag, number, data)
 
     def _post_far(self, rank: int, queue: int, tag: int, number: int, parts: Sequence[Any]) -> bool:
         assert self._parcels is not None
@@ -236,6 +245,16 @@ class Mailbox:
     def more(self) -> bool:
         """Return whether there may be more messages behind the one that was taken last. Local."""
         return self.rings.more[0] != 0 or self._parcels is not None
+
+    @property
+    def has_far(self) -> bool:
+        """Whether messages come from other nodes, too."""
+        return self._parcels is not None
+
+    def totals(self, ranks: Sequence[int]) -> tuple[int, int]:
+        """Return how many calls and replies this rank has sent to some ranks, and finished of theirs. Local."""
+        sent, finished = self.brief.totals(ranks)
+        return sent + sum(self.sent[rank] for rank in ranks), finished + sum(self.finished[rank] for rank in ranks)
 
     def take(self, queue: int) -> Found | None:
         """Return a message that has arrived in a queue; the caller holds `reading`. Local."""

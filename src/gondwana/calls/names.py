@@ -7,6 +7,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from gondwana.errors import UsageError
+from gondwana.runtime import interruptions
 from gondwana.teams import world
 
 _main: list[ModuleType] = []
@@ -44,6 +45,24 @@ def reference(value: Any) -> Any:
     if is_function and "." not in name:
         _remember(_of_functions, value, (_namespaces[home], name, found))
     return found
+
+
+def known(function: Any) -> tuple[dict[str, Any], str, str] | None:
+    """Return the namespace of a function, its name there, and its `reference`, if that was asked for before. Local."""
+    kind = function.__class__
+    return _of_functions.get(function) if kind is FunctionType or kind is BuiltinFunctionType else None
+
+
+def place_of(reference: str) -> tuple[dict[str, Any], str, str]:
+    """Return the namespace that a `reference` leads to, the name there, and the reference. Local.
+
+    The namespace is empty where it leads nowhere, or somewhere inside of a class.
+    """
+    try:
+        referent(reference)
+    except Exception as error:
+        interruptions.let_pass(error)  # whoever calls what is not there will hear of it
+    return *_of_references.get(reference, ({}, "")), reference
 
 
 def referent(reference: Any) -> Any:

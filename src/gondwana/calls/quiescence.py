@@ -47,5 +47,8 @@ def quiesce(team: Team = world) -> None:
 def _counts(ranks: Sequence[int]) -> tuple[int, int]:
     """Return how many messages this rank has sent to some ranks, and how many of theirs it has finished."""
     box, active = mailbox.own(), handlers.opened()
-    sent, finished = active.totals(ranks) if active is not None else (0, 0)
-    return sent + sum(box.sent[rank] for rank in ranks), finished + sum(box.finished[rank] for rank in ranks)
+    sent, finished = box.totals(ranks)
+    if active is not None:
+        handled = active.totals(ranks)
+        sent, finished = sent + handled[0], finished + handled[1]
+    return sent, finished

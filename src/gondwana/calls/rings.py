@@ -34,8 +34,10 @@ WHOLE, FIRST, MORE, SKIP = 1, 2, 3, 4
 # BELL is the address of the reader's bell, 0 if there is none. PASSED and TOLD are for other nodes: see `far_rings`.
 RING, CAPACITY, COUNT, TAIL, SEEN, HELD = range(6)
 BELL = 9
+COUNTED = 10
+"""Of calls and their replies: how many machine code has sent, or finished, which nobody else counts."""
 HEAD, INTO, SIZE, MISSING, EXPECTED, PAUSED = range(3, 9)
-PASSED = TOLD = 10
+PASSED = TOLD = 11
 BLOCK = 16
 
 # Words of the state of an inbox, before its OUT and IN blocks. SOURCE is the place of the rank whose message a handler

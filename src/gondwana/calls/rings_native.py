@@ -49,6 +49,7 @@ from gondwana.compiler.memory_order import (
     load_acquire,
     load_word,
     move_bytes,
+    pause,
     store_release,
 )
 from gondwana.compiler.native import BYTES_AT, LENGTH_AT
@@ -197,6 +198,12 @@ def blocks_of(state: int, index: int) -> int:
 
 
 @inlined
+def block_of(state: int, index: int, peer: int) -> int:
+    """Return the address of the block of a queue to (queue) or from (QUEUES + queue) a peer."""
+    return blocks_of(state, index) + peer * BLOCK * WORD  # type: ignore[no-any-return]
+
+
+@inlined
 def next_record(block: int) -> int:
     """Return the address of the next record of a ring."""
     return at(block, RING) + LINE + (at(block, HEAD) & (at(block, CAPACITY) - 1))  # type: ignore[no-any-return]
@@ -240,6 +247,16 @@ def poll(state: int) -> int:
     return found
 
 
+def watch(state: int, polls: int) -> int:
+    """Return 1 as soon as a queue has something to read, 0 after a number of polls."""
+    for _ in range(polls):
+        for queue in range(QUEUES):
+            if _something(state, queue):
+                return 1
+        pause()
+    return 0
+
+
 @inlined
 def _assemble(block: int) -> bool:
     """Copy what has arrived of a long message to its memory; return whether it is complete."""
@@ -259,6 +276,28 @@ def _assemble(block: int) -> bool:
 
 
 @inlined
+def is_small(block: int, word: int) -> bool:
+    """Return whether the next record, which has a given header, is all of a message, and a short one."""
+    kind = (word >> KIND_SHIFT) & KIND_BITS
+    return kind == WHOLE and word & LENGTH_BITS <= SMALL_BYTES and at(block, INTO) == 0
+
+
+@inlined
+def take_small(block: int, word: int, target: int) -> int:
+    """Copy the payload of such a record and release its space; return the bytes of the payload."""
+    size = word & LENGTH_BITS
+    move_bytes(target, next_record(block) + HEADER, size)
+    consume(block, HEADER + padded(size))
+    return size
+
+
+@inlined
+def number_of(block: int) -> int:
+    """Return the number of the message in the next record."""
+    return at(next_record(block), 1)  # type: ignore[no-any-return]
+
+
+@inlined
 def _event(state: int, block: int, word: int) -> int:
     """Take the next message of a ring, whose record has a given header."""
     size = word & LENGTH_BITS
@@ -272,11 +311,9 @@ def _event(state: int, block: int, word: int) -> int:
         put_at(state, NUMBER, at(block, EXPECTED))
         put_at(state, LENGTH, at(block, SIZE))
         return ASSEMBLED
-    if kind == WHOLE and size <= SMALL_BYTES:
-        move_bytes(at(state, BUFFER), record + HEADER, size)
-        put_at(state, NUMBER, at(record, 1))
-        put_at(state, LENGTH, size)
-        consume(block, HEADER + padded(size))
+    if is_small(block, word):
+        put_at(state, NUMBER, number_of(block))
+        put_at(state, LENGTH, take_small(block, word, at(state, BUFFER)))
         return SMALL
     put_at(state, LENGTH, size if kind == WHOLE else at(record, 1))
     return WANTED
@@ -306,7 +343,7 @@ def take(state: int, queue: int) -> int:
 
 def provide(state: int, queue: int, peer: int, memory: int, size: int) -> int:
     """Provide the memory for a long message that `take` has announced."""
-    block = blocks_of(state, QUEUES + queue) + peer * BLOCK * WORD
+    block = block_of(state, QUEUES + queue, peer)
     put_at(block, MISSING, size)
     put_at(block, SIZE, size)
     put_at(block, INTO, memory)

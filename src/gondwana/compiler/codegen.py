@@ -18,6 +18,7 @@ from numba.extending import intrinsic, typeof_impl
 
 from gondwana.compiler import checks
 from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.cpython_native import FUNCTIONS as CPYTHON
 from gondwana.compiler.errors import readable_errors
 from gondwana.compiler.externs import PREFIX as EXTERN
 from gondwana.compiler.fingerprint import fingerprint
@@ -131,7 +132,7 @@ def compile_entry(
             "print in a function of numba.njit, and numba.objmode, do not work in compiled code of Gondwana: decorate "
             "the function with @gw.jit, where print works"
         )
-    needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside)
+    needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside if name not in CPYTHON)
     needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
     externs = sorted(name for name in outside if name.startswith(EXTERN))
     return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, externs, about or {})

@@ -3,7 +3,7 @@
 CPython hands a built-in function the addresses of its arguments, as objects. One piece of machine code for each number
 of arguments makes 64-bit integers of them and calls the function whose address the built-in function is bound to. It
 uses the stable C interface of CPython only. The last arguments may stay objects: the function gets their addresses, and
-reads what it needs from them itself.
+reads what it needs from them itself. The result is an integer, or an object that the function has made.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _create.restype = ctypes.py_object
 _create.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
 
 
-def builtin_at(address: int, arguments: int, name: str, objects: int = 0) -> Any:
+def builtin_at(address: int, arguments: int, name: str, objects: int = 0, *, makes_object: bool = False) -> Any:
     """Return a built-in function that calls the C function at an address, with the GIL. Local.
 
     Args:
@@ -45,6 +45,8 @@ def builtin_at(address: int, arguments: int, name: str, objects: int = 0) -> Any
         arguments: how many 64-bit integers it takes; it returns one.
         name: of the function, for messages.
         objects: how many of the last arguments are objects of any type. It takes their addresses, and may only read.
+        makes_object: whether it returns the address of an object, with a reference for the caller; 0: it has set an
+            exception. Else the integer that it returns is the result.
 
     Example:
         >>> import ctypes
@@ -53,10 +55,9 @@ def builtin_at(address: int, arguments: int, name: str, objects: int = 0) -> Any
         5
     """
     with linker.preparing:  # of two threads that load the machine code at the same time, the first would lose its own
-        entry = _entries().get_function_address(_symbol(arguments, objects))
+        entry = _entries().get_function_address(_symbol(arguments, objects, makes_object))
     method = _MethodDef(name.encode(), entry, _FASTCALL, None)
-    # CPython refers to it as long as the function lives, which may be longer than this module and all that it has.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))  # for ever: at exit, functions may outlive all modules
     return _create(ctypes.addressof(method), address, None)
 
 
@@ -72,22 +73,22 @@ def _build() -> ObjectCode:
     module = ir.Module()
     for arguments in range(1, MOST_ARGUMENTS + 1):
         for objects in range(min(arguments, MOST_OBJECTS) + 1):
-            _define(module, arguments, objects)
+            for makes_object in (False, True):
+                _define(module, arguments, objects, makes_object)
     return ObjectCode(linker.compile_ir(str(module)), _symbol(1), False, False, [], {})
 
 
-def _symbol(arguments: int, objects: int = 0) -> str:
-    return f"gondwana_call_{arguments}_{objects}"
+def _symbol(arguments: int, objects: int = 0, makes_object: bool = False) -> str:
+    return f"gondwana_call_{arguments}_{objects}{'_object' if makes_object else ''}"
 
 
-def _define(module: Any, arguments: int, objects: int) -> None:
+def _define(module: Any, arguments: int, objects: int, makes_object: bool) -> None:
     """Add `PyObject *(PyObject *self, PyObject *const *args, Py_ssize_t count)`, where self is the address to call."""
     from llvmlite import ir
 
     word, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
-    entry = ir.Function(
-        module, ir.FunctionType(pointer, [pointer, pointer.as_pointer(), word]), _symbol(arguments, objects)
-    )
+    kind = ir.FunctionType(pointer, [pointer, pointer.as_pointer(), word])
+    entry = ir.Function(module, kind, _symbol(arguments, objects, makes_object))
     address, given, count = entry.args
     start, convert, check, call, refuse, fail = (
         entry.append_basic_block(name) for name in ("start", "convert", "check", "call", "refuse", "fail")
@@ -114,7 +115,10 @@ def _define(module: Any, arguments: int, objects: int) -> None:
     found = builder.call(c_api("PyLong_AsVoidPtr", pointer, pointer), [address])
     function = builder.bitcast(found, ir.FunctionType(word, [word] * arguments).as_pointer())
     result = builder.call(function, values)
-    builder.ret(builder.call(c_api("PyLong_FromLongLong", pointer, word), [result]))
+    if makes_object:
+        builder.ret(builder.inttoptr(result, pointer))
+    else:
+        builder.ret(builder.call(c_api("PyLong_FromLongLong", pointer, word), [result]))
     builder.position_at_end(refuse)
     builder.call(c_api("PyErr_BadArgument", ir.IntType(32)), [])
     builder.branch(fail)

@@ -15,6 +15,8 @@ BYTES_AT = bytes.__basicsize__ - 1
 """Where in a bytes object its bytes are: `id(data) + BYTES_AT` is their address, a tenth of the time of ctypes."""
 LENGTH_AT = object.__basicsize__
 """Where in a bytes object its length is: CPython's ABI has it first after what every object has."""
+TYPE_AT = object.__basicsize__ - 8
+"""Where in an object the address of its type is: CPython's ABI has it last in what every object has."""
 DATA_AT = object.__basicsize__
 """Where in an ndarray the address of its elements is: NumPy's ABI has it first after what every object has."""
 
@@ -41,13 +43,23 @@ class Native:
         arguments: how many integers it takes.
         brief: whether it returns within some microseconds. Then it keeps the GIL, and a call costs a sixth.
         objects: how many of its last arguments are addresses of objects, for which `call` takes the objects; brief.
+        makes_object: whether it returns the address of an object, which `call` then returns; brief.
     """
 
-    def __init__(self, module: str, name: str, arguments: int, *, brief: bool = False, objects: int = 0) -> None:
+    def __init__(
+        self,
+        module: str,
+        name: str,
+        arguments: int,
+        *,
+        brief: bool = False,
+        objects: int = 0,
+        makes_object: bool = False,
+    ) -> None:
         self.module = module
         self.name = name
         self.arguments = arguments
-        self._brief, self._objects = brief or objects > 0, objects
+        self._brief, self._objects, self._makes_object = brief or objects > 0 or makes_object, objects, makes_object
 
     @functools.cached_property
     def call(self) -> Any:
@@ -55,7 +67,9 @@ class Native:
         code = obtain(("native", self.module, self.name), self._build)
         address = linker.link(code)
         if self._brief:
-            return direct_calls.builtin_at(address, self.arguments, self.name, self._objects)
+            return direct_calls.builtin_at(
+                address, self.arguments, self.name, self._objects, makes_object=self._makes_object
+            )
         return linker.callable_at(address, self.arguments)
 
     @property

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.teams import Team
-
 _PLAIN = "?bBhHiIlLqQfd"
 """Formats whose elements a memoryview reads and writes as Python's numbers, in half of NumPy's time."""
 
-BASE, NBYTES, ITEM, NUMBER = 0, 8, 16, 24
-"""Where in `words` are the address of the first element, the bytes of all, of one, and NumPy's number of the dtype."""
+BASE, NBYTES, ITEM, NUMBER, COUNTERS = range(0, 40, 8)
+"""Where in `words` are the address of the first element, the bytes of all, of one, NumPy's number of the dtype, and the
+address of `counted`."""
 _NONE = -2
 """The number where that of the dtype does not say all of it; no bytes are left in a closed segment."""
+
+counted = np.zeros(2, np.int64)
+"""The copies to and from elements that machine code has made, and their bytes."""
 
 
 class Elements:
@@ -25,45 +27,37 @@ class Elements:
 
     Args:
         array: the elements, a contiguous array of one axis.
-        team: of the segment.
 
     Attributes:
         array: the elements.
-        team: of the segment.
-        dtype: of the elements.
         item: bytes of an element.
         view: the elements by index; None: the segment is closed, or elements are not single numbers.
-        exact: whether what `view` returns are Python's numbers.
         mask: bits that are zero in the offset of an element from the start of the part.
         shift: bits by which that offset becomes the index.
-        base: address of the first one.
-        nbytes: of all of them.
         fitting: types of Python's numbers that are known to fit the dtype.
+        domain: the atomic domain that has reached them last: it is made for their dtype and their rank.
         words: address of what machine code needs of them.
     """
 
     __slots__ = (
-        "_table", "array", "base", "dtype", "exact", "fitting", "item", "mask", "nbytes", "shift", "team", "view",
-        "words",
+        "_table", "array", "domain", "fitting", "item", "mask", "shift", "view", "words",
     )  # fmt: skip
 
-    def __init__(self, array: npt.NDArray[Any], team: Team) -> None:
+    def __init__(self, array: npt.NDArray[Any]) -> None:
         self.array = array
-        self.team = team
-        self.dtype = array.dtype
         self.item: int = array.dtype.itemsize
-        self.exact = array.dtype.isnative and array.dtype.char in _PLAIN
-        self.view: Any = array.data if self.exact else array if array.dtype.isbuiltin == 1 else None
+        plain = array.dtype.isnative and array.dtype.char in _PLAIN
+        self.view: Any = array.data if plain else array if array.dtype.isbuiltin == 1 else None
         self.mask, self.shift = self.item - 1, self.item.bit_length() - 1
-        self.base, self.nbytes = array.ctypes.data, array.nbytes
         self.fitting: set[type] = set()
+        self.domain: object = None
         number = array.dtype.num if array.dtype.isnative and array.dtype.kind in "biufc" else _NONE
-        self._table = np.array([self.base, self.nbytes, self.item, number], np.int64)
+        counters = counted.ctypes.data
+        self._table = np.array([array.ctypes.data, array.nbytes, self.item, number, counters], np.int64)
         self.words: int = self._table.ctypes.data
 
     def close(self) -> None:
         """Let no verb reach them any more. Local."""
         self.view = None
         self.array = self.array[:0]
-        self.nbytes = 0
         self._table[NBYTES // 8] = _NONE

@@ -290,7 +290,7 @@ class Segment:
             whole = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
             if is_record(dtype):  # of which single ones are no numbers: they take the general path
                 return whole
-            found = self.elements[rank, dtype] = Elements(whole, self.team)
+            found = self.elements[rank, dtype] = Elements(whole)
         return found.array
 
     def on_device(self, rank: int) -> OnDevice | None:

@@ -119,6 +119,11 @@ class Idle:
         self._bell, self._end = bell, end
         self._failed, self._since, self._crowded = 0, 0.0, cores.crowded()
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether nobody else needs the processor, and the wait is so short that it does not yield it either."""
+        return not self._crowded and self._failed < _IDLE_POLLS
+
     def reset(self) -> None:
         """Take note that a poll has found work. Local."""
         self._failed = 0

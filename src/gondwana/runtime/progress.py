@@ -52,7 +52,12 @@ class _Tasks:
     scheduler: Scheduler | None = None
 
 
+class _Attention:
+    serve: Poll | None = None
+
+
 _tasks = _Tasks()
+_attention = _Attention()
 _movers: list[Poll] = []
 _accounts: list[Callable[[], str | None]] = []
 _servers: list[Poll] = []
@@ -66,13 +71,15 @@ class Flow:
     Attributes:
         depth: of the callbacks that it runs, one inside the other.
         tasks: what the scheduler keeps of it; None: it has neither tasks nor waited for any.
+        calls: what remote calls keep of it; None: it has served none.
     """
 
-    __slots__ = ("depth", "tasks")
+    __slots__ = ("calls", "depth", "tasks")
 
     def __init__(self) -> None:
         self.depth = 0
         self.tasks: Any = None
+        self.calls: Any = None
 
 
 class _Thread(threading.local):
@@ -112,6 +119,16 @@ def register(move: Poll, serve: Poll | None = None, under_way: Poll | None = Non
         idle.poll_for(under_way)
     if serve is not None:
         _servers.append(serve)
+
+
+def attend_by(serve: Poll) -> None:
+    """Let waits call a function between their first rounds of progress. Local.
+
+    Args:
+        serve: waits for about a microsecond for what other ranks send, and serves it as soon as it has come, which a
+            round of progress of all kinds takes as long to find; returns whether there was anything.
+    """
+    _attention.serve = serve
 
 
 def account_for(unfinished: Callable[[], str | None]) -> None:
@@ -273,7 +290,7 @@ def wait_until(
         if _tasks.scheduler is not None:  # perhaps since a moment ago, when another rank has started a task here
             _tasks.scheduler.wait_until(ready, what, left, source, bell)
             return
-        if serve_others():
+        if serve_others() or (idleness.is_brief and _attention.serve is not None and _attention.serve()):
             idleness.reset()
             continue
         idleness.pause(look)

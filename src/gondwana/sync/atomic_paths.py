@@ -65,22 +65,31 @@ class Processor:
         names: the operations that there will be, those that fetch included.
 
     Attributes:
-        operations: of each name, its number for `call`, and whether its result is the old value.
-        to_bits: from a number to the signed 64-bit integer with its bits; None: it is that.
-        from_bits: back.
+        operations: of each name, its number for `call_at`, whether its result is the old value, and two functions: from
+            a number to the signed 64-bit integer with its bits, and back; None: it is that.
     """
 
     def __init__(self, dtype: np.dtype[Any], names: Iterable[str] = ()) -> None:
         self._dtype = dtype
-        self.operations = {name: (NUMBERS[name.removeprefix("fetch_")], fetches(name)) for name in names}
+        self.to_bits, self.from_bits = coding = _coder(dtype)
+        self.operations = {name: (NUMBERS[name.removeprefix("fetch_")], fetches(name), *coding) for name in names}
         self._native = Native("gondwana.sync.atomics_native", dtype.name, 4, brief=True)
+        self._native_at = Native("gondwana.sync.atomics_native", f"{dtype.name}_at", 5, makes_object=True)
         self._native_batch = Native("gondwana.sync.atomics_native", f"{dtype.name}_batch", 6)
-        self.to_bits, self.from_bits = _coder(dtype)
 
     @functools.cached_property
     def call(self) -> Callable[[int, int, Number, Number], int]:
         """The machine code: it takes the number of an operation, an address, bits of the operand and the expected."""
         return self._native.call  # type: ignore[no-any-return]
+
+    @functools.cached_property
+    def call_at(self) -> Callable[[int, int, int, Number, Number], int]:
+        """The machine code for the word at an offset, if there is one; else it raises TypeError.
+
+        It takes the address of the words of `Elements`, the offset, the number of an operation, and the bits of the
+        operand and of the expected value; and returns those of the old value.
+        """
+        return self._native_at.call  # type: ignore[no-any-return]
 
     @functools.cached_property
     def call_batch(self) -> Callable[[int, int, int, int, int, int], int]:
@@ -95,7 +104,6 @@ class Processor:
         """Perform the operation; it is complete when this returns."""
         bits = (operand, expected) if self.to_bits is None else (self.to_bits(operand), self.to_bits(expected))
         old = self.call(NUMBERS[operation], _address(target), *bits)
-        target.segment.typed(target.rank, self._dtype)  # from now on operations know the way there
         return ready(old if self.from_bits is None else self.from_bits(old)) if fetch else DONE
 
     def batch(self, operation: str, target: GlobalPtr, indices: _Indices, operands: _Array, fetch: bool) -> Future[Any]:

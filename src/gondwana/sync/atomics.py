@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, Literal
 
@@ -104,6 +104,7 @@ class AtomicDomain:
         team.agree(self._problem(one_node))
         team.expect_same("atomic domains", dtype=self.dtype.name, ops=sorted(self.ops), path=self.path)
         self._direct = Processor(self.dtype, self.ops) if self.path == "cpu" else None
+        self._operations = {} if self._direct is None else self._direct.operations
         self._on_host: Path = self._direct or Messages(self.dtype, "compare_exchange" in self.ops)
         self._on_devices: Path = Owners(self.dtype)
         self._plain = (int, float) if self.dtype.kind == "f" else (int,)
@@ -244,40 +245,54 @@ class AtomicDomain:
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _start(self, name: str, target: GlobalPtr, value: Number, expected: Number = 0) -> Future[Any]:
-        # The fast path: plain numbers for a word of this node that an operation has reached before.
-        direct, elements = self._direct, target.elements or target.reached()
+        # The fast path: numbers that fit, for a word of this node that an operation of this domain has reached before.
+        elements = target.elements or target.reached()
         if (
-            direct is not None
-            and elements is not None
-            and (found := direct.operations.get(name)) is not None
-            and elements.dtype is self.dtype
-            and elements.team is self.team
-            and 0 <= (offset := target.offset) < elements.nbytes
-            and not offset & elements.mask
-            and value.__class__ in self._plain
-            and (self._unlimited or self._lowest <= value <= self._highest)
-            and (not expected or (expected.__class__ in self._plain and self._lowest <= expected <= self._highest))
+            elements is not None
+            and elements.domain is self
+            and (found := self._operations.get(name)) is not None
+            and (self._unlimited or self._fit(value, expected))
         ):
-            operation, fetch = found
-            if direct.to_bits is not None:
-                value, expected = direct.to_bits(value), direct.to_bits(expected)
+            operation, fetch, to_bits, from_bits = found
+            if to_bits is not None:
+                value, expected = to_bits(value), to_bits(expected)
             try:
-                old = direct.call(operation, elements.base + offset, value, expected)
-            except OverflowError:
+                old = self._call_at(elements.words, target.offset, operation, value, expected)
+            except (OverflowError, TypeError):
                 pass  # the general path says what is wrong
             else:
                 if not fetch:
                     return DONE
                 done: Completed[Any] = Completed()  # as `ready`, without the time of a call
-                done._value = old if direct.from_bits is None else direct.from_bits(old)
+                done._value = old if from_bits is None else from_bits(old)
                 return done
+        return self._start_any(name, target, value, expected)
+
+    def _start_any(self, name: str, target: GlobalPtr, value: Number, expected: Number) -> Future[Any]:
         self._check_made_for(name)
         self._check(target)
         plain = name.removeprefix("fetch_")
-        return self._way_to(target).perform(plain, target, self._number(value), self._number(expected), fetches(name))
+        way = self._way_to(target)
+        started = way.perform(plain, target, self._number(value), self._number(expected), fetches(name))
+        if way is self._direct:
+            target.segment.typed(target.rank, self.dtype)  # from now on operations know the way there
+            if (elements := target.reached()) is not None:
+                elements.domain = self
+        return started
 
     def _way_to(self, target: GlobalPtr) -> Path:
         return self._on_host if target.kind.host else self._on_devices
+
+    def _fit(self, value: Number, expected: Number) -> bool:
+        """Return whether both are Python's numbers that are words."""
+        numbers = value, expected
+        return all(number.__class__ in self._plain and self._lowest <= number <= self._highest for number in numbers)
+
+    @cached_property
+    def _call_at(self) -> Callable[[int, int, int, Number, Number], int]:
+        """Machine code for words of this node."""
+        assert self._direct is not None
+        return self._direct.call_at
 
     def _check_made_for(self, name: str) -> None:
         if name not in self.ops:

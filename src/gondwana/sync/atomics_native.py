@@ -8,8 +8,10 @@ from numba.core import types
 
 from gondwana.compiler import atomics
 from gondwana.compiler.atomics import bits_of, value_of
+from gondwana.compiler.cpython_native import integer_object, raise_bad_argument
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word, store_release
+from gondwana.memory.elements import BASE, NBYTES
 from gondwana.sync.atomic_paths import OPERATIONS
 
 LOAD, STORE, ADD, SUB, MUL, MIN, MAX, BIT_AND, BIT_OR, BIT_XOR, EXCHANGE, COMPARE_EXCHANGE = range(len(OPERATIONS))
@@ -61,6 +63,23 @@ def _refuse(operation: int, address: int, value: Any) -> Any:
     return value
 
 
+def _checker(perform: Any, size: int) -> Any:
+    """Return the function that performs one operation on an element if there is one at an offset.
+
+    The old value, as bits, is an integer object. Where there is no element, TypeError is raised.
+    """
+    one = inlined(perform)
+
+    def perform_at(words: int, offset: int, operation: int, operand: int, expected: int) -> int:
+        if offset < 0 or offset & (size - 1) != 0 or offset > load_word(words + NBYTES) - size:
+            raise_bad_argument()
+            return 0
+        old = one(operation, load_word(words + BASE) + offset, operand, expected)
+        return integer_object(old)  # type: ignore[no-any-return]
+
+    return perform_at
+
+
 def _batcher(perform: Any, size: int) -> Any:
     """Return the function that performs one operation on many words; operands, indices and old values are integers."""
     one = inlined(perform)
@@ -81,6 +100,13 @@ int64 = _dispatcher(types.int64)
 uint64 = _dispatcher(types.uint64)
 float32 = _dispatcher(types.float32)
 float64 = _dispatcher(types.float64)
+
+int32_at = _checker(int32, 4)
+uint32_at = _checker(uint32, 4)
+int64_at = _checker(int64, 8)
+uint64_at = _checker(uint64, 8)
+float32_at = _checker(float32, 4)
+float64_at = _checker(float64, 8)
 
 int32_batch = _batcher(int32, 4)
 uint32_batch = _batcher(uint32, 4)

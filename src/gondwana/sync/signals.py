@@ -21,7 +21,8 @@ extend("gondwana.sync.signals_overloads")
 
 _MODULE = "gondwana.sync.signals_native"
 _take_soon = Native(_MODULE, "take_soon", 3, brief=True)
-_add = Native(_MODULE, "add", 2, brief=True)
+_take = Native(_MODULE, "take", 4, brief=True)
+_add_for = Native(_MODULE, "add_for", 4, brief=True)
 _count = Native(_MODULE, "count", 1, brief=True)
 
 _FAR, _SPINS, _CHANNEL = 64, 136, 256  # bytes, as in `signals_native`
@@ -83,8 +84,10 @@ class Signal:
             0 if cores.crowded() else _PATIENCE
         )
         self._patience = _FEW if self.segment.window or cores.crowded() else _PATIENCE
-        self._bases = self.segment.bases
-        self._own: int = self._bases[team.rank]
+        bases = self.segment.bases
+        self._own = bases[team.rank]
+        self._words = np.array([team.size, channels, team.rank, *bases], np.int64)
+        self._table: int = self._words.ctypes.data
 
     @counted("signal", _route, "signal")
     def add(self, rank: int, n: int = 1, channel: int = 0) -> None:
@@ -100,13 +103,14 @@ class Signal:
         Raises:
             UsageError: there is no such rank or channel, or `n` is illegal.
         """
+        try:
+            if _add_for.call(self._table, rank, n, channel):
+                return
+        except OverflowError:
+            pass  # no integer of 64 bits, which is illegal
         if not 0 <= rank < self.team.size or not 0 <= channel < self.channels or not 0 <= n <= MOST:
             raise UsageError(f"{self!r} has no rank {rank} with channel {channel} to add {n} to{self._legal()}")
-        base = self._bases[rank]
-        if base:
-            _add.call(base + channel * _CHANNEL, n)
-        else:
-            self._add_far(rank, n, channel)
+        self._add_far(rank, n, channel)
 
     @traced("wait", "wait for a signal")
     def wait(self, n: int = 1, channel: int = 0, timeout: float | None = None) -> None:
@@ -122,11 +126,12 @@ class Signal:
             ProgressError: called inside a callback when there are fewer.
             UsageError: there is no such channel, or `n` is illegal.
         """
-        line = self._line(n, channel)
-        if _take_soon.call(line, n, self._patience):
-            return
-
-        carrier = delivery.opened()
+        try:
+            if _take.call(self._table, n, channel, self._patience):
+                return
+        except OverflowError:
+            pass  # no integer of 64 bits, which is illegal
+        line, carrier = self._line(n, channel), delivery.opened()
         if carrier is not None:
             if needs_progress():  # the other rank may wait for a copy of this one
                 progress.advance()

@@ -10,8 +10,13 @@ from __future__ import annotations
 from gondwana.compiler.atomics import fetch_add
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_acquire, load_word, pause, sched_yield, store_release
+from gondwana.sync.signals import MOST
 
 NEAR, FAR, SEEN, SPINS, CHANNEL = 0, 64, 128, 136, 256
+
+_SIZE, _CHANNELS, _RANK, _BASES = 0, 8, 16, 24
+"""Where in the table of a signal are: the ranks of its team, their channels, this rank, and where in this process the
+counters of each rank begin, 0 if they are out of reach."""
 
 
 @inlined
@@ -47,10 +52,37 @@ def take_soon(line: int, count: int, polls: int) -> int:
     return 0
 
 
-def add(line: int, count: int) -> int:
+@inlined
+def _line(table: int, rank: int, channel: int, count: int) -> int:
+    """Return the address of a channel of a rank, 0 if it is out of reach, there is none, or the count is illegal."""
+    if rank < 0 or rank >= load_word(table + _SIZE) or channel < 0 or channel >= load_word(table + _CHANNELS):
+        return 0
+    base = load_word(table + _BASES + 8 * rank)
+    return base + channel * CHANNEL if base != 0 and 0 <= count <= MOST else 0
+
+
+_take_soon = inlined(take_soon)
+
+
+@inlined
+def add(line: int, count: int) -> None:
     """Add arrivals for a rank of this node; what was written before becomes visible with them."""
     fetch_add(line + NEAR, count)
-    return 0
+
+
+def add_for(table: int, rank: int, count: int, channel: int) -> int:
+    """Add arrivals for a rank: return 1, or 0 where nothing has been added, because `_line` has no address."""
+    line = _line(table, rank, channel, count)
+    if line == 0:
+        return 0
+    add(line, count)
+    return 1
+
+
+def take(table: int, count: int, channel: int, polls: int) -> int:
+    """Consume arrivals at this rank: return 1, or 0: too few at each of a number of polls, or no such channel."""
+    line = _line(table, load_word(table + _RANK), channel, count)
+    return _take_soon(line, count, polls) if line != 0 else 0
 
 
 def count(line: int) -> int:

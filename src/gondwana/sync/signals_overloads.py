@@ -25,7 +25,6 @@ _POLLS_BETWEEN_PROBES = 4
 
 advise("signal", wait="gw.wait(signal, n, channel)", add="gw.signal(signal, rank, n, channel)")
 
-_add = inlined(add)
 _sum = mpi_constant("SUM")
 
 
@@ -72,7 +71,7 @@ def _signal(target: Any, rank: Any, n: Any = 1, channel: Any = 0) -> Any:
         recording.sent(load_word(handle_word(target, _TABLE) + 3 * _WORD), rank, 0)
         base = _base(target, rank)
         if base:
-            _add(base + channel * CHANNEL, n)
+            add(base + channel * CHANNEL, n)
         else:
             add_far(target, rank, n, channel)
 

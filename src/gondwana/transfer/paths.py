@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gondwana.errors import UsageError
+from gondwana.memory.elements import counted
 from gondwana.runtime.start import at_connect
 from gondwana.teams import Team
 
@@ -40,7 +41,7 @@ class Path:
 
 
 DIRECT = Path("direct")
-"""Loads and stores of this rank."""
+"""Loads and stores of this rank; `memory.elements.counted` has those that machine code makes."""
 WINDOW = Path("window")
 """MPI's one-sided operations between this rank's memory and a rank of another node."""
 MESSAGE = Path("message")
@@ -110,7 +111,10 @@ def counters() -> dict[str, Traffic]:
 
     A copy counts at the rank that started it; those that it made on behalf of others do not.
     """
-    return {path.name: Traffic(path.operations, path.nbytes) for path in ALL}
+    found = {path.name: Traffic(path.operations, path.nbytes) for path in ALL}
+    operations, nbytes = counted.tolist()
+    found[DIRECT.name] = Traffic(DIRECT.operations + operations, DIRECT.nbytes + nbytes)
+    return found
 
 
 @contextmanager

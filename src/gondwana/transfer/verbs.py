@@ -35,6 +35,8 @@ from gondwana.transfer.rows import ALL, UNFIT, rows
 
 extend("gondwana.transfer.verbs_overloads")
 
+_ARRAY = np.ndarray
+
 
 @counted("copy", routes.of_copy)
 def copy(
@@ -84,44 +86,53 @@ def copy(
     """
     if stream is not None:
         return _start(*ends_of_copy(src, dst, n), notify, order_of(stream))
-    if state.plain and (n is None or n >= 0) and (notify is None or _is_notified_here(notify, dst)):
+    if state.plain and (notify is None or _is_raised_here(notify, dst)):
         # The fast path: between an array and memory which this rank reaches by loads and stores.
-        moved, count = UNFIT, ALL if n is None else n
+        moved = UNFIT
         try:
-            if src.__class__ is np.ndarray:
-                if dst.__class__ is GlobalPtr and (elements := dst.elements or dst.reached()):
-                    moved = rows.store(elements.words, dst.offset, count, src)
-            elif (
-                dst.__class__ is np.ndarray
-                and src.__class__ is GlobalPtr
-                and (elements := src.elements or src.reached())
-            ):
-                moved = rows.load(elements.words, src.offset, count, dst)
+            if dst.__class__ is GlobalPtr:
+                if src.__class__ is _ARRAY and (elements := dst.elements or dst.reached()):
+                    moved = rows.store(elements.words, dst.offset, ALL if n is None else n, src)
+            elif dst.__class__ is _ARRAY and src.__class__ is GlobalPtr and (elements := src.elements or src.reached()):
+                moved = rows.load(elements.words, src.offset, ALL if n is None else n, dst)
         except (OverflowError, TypeError):
             pass  # no integer of 64 bits: the general path says what is wrong
         if moved != UNFIT:
-            DIRECT.operations += 1
-            DIRECT.nbytes += moved
-            if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
-                notify.add(dst.rank)
+            if notify is not None:
+                _raise(notify, dst)
             return COMPLETE
-        # The next: rows of elements of any dtype, and those between two pointers, and to and from a GPU.
-        count = _count(src, dst) if n is None else n
-        source, target = _in_a_row(src, count), _in_a_row(dst, count)
-        if source is not None and target is not None:
-            if _copied_directly(source, target):
-                if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
-                    notify.add(dst.rank)
-                return COMPLETE
-        elif (
-            source is not None and notify is not None and (sent := signalled.sent_row(source, dst, notify)) is not None
-        ):
-            return Transfer(sent, DONE)
-        elif (started := cuda_copies.started_row(src, dst, count, source, target)) is not None:
-            if isinstance(notify, Signal) and isinstance(dst, GlobalPtr):
-                return Transfer(*started, signal_after(started[0], functools.partial(notify.add, dst.rank)))
-            return Transfer(*started)
+        if (n is None or n >= 0) and (started := _start_row(src, dst, n, notify)) is not None:
+            return started
     return _start(*ends_of_copy(src, dst, n), notify)
+
+
+def _start_row(src: End, dst: End, n: int | None, notify: Any) -> Transfer | None:
+    """Start a copy of elements in a row: of any dtype, between two pointers, or to and from a GPU; None: it is none."""
+    count = _count(src, dst) if n is None else n
+    source, target = _in_a_row(src, count), _in_a_row(dst, count)
+    if source is not None and target is not None:
+        if not _copied_directly(source, target):
+            return None
+        if notify is not None:
+            _raise(notify, dst)
+        return COMPLETE
+    if source is not None and notify is not None and (sent := signalled.sent_row(source, dst, notify)) is not None:
+        return Transfer(sent, DONE)
+    if (started := cuda_copies.started_row(src, dst, count, source, target)) is None:
+        return None
+    if notify is not None:
+        return Transfer(*started, signal_after(started[0], functools.partial(_raise, notify, dst)))
+    return Transfer(*started)
+
+
+def _is_raised_here(notify: Any, dst: Any) -> bool:
+    """Return whether a signal is raised by the rank that the destination names, so that nothing is translated."""
+    return notify.__class__ is Signal and dst.__class__ is GlobalPtr and notify.team is dst.segment.team
+
+
+def _raise(notify: Any, dst: Any) -> None:
+    """Raise such a signal."""
+    notify.add(dst.rank)
 
 
 def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order: Order = DEFAULT) -> Transfer:
@@ -269,18 +280,14 @@ def get(
     # The fast path: a number from memory which this rank reaches by loads and stores.
     elements = ptr.elements or ptr.reached()
     if elements is not None and stream is None and state.plain:
-        offset = ptr.offset
-        if offset >= 0 and not offset & elements.mask:
-            try:
-                value = elements.view[offset >> elements.shift]
-            except (IndexError, TypeError):
-                pass  # the general path says what is wrong
-            else:
-                DIRECT.operations += 1
-                DIRECT.nbytes += elements.item
-                done: Completed[Any] = Completed()  # as `ready`, without the time of a call
-                done._value = value if elements.exact else value.item()
-                return done
+        try:
+            value = rows.number(elements.words, ptr.offset)
+        except (OverflowError, TypeError):
+            value = None  # the general path says what is wrong
+        if value is not None:
+            done: Completed[Any] = Completed()  # as `ready`, without the time of a call
+            done._value = value
+            return done
     single = np.empty(1, ptr.dtype)
     return Following(copy(ptr, single, stream=stream), functools.partial(_value, single))
 
@@ -311,11 +318,6 @@ def _copied_directly(source: npt.NDArray[Any], target: npt.NDArray[Any]) -> bool
     DIRECT.operations += 1
     DIRECT.nbytes += source.nbytes
     return True
-
-
-def _is_notified_here(notify: Any, dst: Any) -> bool:
-    """Whether the rank to notify is the one that the destination names, so that no translation is needed."""
-    return notify.__class__ is Signal and dst.__class__ is GlobalPtr and notify.team is dst.segment.team
 
 
 def _in_a_row(end: Any, n: int) -> npt.NDArray[Any] | None:

@@ -99,6 +99,21 @@ def check_functions_of_all_kinds():
     assert gw.rpc(NEXT, local, 5).result() == (NEXT + 5) % world.size
 
 
+def check_calls_of_all_forms_mix():
+    futures = {}
+    for number in range(100):
+        for rank in RANKS:
+            gw.rpc_ff(rank, record, world.rank, number)
+            gw.rpc_ff(rank, record, world.rank, [number])
+            futures[rank, number] = gw.rpc(rank, pow, number, 3), gw.rpc(rank, where, number)
+    for (rank, number), (cube, place) in futures.items():
+        assert cube.result() == number**3
+        assert place.result() == (rank, (number,), {})
+    found = settled()
+    expected = [(rank, form) for rank in RANKS for number in range(100) for form in (number, [number])]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
 def check_calls_never_run_at_once():
     gw.rpc_ff(world.rank, record, "self")
     assert arrived == []

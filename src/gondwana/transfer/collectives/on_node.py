@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import os
 import platform
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -55,6 +56,8 @@ KINDS = 32
 
 _PATIENCE, _FEW = 1000, 4
 """Polls before a waiting rank makes progress, and between later calls of progress."""
+_BETWEEN_DRIVES = 5e-6
+"""Seconds between two calls of MPI while a rank waits: each takes as long as a round of progress."""
 
 _IN_ORDER = platform.machine() in ("x86_64", "AMD64")
 """Whether the processor keeps the order of stores, as the collectives in Python need, which have no fences."""
@@ -336,12 +339,15 @@ class OnNode:
         return self._words[self._slot(rank, n) // WORD]
 
     def _wait(self, what: int, source: int, target: int, how: int) -> int:
-        n = LATE
+        n, driven = LATE, 0.0
 
         def ready() -> bool:
-            nonlocal n
+            nonlocal n, driven
             n = self._advance(self._own, what, source, target, how, _FEW)
-            return n != LATE or mpi.drive()  # a rank that is late may need this one for a message of MPI
+            if n == LATE and (now := time.monotonic()) > driven + _BETWEEN_DRIVES:
+                driven = now
+                mpi.drive()  # a rank that is late may need this one for a message of MPI
+            return n != LATE
 
         progress.wait_until(ready, _NAMES[what >> KIND])
         return n
