@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from gondwana.calls import brief_calls, handlers, mailbox, names, remote_errors, rings, wire
+from gondwana.calls import brief_calls, mailbox, names, remote_errors, rings, wire
+from gondwana.calls.active_messages import handlers
 from gondwana.calls.brief_calls import FAILED, NOTHING, NUMBER, OTHER, OUTCOME, PEER, SERVED, VALUE, senders
 from gondwana.calls.mailbox import Mailbox, Message
 from gondwana.calls.node_rings import Found

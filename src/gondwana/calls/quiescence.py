@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gondwana.calls import handlers, mailbox
+from gondwana.calls import mailbox
+from gondwana.calls.active_messages import handlers
 from gondwana.runtime import progress
 from gondwana.teams import Team, world
 

@@ -165,17 +165,23 @@ class Segment:
             problem = LaunchError(f"no memory of {nbytes} bytes of kind {kind.name}: {error}")
         on_host = 0 if isinstance(kind, DeviceKind) or memory is not None else self.nbytes
         entries, sizes = zip(*team.node.allgather((own, on_host)), strict=True)
-        team.agree(_too_large(sizes) or problem)
+        problem = _too_large(sizes) or problem
         proposal = next(_numbers) | team.world_ranks[team.rank] << 32
-        address = 0 if isinstance(kind, DeviceKind) else self.address
-        self._parts = team.allgather(_Part(proposal, kind, self.nbytes, address, memory is not None))
-        self.key = self._parts[0].proposal
-        hosted = [entry for entry in entries if isinstance(entry, _Published)]
-        self._published = {entry.rank: entry for entry in hosted if entry.file or entry.rank == team.rank}
-        self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
+        address = 0 if problem is not None or isinstance(kind, DeviceKind) else self.address
+        part = None if problem is not None else _Part(proposal, kind, self.nbytes, address, memory is not None)
+        parts = team.allgather(part)
+        self._window: Window | None = None
+        if None not in parts:
+            self._parts: list[_Part] = parts
+            self.key = self._parts[0].proposal
+            hosted = [entry for entry in entries if isinstance(entry, _Published)]
+            self._published = {entry.rank: entry for entry in hosted if entry.file or entry.rank == team.rank}
+            self._on_devices = {entry.rank: entry.memory for entry in entries if isinstance(entry, _OnDevice)}
+            _open[self.key] = self
+        team.agree(problem)  # now that all have opened it: who goes on may send pointers, which others serve while here
         unmapped = team.node_count > 1 or (team.size > 1 and any(part.given for part in self._parts))
-        self._window = Window(team, self._maps[team.rank]) if window and unmapped else None
-        _open[self.key] = self
+        if window and unmapped:
+            self._window = Window(team, self._maps[team.rank])
 
     @property
     def window(self) -> Window | None:

@@ -379,7 +379,7 @@ def complete(state: int, request: int) -> int:
     while True:
         found = _is_done(request)
         if found != 0:
-            return min(found, 0)  # type: ignore[no-any-return]
+            return found if found < 0 else 0
         polls += 1
         if polls % _POLLS_BETWEEN_LOOKS == 0 and _poll(state) < 0:
             return -1

@@ -8,6 +8,7 @@ first messages of all have all entered the collective: MPI's blocking form, whic
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -212,7 +213,12 @@ class ObjectCollectives(Blocking):
         return list(FIRST.iter_unpack(blocks.data))
 
     def _combined(self, pickles: list[bytes], function: Callable[[Any, Any], Any]) -> Any:
-        return functools.reduce(function, map(self._pickler.loads, pickles))
+        """Combine objects in pairs, then the results in pairs: mpi4py's order, so floats have the same bits."""
+        objects = list(map(self._pickler.loads, pickles))
+        while len(objects) > 1:
+            pairs = list(itertools.starmap(function, zip(objects[::2], objects[1::2], strict=False)))
+            objects = pairs + objects[2 * len(pairs) :]
+        return objects[0]
 
     def _pickled_for_each(self, objs: Sequence[Any] | None, operation: str) -> list[bytes]:
         if objs is None or len(objs) != self.size:

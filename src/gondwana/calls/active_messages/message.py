@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.calls import handlers, mailbox, rings
+from gondwana.calls import mailbox, rings
+from gondwana.calls.active_messages import handlers
 from gondwana.calls.endpoints import world_rank
 from gondwana.compiler import cache, linker
 from gondwana.compiler.fingerprint import fingerprint
@@ -46,7 +47,7 @@ _FORMATS = {
 _FORMATS |= {f"u{name}": _FORMATS[name].upper().replace("X", "x") for name in ("int8", "int16", "int32", "int64")}
 _FORMATS |= {"bool": "?7x", "float32": "f4x", "float64": "d", "complex64": "ff", "complex128": "dd"}
 
-extend("gondwana.calls.active_messages_overloads")
+extend("gondwana.calls.active_messages.message_overloads")
 
 
 class ActiveMessage:
@@ -156,7 +157,7 @@ class ActiveMessage:
         self._block = self._block.copy()
 
         def build() -> cache.ObjectCode:
-            from gondwana.calls.handlers_native import compile_handler
+            from gondwana.calls.active_messages.handlers_native import compile_handler
 
             return compile_handler(plain, specs, self.argument_specs, self.payload_specs)
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.calls import far_rings, mailbox, rings
-from gondwana.calls.far_rings import FarRings
+from gondwana.calls import mailbox, rings
+from gondwana.calls.active_messages import far_rings
+from gondwana.calls.active_messages.far_rings import FarRings
 from gondwana.calls.mailbox import Mailbox
 from gondwana.compiler.errors import raise_from_block
 from gondwana.compiler.native import BYTES_AT, DATA_AT, Native
@@ -21,7 +22,7 @@ from gondwana.teams import world
 
 MOST_HANDLERS = 4096
 
-_MODULE = "gondwana.calls.active_messages_native"
+_MODULE = "gondwana.calls.active_messages.message_native"
 _post = Native(_MODULE, "post", 5, brief=True)
 _post_payload = Native(_MODULE, "post_payload", 8, brief=True)
 _serve = Native(_MODULE, "serve_messages", 2, brief=True)

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.calls import far_rings
+from gondwana.calls.active_messages import far_rings
 from gondwana.calls.rings import (
     BLOCK,
     CONTEXT,

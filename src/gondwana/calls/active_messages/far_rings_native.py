@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gondwana.calls.active_messages_native import handle_ring
-from gondwana.calls.far_rings import (
+from gondwana.calls.active_messages.far_rings import (
     CAME,
     CARGO,
     COMING,
@@ -26,7 +25,8 @@ from gondwana.calls.far_rings import (
     SLOTS,
     WORLD_RANK,
 )
-from gondwana.calls.far_rings import PEERS as FIRST_PEER
+from gondwana.calls.active_messages.far_rings import PEERS as FIRST_PEER
+from gondwana.calls.active_messages.message_native import handle_ring
 from gondwana.calls.rings import (
     BLOCK,
     CAPACITY,

@@ -48,7 +48,7 @@ PEER = IN + QUEUES * BLOCK
 """Words of a peer: its rank in the world, `SLOTS` slots, and its OUT and IN blocks (see `rings`). PASSED, in an OUT
 block, says how much of what is written has gone to MPI, TOLD, in an IN block, how much the writer knows to be read."""
 
-_MODULE = "gondwana.calls.far_rings_native"
+_MODULE = "gondwana.calls.active_messages.far_rings_native"
 _accept = Native(_MODULE, "accept", 3)
 _resume = Native(_MODULE, "resume", 3)
 _forward = Native(_MODULE, "forward", 3)

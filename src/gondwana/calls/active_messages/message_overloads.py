@@ -10,8 +10,8 @@ from numba.core.datamodel import default_manager
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_attribute, overload_method
 
-from gondwana.calls.active_messages import REPLY, SEND, word_bytes
-from gondwana.calls.active_messages_native import forward, lock, out_of, post_reserved, serve
+from gondwana.calls.active_messages.message import REPLY, SEND, word_bytes
+from gondwana.calls.active_messages.message_native import forward, lock, out_of, post_reserved, serve
 from gondwana.calls.rings import FAILED, FAR, HEADER, MESSAGE, MESSAGE_REPLY, MOST_PER_POLL, SENDING, SOURCE, WORD
 from gondwana.calls.rings_native import at, put_at, reserve
 from gondwana.compiler.inlining import INLINED, called, inlined
