@@ -65,8 +65,8 @@ class Case:
 
 
 PUT_AND_RPC = (
-    Case("Python put", "mpi4py Put", "us", goal=1.0),
-    Case("Python rpc round trip", "mpi4py pickle round trip", "us", goal=12.0),
+    Case("Python put", "mpi4py Put", "us", goal=0.3),
+    Case("Python rpc round trip", "mpi4py pickle round trip", "us", goal=4.0),
 )
 """The cases whose time must not depend on the number of ranks."""
 
@@ -80,11 +80,11 @@ OPERATIONS = (
     Case("compiled AM round trip", "C send/recv round trip", "us", goal=1.0),
     Case("compiled AM flood", "C Isend flood", "M/s", goal=2.0),
     *PUT_AND_RPC,
-    Case("Python get", "mpi4py Get", "us"),
-    Case("Python put + signal", "mpi4py Send/Recv", "us"),
-    Case("Python copy + notify", "mpi4py Send/Recv", "us"),
-    Case("Python fetch_add", "mpi4py Fetch_and_op", "us"),
-    Case("Python rpc_ff flood", "mpi4py pickle flood", "M/s"),
+    Case("Python get", "mpi4py Get", "us", goal=0.3),
+    Case("Python put + signal", "mpi4py Send/Recv", "us", goal=0.5),
+    Case("Python copy + notify", "mpi4py Send/Recv", "us", goal=0.8),
+    Case("Python fetch_add", "mpi4py Fetch_and_op", "us", goal=0.45),
+    Case("Python rpc_ff flood", "mpi4py pickle flood", "M/s", goal=1.7),
 )
 
 TRANSFERS = (
@@ -139,10 +139,10 @@ FLOODS_BETWEEN_NODES = tuple(
 
 def floods(size: int) -> tuple[Case, ...]:
     """Return the cases of floods on a node with transfers of a size [bytes]. Local."""
-    limit = 0.9 if size >= LARGE else None
+    compiled, python = (0.9, 0.8) if size >= LARGE else (None, None)
     pairs = (
-        ("compiled put flood", "C memcpy flood", limit),
-        ("Python copy flood", "C memcpy flood", limit),
+        ("compiled put flood", "C memcpy flood", compiled),
+        ("Python copy flood", "C memcpy flood", python),
         ("compiled put flood", "C MPI_Put flood", None),
         ("compiled put flood", "C Isend flood", None),
         ("Python copy flood", "mpi4py Put flood", None),
