@@ -81,7 +81,7 @@ def measure(
     """Measure rates of all operations with several numbers of threads. Collective over team.
 
     Args:
-        team: two MPI ranks. Between nodes there are no active messages of compiled code, and rank 1 waits inside MPI.
+        team: two MPI ranks. Between nodes only puts and additions are measured, and rank 1 waits inside MPI.
         threads: numbers of threads of rank 0 that inject.
         repeat: rounds; each times every variant once.
         batch_seconds: length of one sample [s].

@@ -23,6 +23,7 @@ from gondwana.sync import delivery
 from gondwana.teams import IN_PLACE, Op, Team, mpi
 from gondwana.teams.buffers import as_message
 from gondwana.teams.ops import Operation, fold, operation_on
+from gondwana.teams.request import complete
 from gondwana.teams.staging import deliver, staged
 from gondwana.teams.team import at_split
 from gondwana.transfer.collectives.between_nodes import attach
@@ -86,7 +87,8 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
     elif delivery.opened() is None:
         team.comm.Bcast(mpi.message(team.comm, buffer), root)  # as compiled code calls it: the two may meet
     else:
-        _complete(team.comm.Ibcast(mpi.message(team.comm, buffer), root), "gw.bcast")
+        progress.refuse_in_callback("gw.bcast")
+        complete(team.comm.Ibcast(mpi.message(team.comm, buffer), root), "gw.bcast")
     if root != team.rank:
         deliver(buffer)
 
@@ -136,10 +138,11 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
 def _combine(team: Team, buffer: np.ndarray[Any, Any], op: Op) -> None:
     """Combine arrays in place by MPI. Collective over team; blocking."""
     if delivery.opened() is not None:
+        progress.refuse_in_callback("gw.allreduce")
         if team.on_node is None and gathers(team.size, buffer.nbytes) and can_combine(buffer.dtype, op):
             _gather_and_fold(team, buffer, op)
             return
-        _complete(team.comm.Ibarrier(), "gw.allreduce")
+        complete(team.comm.Ibarrier(), "gw.allreduce")
     in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, op))
     team.comm.Allreduce(in_place, buffer, operation)
 
@@ -148,13 +151,8 @@ def _gather_and_fold(team: Team, buffer: np.ndarray[Any, Any], op: Op) -> None:
     """Send the contribution to all ranks, and combine those of all in the order of the ranks."""
     mine = as_message(buffer, "value", writable=True).reshape(-1, order="A")
     gathered = np.empty((team.size, mine.size), mine.dtype)
-    _complete(team.comm.Iallgather(mine.view(np.uint8), gathered.view(np.uint8)), "gw.allreduce")
+    complete(team.comm.Iallgather(mine.view(np.uint8), gathered.view(np.uint8)), "gw.allreduce")
     fold(list(gathered), mine, op)
-
-
-def _complete(request: Any, what: str) -> None:
-    progress.refuse_in_callback(what)
-    progress.wait_until(request.Test, what)
 
 
 at_connect(share)
