@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana.compiler import fingerprint, numba_imports
+from gondwana.errors import UsageError
 from support import jobs
 
 
@@ -86,3 +88,55 @@ def test_scipy_is_loaded_for_those_who_use_it(tmp_path: Path) -> None:
     variables = {"GONDWANA_CACHE_DIR": str(tmp_path)}
     outcome = jobs.run_command([sys.executable, "-c", NUMBA_ITSELF], variables=variables)
     assert outcome.stdout.splitlines() == ["3.0 False", "(11.0, 2.0) True"], str(outcome)
+
+
+SETTINGS = """
+import sys
+import gondwana as gw
+@gw.foreach
+def third(p, a):
+    a[p] = p[0] // 3
+a = gw.Array.zeros(gw.RectDomain(0, 9), "uint8")
+third(a.domain, a)
+assert a[8] == 2 and gw.compilation().compiled == 1
+config = sys.modules["numba.core.config"]
+assert config.OPT == 3 and not config.DISABLE_JIT and config.NUMBA_NUM_THREADS == 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "before"),
+    [(b"\xff{{{", "import gondwana.kernels"), (b"opt: 0\ndisable_jit: 1\nnum_threads: 2", "import numba")],
+)
+def test_settings_in_the_current_folder_are_not_read(text: bytes, before: str, tmp_path: Path) -> None:
+    (tmp_path / ".numba_config.yaml").write_bytes(text)
+    variables = {"GONDWANA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_NUM_THREADS": "3"}
+    outcome = jobs.run_command([sys.executable, "-c", f"{before}\n{SETTINGS}"], variables=variables, cwd=tmp_path)
+    assert outcome.status == 0, str(outcome)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good"), [("DISABLE_JIT", "1", "0"), ("DEBUGINFO", "1", "0"), ("OPT", "0", "2")]
+)
+def test_settings_that_nothing_works_with_are_refused(
+    name: str, bad: str, good: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"NUMBA_{name}", good)
+    numba_imports.check_settings()
+    monkeypatch.setenv(f"NUMBA_{name}", bad)
+    with pytest.raises(UsageError, match=f"^NUMBA_{name}={bad} keeps Numba from .*: unset it; GONDWANA_INTERPRET=1"):
+        numba_imports.check_settings()
+    fingerprint.toolchain.cache_clear()
+    with pytest.raises(UsageError):
+        fingerprint.toolchain()
+
+
+def test_settings_are_part_of_the_name_of_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for name, value in (("X", "1"), ("NUMBA_NUM_THREADS", "7"), ("NUMBA_LOOP_VECTORIZE", "0"), ("NUMBA_NEW", "1")):
+        monkeypatch.setenv(name, value)
+        fingerprint.toolchain.cache_clear()
+        found.append(fingerprint.toolchain())
+    fingerprint.toolchain.cache_clear()
+    assert found[0] == found[1]
+    assert len(set(found)) == 3

@@ -317,6 +317,31 @@ def test_division_of_integers(dtype: str) -> None:
     same_everywhere(divide, domain, gw.Array.zeros(domain, int), gw.Array.zeros(domain), b, c)
 
 
+@gw.foreach
+def all_operators(p, out, x, y, k):
+    a, b = x[p], y[p]
+    out[0][p] = (a + b) * k - (a // b) + a % b
+    out[1][p] = (a << b) ^ (a >> b) | (a & 3)
+    out[2][p] = (a < b) + 2 * (a == b) + 4 * (a >= k) + 8 * (a > 2**63)
+    out[3][p] = min(a, b) + max(a, k) + abs(a) - (-b)
+    out[4][p] = np.remainder(a, b) + np.minimum(a, 5) + a // 3 + a % 10
+    out[5][p] = a ** (b & 3) + divmod(a, b)[0]
+
+
+@pytest.mark.parametrize(("left", "right"), [("int8", "int8"), ("int64", "int64"), ("uint64", "int32")])
+def test_integers_have_the_types_of_the_host(left: str, right: str) -> None:
+    """Whose values are those of NumPy: `property/test_integers.py`."""
+
+    def edges(dtype: str) -> np.ndarray:
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        return np.array([low, low + 1, high, high - 1, high // 2 + 1, 0, 1, 2, 7, 64], dtype)
+
+    xs, ys = (grid.ravel() for grid in np.meshgrid(edges(left), [*edges(right), np.array(-1).astype(right)]))
+    domain = gw.RectDomain(0, len(xs))
+    out = tuple(gw.Array.zeros(domain, "int64") for _ in range(6))
+    same_everywhere(all_operators, domain, out, gw.Array(xs.copy()), gw.Array(ys.copy()), 5)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_division_of_floats(dtype: str) -> None:
     """By zero it gives infinities and NaN; remainders are exact."""

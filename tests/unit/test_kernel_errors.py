@@ -251,7 +251,7 @@ def test_arguments_that_no_compiled_code_takes() -> None:
     for value in (Opaque(), [1.0], {"a": 1}, {1}, object):
         with pytest.raises(KernelError, match="compiled code cannot take"):
             kernel(BOX, value)
-    for value in (2**63, -(2**70)):
+    for value in (2**64, -(2**63) - 1, -(2**70)):
         with pytest.raises(KernelError, match="64 bits"):
             kernel(BOX, value)
     for value in (np.float16(1), np.longdouble(1), np.datetime64("2020-01-01"), np.zeros(3, ">f8"), np.zeros(3, "U2")):

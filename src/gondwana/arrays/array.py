@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from gondwana.arrays.base import DomainArray, Position
 from gondwana.arrays.descriptor import describe_elements
+from gondwana.compiler.interpreting import ElementsInKernels
 from gondwana.compiler.types.arguments import Described
 from gondwana.compiler.types.records import element_dtype, spelled
 from gondwana.domains import RectDomain
@@ -193,6 +194,12 @@ class Array(DomainArray):
         """The array that a kernel sees: this one."""
         return self
 
+    def __gondwana_in_kernels__(self) -> ArrayInKernels:
+        """The array that a kernel in the interpreter sees."""
+        view = ArrayInKernels(self._data, self._domain)
+        view._anchor = self._anchor
+        return view
+
     def __gondwana_argument__(self) -> Described:
         """Spec and descriptor for compiled code: see `gondwana.compiler.types.views`."""
         if self._described is None:
@@ -201,6 +208,24 @@ class Array(DomainArray):
                 data.dtype, data.ctypes.data, data.strides, self._domain, readonly=not data.flags.writeable
             )
         return self._described
+
+
+class ArrayInKernels(Array):
+    """An array as kernels in the interpreter see it: elements are NumPy's scalars, with the types of compiled code."""
+
+    __slots__ = ()
+
+    def __init__(self, data: npt.ArrayLike, domain: RectDomain | None = None) -> None:
+        super().__init__(data, domain)
+        self._data = ElementsInKernels.of(self._data)
+
+    def _like(self, data: Any, domain: RectDomain) -> ArrayInKernels:
+        view = ArrayInKernels(data, domain)
+        view._anchor = self._anchor
+        return view
+
+    def _element(self, position: Position) -> Any:
+        return self._data[position]
 
 
 def in_segment(pointer: GlobalPtr, data: np.ndarray[Any, Any], domain: RectDomain) -> Array:

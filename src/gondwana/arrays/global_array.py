@@ -335,6 +335,11 @@ class GlobalArray:
         """The array that a kernel sees: the local block."""
         return self.local
 
+    def __gondwana_in_kernels__(self) -> Array | DeviceArray:
+        """The local block as a kernel in the interpreter sees it."""
+        local = self.local
+        return local.__gondwana_in_kernels__() if isinstance(local, Array) else local
+
     def __gondwana_argument__(self) -> Described:
         """Spec and descriptor of the local block, for compiled code."""
         return self.local.__gondwana_argument__()

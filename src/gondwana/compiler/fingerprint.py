@@ -13,6 +13,7 @@ import dis
 import enum
 import functools
 import hashlib
+import os
 import platform
 import sys
 import types
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.compiler import checks
+from gondwana.compiler import checks, numba_imports
 from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
 
@@ -73,9 +74,24 @@ def watch(function: types.FunctionType) -> Watch | None:
     return Watch(function) if interactive and function.__module__ == "__main__" else None
 
 
+_WITHOUT_EFFECT = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_", "NUMBA_DUMP_", "NUMBA_THREADING_LAYER", "NUMBA_COLOR_")
+"""Begin the names of variables that do not change what Numba compiles."""
+
+
+def settings() -> list[str]:
+    """Return the variables of the environment that may change what Numba compiles. Local."""
+    names = (name for name in os.environ if name.startswith("NUMBA_") and not name.startswith(_WITHOUT_EFFECT))
+    return [f"{name}={os.environ[name]}" for name in sorted(names)]
+
+
 @functools.cache
 def toolchain() -> str:
-    """Return a digest of Gondwana's own sources, Python, Numba, LLVM and the processor. Local."""
+    """Return a digest of Gondwana's own sources, Python, Numba and its settings, LLVM and the processor. Local.
+
+    Raises:
+        UsageError: Numba's compiler is switched off.
+    """
+    numba_imports.check_settings()
     from importlib.metadata import version  # not at the start of every rank: it imports 40 modules
 
     from llvmlite import binding as llvm
@@ -89,6 +105,7 @@ def toolchain() -> str:
         digest.update(version(package).encode())
     digest.update(f"{sys.version} {platform.machine()} {llvm.get_host_cpu_name()}".encode())
     digest.update(llvm.get_host_cpu_features().flatten().encode())
+    digest.update(repr(settings()).encode())
     return digest.hexdigest()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from gondwana.compiler import cache, linker
 from gondwana.compiler.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.fingerprint import fingerprint, toolchain, watch
-from gondwana.compiler.interpreting import interpretable, interprets
+from gondwana.compiler.interpreting import called, interprets
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import collector, second_interrupt
@@ -62,7 +62,7 @@ class JitFunction(Compilable, Generic[P, R]):
         """Run the compiled function."""
         positional = bind(self.py_func, args, kwargs)
         if self._interpreted and not any(holds_handle(describe(value)[0]) for value in positional):
-            return cast(R, self.py_func(*map(interpretable, positional)))
+            return cast(R, called(self.py_func, positional))
         try:
             described = [describe(value) for value in positional]
             specs = tuple(spec for spec, _ in described)

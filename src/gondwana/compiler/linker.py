@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from gondwana.compiler import externs, without_scipy
+from gondwana.compiler import externs, numba_imports
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.mpi import table
 from gondwana.runtime import collector, interruptions
@@ -120,7 +120,7 @@ def load(code: bytes, symbol: str) -> tuple[int, Any]:
 @traced("compile", "import Numba")
 def import_numba() -> None:
     """Import what makes up most of Numba, where signal handlers do not interrupt it. Local."""
-    without_scipy.install()
+    numba_imports.install()
     with collector.paused():
         interruptions.import_on_thread("numba.core.registry")
 

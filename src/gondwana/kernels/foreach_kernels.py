@@ -13,7 +13,7 @@ from gondwana.compiler import checks
 from gondwana.compiler.errors import as_seen_by_users
 from gondwana.compiler.fingerprint import fingerprint, watch
 from gondwana.compiler.function import bind, parameters
-from gondwana.compiler.interpreting import interpretable, interprets
+from gondwana.compiler.interpreting import interpreted, interprets, returned
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet
@@ -266,10 +266,11 @@ class Foreach(Kernel):
         arguments = self._arguments(domain, args, kwargs)
         if self._interpreted:
             self._check_domain(domain)
+            run = interpreted(self.py_func, arguments)
             for p in domain:
-                value = self.py_func(p, *map(interpretable, arguments))
+                value = run(p)
                 if value is not None:
-                    raise value_is_lost(self._name, type(value).__name__)
+                    raise value_is_lost(self._name, type(returned(value)).__name__)
             return
         try:
             loaded, table, data = self._prepare(domain, arguments)
@@ -305,9 +306,10 @@ def foreach(
     The function is compiled at the first call for arguments of these types, and the machine code is kept on disk.
     Launches run on the threads of the rank and return when done. Points write only their own elements, or the result is
     undefined. Accesses `a[p + gw.X]` with constant offsets are checked against the domain of `a` before the launch,
-    others with `GONDWANA_CHECK=1`. `print` writes whole lines, on the host. Literals and Python floats take the
-    precision of the arrays. A division by zero raises nothing: of floats it gives inf or NaN, of integers `//` and `%`
-    give 0, as in NumPy. With `GONDWANA_INTERPRET=1` kernels run in the interpreter, slow but open to a debugger.
+    others with `GONDWANA_CHECK=1`. `print` writes whole lines, on the host. As in NumPy, Python's numbers take the
+    types of the elements beside them, and integers wrap around. A division by zero raises nothing: of floats it gives
+    inf or NaN, of integers `//` and `%` give 0. With `GONDWANA_INTERPRET=1` kernels run in the
+    interpreter, slow but open to a debugger.
 
     Args:
         function: `f(p, *arguments)`; `p` is the point, arrays are indexed by points in the coordinates of their

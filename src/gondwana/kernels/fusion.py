@@ -194,6 +194,9 @@ def _one_after_the_other(domain: RectDomain, kernels: Kernels, arguments: Argume
     def replaced(value: Any) -> Any:
         if isinstance(value, Intermediate):
             return made.setdefault(id(value), like.empty(around, value.dtype, order=order))
+        if isinstance(value, tuple) and (type(value) is tuple or hasattr(value, "_fields")):
+            items = map(replaced, value)
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
         return value
 
     kernels[0](around, *map(replaced, arguments[0]))

@@ -88,6 +88,7 @@ def random(seed: int, p: Sequence[int], step: int, dtype: Any = np.float64) -> f
         >>> round(gw.random(42, gw.Point(0, 0, 0), 1), 8)
         0.25206316
     """
+    seed, step = int(seed), int(step)
     y = p[1] if len(p) > 1 else 0
     z = p[2] if len(p) > 2 else 0
     words = philox((p[0] >> 2) & _MASK, y & _MASK, z & _MASK, step & _MASK, seed & _MASK, (seed >> 32) & _MASK)

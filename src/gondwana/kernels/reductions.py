@@ -7,8 +7,10 @@ import math
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, get_args, overload
 
+import numpy as np
+
 from gondwana.compiler.errors import as_seen_by_users
-from gondwana.compiler.interpreting import interpretable
+from gondwana.compiler.interpreting import interpreted, returned
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact
@@ -95,19 +97,26 @@ class Reduce(Kernel):
             return [exact.normalise(row) for row in exact.gathered(left[:, : exact.WORDS], points)]
         if not points and self.op in ("min", "max"):  # of integers no neutral element is representable
             return _fold(self.op, [])
-        return _fold(self.op, left[:, 0].view(loaded.result).tolist())
+        values = left[:, 0].view(loaded.result)
+        return _fold(self.op, list(values) if loaded.result == "uint64" else values.tolist())
 
     def _interpret(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         self._check_domain(domain)
-        values = [self.py_func(p, *map(interpretable, arguments)) for p in domain]
+        values = list(map(interpreted(self.py_func, arguments), domain))
+        for value in values:
+            if not isinstance(value, int | float | np.integer | np.floating | np.bool_):
+                raise KernelError(
+                    f"{self._name} returns {value!r}: a kernel of @gw.reduce returns a real number for each point"
+                )
         if self.op == "fsum":
             return [exact.normalise(exact.total(map(float, values)))]
-        return _fold(self.op, [value.item() if hasattr(value, "item") else value for value in values])
+        return _fold(self.op, [value if isinstance(value, np.uint64) else returned(value) for value in values])
 
     def _rounded(self, partials: list[Any]) -> Number:
         if self.op == "fsum":
             return exact.rounded(row for partial in partials for row in partial)
-        return _fold(self.op, partials)
+        number: Number = returned(_fold(self.op, partials))
+        return number
 
 
 @overload
@@ -128,9 +137,9 @@ def reduce(
 
     Args:
         function: `f(p, *arguments)` returns a real number or a bool; see `foreach` for the rest.
-        op: "sum" adds in float64 (or int64) in an order that depends on threads and blocks; "fsum" adds float64 exactly
-            and rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere gives NaN). Also
-            `gw.SUM`, `gw.MAX` and so on, or mpi4py's.
+        op: "sum" adds in float64 in an order that depends on threads and blocks, or integers modulo 2**64; "fsum" adds
+            float64 exactly and rounds once, so its result never depends on them; "prod", "min", "max" (a NaN anywhere
+            gives NaN). Also `gw.SUM`, `gw.MAX` and so on, or mpi4py's.
         reassociate: as for `foreach`: about what the function calculates for a point, not about the order of points.
         flush_subnormals: as for `foreach`.
 
@@ -157,7 +166,13 @@ def reduce(
     return decorate if function is None else decorate(function)
 
 
-def _fold(op: str, numbers: list[Number]) -> Number:
+def _fold(op: str, numbers: list[Any]) -> Any:
+    """Combine numbers: floats, integers with a sign as Python's, or NumPy's uint64; integers modulo 2**64."""
+    if op in ("sum", "prod") and not any(isinstance(number, float) for number in numbers):
+        unsigned = any(isinstance(number, np.uint64) for number in numbers)
+        words = np.array([int(number) % 2**64 for number in numbers], np.uint64)
+        word = np.uint64(words.sum() if op == "sum" else words.prod())
+        return word if unsigned else int(word.astype(np.int64))
     if op == "sum":
         return sum(numbers)
     if op == "prod":

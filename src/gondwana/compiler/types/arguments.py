@@ -24,7 +24,8 @@ from gondwana.errors import KernelError
 class ScalarSpec:
     """A number, or a record, which is not to be written.
 
-    `weak` numbers (Python's floats and complex numbers) take the precision of the arrays, as in NumPy 2.
+    `weak` numbers (Python's) take the precision of the arrays, integers the type of the integers that they meet, as in
+    NumPy 2.
     """
 
     dtype: str
@@ -107,11 +108,13 @@ def intern(spec: Spec) -> Spec:
     return _interned.setdefault(spec, spec)
 
 
-_INT64 = intern(ScalarSpec("int64"))
+_INT = intern(ScalarSpec("int64", weak=True))
+_LARGE_INT = intern(ScalarSpec("uint64", weak=True))
 _BOOL = intern(ScalarSpec("bool"))
 _WEAK = intern(ScalarSpec("float64", weak=True))
 _COMPLEX = intern(ScalarSpec("complex128", weak=True))
 _pack_int = struct.Struct("q").pack
+_pack_large_int = struct.Struct("Q").pack
 _pack_float = struct.Struct("d").pack
 _pack_complex = struct.Struct("dd").pack
 DTYPES = frozenset(
@@ -215,9 +218,11 @@ def array_specs(specs: tuple[Spec, ...]) -> list[ArraySpec]:
 
 
 def _describe_int(value: int) -> Described:
-    if not -(2**63) <= value < 2**63:
-        raise KernelError(f"compiled code cannot take {value}: an integer argument must fit 64 bits")
-    return _INT64, _pack_int(value)
+    if -(2**63) <= value < 2**63:
+        return _INT, _pack_int(value)
+    if 0 <= value < 2**64:
+        return _LARGE_INT, _pack_large_int(value)
+    raise KernelError(f"compiled code cannot take {value}: an integer argument must fit 64 bits")
 
 
 def _describe_numpy_scalar(value: Any) -> Described:

@@ -25,12 +25,14 @@ from gondwana.compiler.types.arguments import (
     spec_words,
 )
 from gondwana.compiler.types.handle_types import build, family_type
+from gondwana.compiler.types.integers import LARGE_WEAK, WEAK, plain
 from gondwana.compiler.types.points import INT, PointType, make
 from gondwana.compiler.types.records import is_record, named_dtype
 from gondwana.compiler.types.records_overloads import element_type
 from gondwana.compiler.types.views import FIELDS, RecordType, ViewType
 
 _SINGLE = {"float64": "float32", "complex128": "complex64"}
+_WEAK = {"int64": WEAK, "uint64": LARGE_WEAK}
 
 
 @dataclass
@@ -54,6 +56,8 @@ class Typing:
             case ScalarSpec(dtype) if is_record(named_dtype(dtype)):
                 return RecordType(scalar_type(dtype), None, None, readonly=True)
             case ScalarSpec(dtype, weak):
+                if weak and dtype in _WEAK:
+                    return _WEAK[dtype]
                 return scalar_type(_SINGLE[dtype] if weak and self.precision == "float32" else dtype)
             case ArraySpec(dtype, ndim, unit, scaled, readonly):
                 slot = self.slots
@@ -68,7 +72,7 @@ class Typing:
             case HandleSpec():
                 return family_type(spec.family)(spec)
             case TupleSpec(items, cls):
-                members = [self.type_of(item) for item in items]
+                members = [plain(self.type_of(item)) for item in items]
                 if cls is not None:
                     return types.NamedTuple(members, cls)
                 return types.Tuple(members)

@@ -14,7 +14,8 @@ from numba.cuda import compiler, dispatcher, types
 from numba.cuda.core import ir as numba_ir
 from numba.cuda.core.compiler_machinery import FunctionPass, register_pass
 from numba.cuda.core.errors import TypingError
-from numba.cuda.core.untyped_passes import IRProcessing
+from numba.cuda.core.typed_passes import NopythonTypeInference
+from numba.cuda.core.untyped_passes import IRProcessing, LiteralPropagationSubPipelinePass
 from numba.cuda.cudadrv import nvvm
 from numba.cuda.descriptor import cuda_target
 from numba.cuda.flags import CUDAFlags
@@ -26,7 +27,7 @@ from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import Compilable, JitFunction
 from gondwana.compiler.types import points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.compiler.types.handles import import_extensions
-from gondwana.compiler.types.literals import weaken, widest_float
+from gondwana.compiler.types.literals import give_back, weaken
 from gondwana.errors import KernelError
 from gondwana.kernels.cuda import ufuncs  # noqa: F401  (kernels may call them)
 from gondwana.kernels.cuda.workarounds import StoppingConvention, own_errors, users_code, with_exact_remainders
@@ -48,17 +49,31 @@ class Arithmetic:
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class _WeakLiterals(FunctionPass):  # type: ignore[misc]
-    """Python's numbers take the precision of the arrays they meet: see `jit.literals`."""
+class _WeakNumbers(FunctionPass):  # type: ignore[misc]
+    """Python's numbers take the type of the arrays they meet: see `compiler.types.literals`."""
 
-    _name = "gondwana_weak_literals_cuda"
+    _name = "gondwana_weak_numbers_cuda"
 
     def __init__(self) -> None:
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Change the IR of one function before its types are inferred."""
-        return widest_float(state.args) == 32 and weaken(state, numba_ir)
+        return weaken(state, numba_ir)
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _OwnOperators(FunctionPass):  # type: ignore[misc]
+    """Give operations on other than integers back to numba-cuda."""
+
+    _name = "gondwana_own_operators_cuda"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Change the IR of one function whose types are known."""
+        return give_back(state, numba_ir)
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -90,7 +105,8 @@ class _Compiler(compiler.CUDACompiler):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         """The passes, in order."""
         (manager,) = super().define_pipelines()
-        manager.add_pass_after(_WeakLiterals, IRProcessing)
+        manager.add_pass_after(_WeakNumbers, LiteralPropagationSubPipelinePass)
+        manager.add_pass_after(_OwnOperators, NopythonTypeInference)
         manager.add_pass_after(_NoPrinting, IRProcessing)
         manager.finalize()
         return [manager]
