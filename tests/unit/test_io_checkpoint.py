@@ -121,6 +121,31 @@ def test_what_does_not_fit_is_refused(tmp_path):
         save(path, 6, keep=0)
 
 
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"n": 1, "rng": np.int64(3)}, r"state\['rng'\] is .*3.* \(int64\), which JSON cannot hold: .*by int\(\)"),
+        ({"a": {"b": [1, {2, 3}]}}, r"state\['a'\]\['b'\]\[1\] is \{2, 3\} \(set\), which JSON cannot hold"),
+        ({"cells": np.zeros(100)}, r"state\['cells'\] is array\(\[0\., .{30,50}\.\.\. \(ndarray\)"),
+        ({"a": {(1, 2): 3}}, r"a key of state\['a'\] is \(1, 2\) \(tuple\)"),
+        ([1, 2], r"state = \[1, 2\]: give values by name"),
+    ],
+)
+def test_a_state_that_is_no_json_is_refused_by_its_key(tmp_path, state, message):
+    with pytest.raises(UsageError, match=message) as found:
+        save(tmp_path / "ckpt.bp", 1, state=state)
+    assert "\n" not in str(found.value)
+    with pytest.raises(UsageError, match=message.replace("state", "settings", 1)):
+        checkpoint.load(tmp_path / "ckpt.bp", {"U": array()}, settings=state)
+    assert not names(tmp_path)
+
+
+def test_a_step_that_has_no_name_is_refused(tmp_path):
+    for step in (-5, 1.0, "7", 2**31):
+        with pytest.raises(UsageError, match="give a whole number from 0 to 2147483647"):
+            save(tmp_path / "ckpt.bp", step)
+
+
 def test_another_precision_only_on_demand(tmp_path):
     save(tmp_path / "ckpt.bp", 5)
     single = array(order="F", dtype=np.float32)

@@ -162,6 +162,7 @@ class BPWriter:
         settings = {"StatsLevel": "1", "AsyncOpen": "Off"}
         self._io.set_parameters(settings | ({"AppendAfterSteps": str(keep)} if append else {}))
         self._alive: list[npt.NDArray[Any]] = []
+        self._in_step = False
         self._ledger: Ledger | None = None
         try:
             if append and self._lock is not None:
@@ -200,6 +201,7 @@ class BPWriter:
             self._engine.begin_step()
         except Exception as error:
             raise failure(f"cannot write to {self.path}", error) from None
+        self._in_step = True
 
     def put(self, name: str, block: npt.NDArray[Any], start: Sequence[int], shape: Sequence[int]) -> None:
         """Add one block of a global array to this step. Local.
@@ -238,9 +240,11 @@ class BPWriter:
         """
         try:
             self._engine.end_step()
+            self._in_step = False
             if self._ledger is not None:
                 self._ledger.add_step()
         except Exception as error:
+            self._in_step = False
             raise failure(f"cannot write to {self.path}", error) from None
         finally:
             self._alive.clear()
@@ -258,9 +262,12 @@ class BPWriter:
             raise failure(f"cannot write to {self.path}", error) from None
 
     def close(self) -> None:
-        """Close the dataset."""
+        """Close the dataset. A step that has begun and not ended, because of an error, does not become part of it."""
         try:
-            self._engine.close()
+            if self._in_step:
+                self._engine = None  # ADIOS2's close would complete the step with what it has of it
+            else:
+                self._engine.close()
             if self._ledger is not None:
                 self._ledger.close()
         except Exception as error:
