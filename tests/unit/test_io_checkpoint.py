@@ -9,14 +9,16 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana.io import checkpoint, seal
+from gondwana.io import bp5, checkpoint, checksums, seal
 from gondwana.io.stop import StopRequest
 from gondwana.io.writer import StepWriter
+from support.damage import each_byte
 from support.divided_array import DividedArray, regular
 
 pytest.importorskip("adios2")
@@ -81,6 +83,32 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, harm, how):
     ):
         assert checkpoint.load(tmp_path / "ckpt.bp", {"U": u}).step == 5
     assert u.equals(VALUES)
+
+
+def test_no_byte_of_a_checkpoint_stops_a_restart(tmp_path):
+    """Whichever has changed, the older checkpoint is found."""
+    for step in (1, 2):
+        save(tmp_path / "ckpt.bp", step, step, state={"time": step / 2})
+    newer = tmp_path / "ckpt.00000002.bp"
+    # The end of the line with the sums of the data, which are compared below.
+    last = (checksums.NAME, (newer / checksums.NAME).stat().st_size - 1)
+    for name in ("complete.json", checksums.NAME, bp5.INDEX, bp5.METADATA, bp5.FORMATS):
+        for place in each_byte(newer / name):
+            found = seal.damage(newer)
+            assert (found is None) == ((name, place) == last), (name, place, found)
+            assert found is None or "\n" not in found
+    for name in sorted(os.listdir(newer)):
+        step = 3 if name in ("complete.json", checksums.NAME) else 97
+        for place in each_byte(newer / name, range(0, (newer / name).stat().st_size, step)):
+            u = array(order="F")
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                found = checkpoint.load(tmp_path / "ckpt.bp", {"U": u})
+            assert found.step == (2 if name == "profiling.json" else 1), (name, place)
+            assert u.equals(found.step * VALUES)
+            assert found.state == {"time": found.step / 2}
+            assert [str(one.message).count("\n") for one in warned] == [0] * (2 - found.step)
+    assert checkpoint.load(tmp_path / "ckpt.bp", {"U": u}).step == 2
 
 
 def test_what_a_killed_save_left_is_removed_and_never_loaded(tmp_path):
