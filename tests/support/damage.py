@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 Harm = Callable[[random.Random, Path], None]
@@ -93,6 +93,22 @@ def pipe(rng: random.Random, file: Path) -> None:
     """Put a named pipe in its place, that nobody writes to."""
     file.unlink()
     os.mkfifo(file)
+
+
+def each_byte(file: Path, places: Iterable[int] | None = None, mask: int = 0x80) -> Iterator[int]:
+    """Change one byte of a file after the other, by default to one that no text of ours has, and yield its place.
+
+    Each is what it was before the next one is changed.
+    """
+    content = file.read_bytes()
+    try:
+        for place in range(len(content)) if places is None else places:
+            changed = bytearray(content)
+            changed[place] ^= mask
+            file.write_bytes(changed)
+            yield place
+    finally:
+        file.write_bytes(content)
 
 
 def same(source: Path, target: Path) -> bool:

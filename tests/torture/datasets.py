@@ -30,6 +30,34 @@ except GondwanaError as error:
     raise SystemExit(2)
 """
 
+BYTES = """
+import random, sys, warnings
+from pathlib import Path
+import gondwana as gw
+from gondwana.errors import GondwanaError
+from gondwana.io import checkpoint
+from gondwana.io.dataset import Dataset
+from support.damage import each_byte
+warnings.simplefilter("ignore")
+rng, folder = random.Random(sys.argv[1]), Path(sys.argv[2])
+there = checkpoint.checkpoints(folder / "ckpt.bp")
+right = {}
+for path in there:
+    with Dataset(path) as data:
+        right[int(data.steps[-1])] = {name: data.read(name, 0) for name in "UV"}
+file = rng.choice(sorted(there[0].iterdir()))
+size = file.stat().st_size
+for place in each_byte(file, rng.sample(range(size), min(size, 100)), rng.choice((0x80, 1 << rng.randrange(8)))):
+    arrays = {name: gw.zeros(gw.RectDomain((0, 0, 0), (16, 16, 16)), order="F") for name in "UV"}
+    try:
+        step = checkpoint.load(folder / "ckpt.bp", arrays).step
+    except GondwanaError as error:
+        assert len(str(error).splitlines()) == 1, (file, place, error)
+        continue
+    for name, array in arrays.items():
+        assert (array.local.restrict(array.owned).numpy().T == right[step][name]).all(), (file, place, step)
+"""
+
 SETTINGS = {
     "L": 16, "steps": 40, "plotgap": 10, "noise": 0.1, "output": "gs.bp",
     "checkpoint": True, "checkpoint_freq": 10, "seed_width": 4,
@@ -45,7 +73,10 @@ def main(minutes: float, seed: int) -> Mapping[str, int]:
         sums = run_whole(folder / "whole")
         for rng in trials:
             place = folder / "try"
-            if rng.random() < 0.15:
+            chance = rng.random()
+            if chance < 0.03:
+                verdict, details = try_bytes(rng, folder / "whole", place)
+            elif chance < 0.18:
                 verdict, details = try_restart(rng, folder / "whole", place, sums)
             else:
                 verdict, details = try_dataset(rng, folder / "pristine", place)
@@ -112,6 +143,13 @@ def try_dataset(rng: random.Random, pristine: Path, place: Path) -> tuple[str, s
     if choice == 1 and verdict == "ran" and not same(source, target):
         verdict = "wrong"
     return verdict, f"{', '.join(harms)} in {source.name}\n{done}"
+
+
+def try_bytes(rng: random.Random, whole: Path, place: Path) -> tuple[str, str]:
+    """Change one byte of the newest checkpoint after the other, and load: what was saved, or the one before."""
+    shutil.copytree(whole, place)
+    done = judge([sys.executable, "-c", BYTES, str(rng.random()), str(place)], timeout=PATIENCE)
+    return "wrong" if done.verdict != "ran" and "AssertionError" in str(done) else done.verdict, str(done)
 
 
 def try_restart(rng: random.Random, whole: Path, place: Path, sums: dict[str, float]) -> tuple[str, str]:

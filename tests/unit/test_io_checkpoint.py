@@ -9,14 +9,16 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana.io import checkpoint, seal
+from gondwana.io import bp5, checkpoint, checksums, seal
 from gondwana.io.stop import StopRequest
 from gondwana.io.writer import StepWriter
+from support.damage import each_byte
 from support.divided_array import DividedArray, regular
 
 pytest.importorskip("adios2")
@@ -83,6 +85,32 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path, harm, how):
     assert u.equals(VALUES)
 
 
+def test_no_byte_of_a_checkpoint_stops_a_restart(tmp_path):
+    """Whichever has changed, the older checkpoint is found."""
+    for step in (1, 2):
+        save(tmp_path / "ckpt.bp", step, step, state={"time": step / 2})
+    newer = tmp_path / "ckpt.00000002.bp"
+    # The end of the line with the sums of the data, which are compared below.
+    last = (checksums.NAME, (newer / checksums.NAME).stat().st_size - 1)
+    for name in ("complete.json", checksums.NAME, bp5.INDEX, bp5.METADATA, bp5.FORMATS):
+        for place in each_byte(newer / name):
+            found = seal.damage(newer)
+            assert (found is None) == ((name, place) == last), (name, place, found)
+            assert found is None or "\n" not in found
+    for name in sorted(os.listdir(newer)):
+        step = 3 if name in ("complete.json", checksums.NAME) else 97
+        for place in each_byte(newer / name, range(0, (newer / name).stat().st_size, step)):
+            u = array(order="F")
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                found = checkpoint.load(tmp_path / "ckpt.bp", {"U": u})
+            assert found.step == (2 if name == "profiling.json" else 1), (name, place)
+            assert u.equals(found.step * VALUES)
+            assert found.state == {"time": found.step / 2}
+            assert [str(one.message).count("\n") for one in warned] == [0] * (2 - found.step)
+    assert checkpoint.load(tmp_path / "ckpt.bp", {"U": u}).step == 2
+
+
 def test_what_a_killed_save_left_is_removed_and_never_loaded(tmp_path):
     left = tmp_path / "ckpt.00000010.bp.unfinished"
     with StepWriter(left, {"U": array(order="F")}, background=False) as out:
@@ -119,6 +147,31 @@ def test_what_does_not_fit_is_refused(tmp_path):
         checkpoint.load(tmp_path / "other.bp", {"U": u})
     with pytest.raises(UsageError, match="at least one checkpoint must stay"):
         save(path, 6, keep=0)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"n": 1, "rng": np.int64(3)}, r"state\['rng'\] is .*3.* \(int64\), which JSON cannot hold: .*by int\(\)"),
+        ({"a": {"b": [1, {2, 3}]}}, r"state\['a'\]\['b'\]\[1\] is \{2, 3\} \(set\), which JSON cannot hold"),
+        ({"cells": np.zeros(100)}, r"state\['cells'\] is array\(\[0\., .{30,50}\.\.\. \(ndarray\)"),
+        ({"a": {(1, 2): 3}}, r"a key of state\['a'\] is \(1, 2\) \(tuple\)"),
+        ([1, 2], r"state = \[1, 2\]: give values by name"),
+    ],
+)
+def test_a_state_that_is_no_json_is_refused_by_its_key(tmp_path, state, message):
+    with pytest.raises(UsageError, match=message) as found:
+        save(tmp_path / "ckpt.bp", 1, state=state)
+    assert "\n" not in str(found.value)
+    with pytest.raises(UsageError, match=message.replace("state", "settings", 1)):
+        checkpoint.load(tmp_path / "ckpt.bp", {"U": array()}, settings=state)
+    assert not names(tmp_path)
+
+
+def test_a_step_that_has_no_name_is_refused(tmp_path):
+    for step in (-5, 1.0, "7", 2**31):
+        with pytest.raises(UsageError, match="give a whole number from 0 to 2147483647"):
+            save(tmp_path / "ckpt.bp", step)
 
 
 def test_another_precision_only_on_demand(tmp_path):

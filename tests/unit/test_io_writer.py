@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,13 +16,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.io import adios, paths
+from gondwana.io import adios, checkpoint, paths
 from gondwana.io.dataset import Dataset
 from gondwana.io.paths import DatasetError
 from gondwana.io.provenance import fides, provenance, vtk_image
+from gondwana.io.verification import verify
 from gondwana.io.writer import StepWriter, steps_to_keep
 from gondwana.teams import world
+from support.datasets import three_steps
 from support.divided_array import DividedArray, regular
 
 pytest.importorskip("adios2")
@@ -201,6 +206,128 @@ with StepWriter({str(tmp_path / "a.bp")!r}, {{"U": u}}) as out:
     with Dataset(tmp_path / "a.bp") as data:
         assert data.steps.tolist() == [0, 1, 2]
         assert (data.read("U", 2) == 2).all()
+
+
+def check_three_steps(path):
+    assert verify(path).startswith(f"{path}: verified, 3 steps")
+    with Dataset(path) as data:
+        assert data.steps.tolist() == [1, 2, 3]
+        assert all(np.array_equal(data.read("U", step - 1), numbered(step)) for step in (1, 2, 3))
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit, None])
+def test_the_steps_before_an_error_are_complete(tmp_path, error):
+    """Whatever the error is; without one the writer is only forgotten."""
+    u = whole()
+    out, writer = three_steps(tmp_path / "a.bp", u, numbered)
+    later = threading.Timer(1.0, os.kill, (writer, signal.SIGCONT))
+    later.start()
+    if error is None:
+        del out
+        gc.collect()
+    else:
+        with pytest.raises(error, match="elsewhere"), out:
+            raise error("elsewhere")
+    later.join()
+    check_three_steps(tmp_path / "a.bp")
+
+
+@pytest.mark.parametrize("end", ["killed", "over"])
+def test_the_steps_of_a_program_that_has_not_closed_them_are_complete(tmp_path, end):
+    path = tmp_path / "a.bp"
+    program = f"""{WRITER}
+import numpy as np
+from support.datasets import three_steps
+cells = np.arange(60.0).reshape(5, 4, 3)
+u = DividedArray((5, 4, 3), regular((5, 4, 3), (1, 1, 1)))
+out, writer = three_steps({str(path)!r}, u, lambda step: cells + 1000 * step)
+print(writer, flush=True)
+if {end == "killed"}:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with run(program) as process:
+        writer = int(process.stdout.readline())
+        if end == "killed":
+            process.wait(60)  # only then does its writer go on
+        os.kill(writer, signal.SIGCONT)
+        assert "Error" not in process.communicate(timeout=60)[1]
+    # It had the pipes of the output, too: it has ended.
+    check_three_steps(path)
+
+
+def test_an_error_of_the_writer_is_told_beside_the_other_one(tmp_path):
+    u = whole()
+    out, writer = three_steps(tmp_path / "a.bp", u, numbered)
+    os.kill(writer, signal.SIGKILL)
+    with pytest.raises(ValueError, match="elsewhere") as found, out:
+        raise ValueError("elsewhere")
+    assert "ended with signal SIGKILL" in found.value.__notes__[0]
+    out, writer = three_steps(tmp_path / "b.bp", u, numbered)
+    os.kill(writer, signal.SIGKILL)
+    for again in (out.flush, out.flush, lambda: out.write(4, {"U": u}), out.close):
+        with pytest.raises(DatasetError, match="ended with signal SIGKILL"):
+            again()
+
+
+def test_a_step_that_was_interrupted_is_not_part_of_the_dataset(tmp_path, monkeypatch):
+    u = whole()
+    out = StepWriter(tmp_path / "a.bp", {"U": u}, background=False)
+    for step in (1, 2):
+        out.write(step, {"U": u.set(numbered(step))})
+    monkeypatch.setattr(adios.BPWriter, "put_scalar", lambda *_: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), out:
+        out.write(3, {"U": u})
+    with Dataset(tmp_path / "a.bp") as data:
+        assert data.steps.tolist() == [1, 2]
+    assert "verified, 2 steps" in verify(tmp_path / "a.bp")
+
+
+@pytest.mark.parametrize(
+    ("step", "scalars", "message"),
+    [
+        (-1, {}, r"step = -1: give a whole number from 0 to 2147483647"),
+        (2**31, {}, r"step = 2147483648: give a whole number"),
+        (1.5, {}, r"step = 1\.5: give a whole number"),
+        (2, {"time": "noon"}, r"'time' has elements of type <U4; a dataset holds complex128"),
+        (2, {"time": None}, r"'time' has elements of type object"),
+        (2, {"time": [1.0, 2.0]}, r"the number 'time' has shape \(2,\): give one value, or a global array"),
+        (2, {"time": 1}, r"the number 'time' is int64 in step 2 and was float64 before: convert it, .*float\(time\)"),
+        (2, {"U": 1}, r"a number named 'U': that is the name of something else; rename the number"),
+        (2, {"step": 1}, r"a number named 'step'"),
+    ],
+)
+def test_numbers_that_cannot_be_stored_are_refused_before_the_step_begins(tmp_path, step, scalars, message):
+    u = whole()
+    with StepWriter(tmp_path / "a.bp", {"U": u}) as out:
+        out.write(1, {"U": u}, {"time": 0.5})
+        with pytest.raises(UsageError, match=message):
+            out.write(step, {"U": u}, scalars)
+        out.write(3, {"U": u}, {"time": np.float64(1.5)})
+    with Dataset(tmp_path / "a.bp") as data:
+        assert (data.steps.tolist(), data.read_steps("time", 0, 2).tolist()) == ([1, 3], [0.5, 1.5])
+
+
+def test_what_is_no_global_array_is_named(tmp_path):
+    box = gw.RectDomain((0, 0), (2, 3))
+    numpy_array = (
+        r"'U' is a numpy\.ndarray, memory of one rank: a dataset stores global arrays; make one with gw\.zeros"
+    )
+    for arrays, message in (
+        ({"U": np.zeros(3)}, numpy_array),
+        ({"U": gw.zeros(box).local}, r"'U' is a gondwana\.Array, memory of one rank"),
+        ({"U": 1.5}, r"'U' is a builtins\.float"),
+        (gw.zeros(box), r"arrays = GlobalArray: give the arrays by name, as in \{'U': U\}"),
+        ({1: gw.zeros(box)}, r"an array is named 1: give a text"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            StepWriter(tmp_path / "a.bp", arrays)
+        with pytest.raises(UsageError, match=message):
+            checkpoint.save(tmp_path / "ckpt.bp", arrays, step=1)
+        with pytest.raises(UsageError, match=message):
+            checkpoint.load(tmp_path / "ckpt.bp", arrays)
+        with StepWriter(tmp_path / "b.bp", {"U": whole()}) as out, pytest.raises(UsageError, match=message):
+            out.write(1, arrays)
+    assert not (tmp_path / "a.bp").exists()
 
 
 def test_a_killed_run_leaves_its_steps_and_no_process(tmp_path):

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -45,6 +46,9 @@ TYPE_OF_NAME: dict[str, np.dtype[Any]] = {
     "float complex": np.dtype(np.complex64),
     "double complex": np.dtype(np.complex128),
 }
+
+#: ADIOS2's name of the type of texts, which are read as Python's.
+TEXT = "string"
 
 OPERATORS = ("blosc", "bzip2", "zfp", "sz", "sz3", "mgard", "png", "libpressio")
 
@@ -158,6 +162,7 @@ class BPWriter:
         settings = {"StatsLevel": "1", "AsyncOpen": "Off"}
         self._io.set_parameters(settings | ({"AppendAfterSteps": str(keep)} if append else {}))
         self._alive: list[npt.NDArray[Any]] = []
+        self._in_step = False
         self._ledger: Ledger | None = None
         try:
             if append and self._lock is not None:
@@ -196,6 +201,7 @@ class BPWriter:
             self._engine.begin_step()
         except Exception as error:
             raise failure(f"cannot write to {self.path}", error) from None
+        self._in_step = True
 
     def put(self, name: str, block: npt.NDArray[Any], start: Sequence[int], shape: Sequence[int]) -> None:
         """Add one block of a global array to this step. Local.
@@ -234,9 +240,11 @@ class BPWriter:
         """
         try:
             self._engine.end_step()
+            self._in_step = False
             if self._ledger is not None:
                 self._ledger.add_step()
         except Exception as error:
+            self._in_step = False
             raise failure(f"cannot write to {self.path}", error) from None
         finally:
             self._alive.clear()
@@ -254,9 +262,12 @@ class BPWriter:
             raise failure(f"cannot write to {self.path}", error) from None
 
     def close(self) -> None:
-        """Close the dataset."""
+        """Close the dataset. A step that has begun and not ended, because of an error, does not become part of it."""
         try:
-            self._engine.close()
+            if self._in_step:
+                self._engine = None  # ADIOS2's close would complete the step with what it has of it
+            else:
+                self._engine.close()
             if self._ledger is not None:
                 self._ledger.close()
         except Exception as error:
@@ -285,8 +296,31 @@ class BPWriter:
             self._lock = None
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """ADIOS2's description of a variable.
+
+    Attributes:
+        type_name: ADIOS2's name of the element type.
+        at: the indices of the steps of the dataset that have the variable.
+        shapes: its global shape in each of them; () for one value and for local blocks.
+        local: whether it has blocks only, without a global shape.
+        minimum: the least value as text; empty: unknown.
+        maximum: the greatest value.
+    """
+
+    type_name: str
+    at: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    local: bool
+    minimum: str
+    maximum: str
+
+
 class BPReader:
     """Random access to the steps that a dataset had when it was opened. Local; hold ``LOCK`` around every call.
+
+    Where a method takes a step of a variable, steps without the variable do not count.
 
     Raises:
         DatasetError: ADIOS2 cannot open it.
@@ -296,20 +330,33 @@ class BPReader:
         adios2 = load()
         self.path = path
         self._mode = adios2.bindings.Mode
+        self._shape_id = adios2.bindings.ShapeID
         # The objects refer to one another by plain pointers, so they must live as long as the engine.
         self._adios = adios2.Adios()
-        self._io = self._adios.declare_io("reader")
-        self._io.set_engine("BP5")
-        self._io.set_parameter("OpenTimeoutSecs", "0")
-        try:
-            self._engine = self._io.open(str(path), self._mode.ReadRandomAccess)
-        except Exception as error:
-            raise failure(f"cannot read the dataset {path}", error) from None
+        self._io, self._engine = self._open("reader", self._mode.ReadRandomAccess)
 
-    def variables(self) -> dict[str, dict[str, str]]:
-        """Return ADIOS2's description of each variable."""
+    def steps(self) -> int:
+        """Return the number of steps."""
+        return int(self._engine.steps())
+
+    def variables(self) -> dict[str, Description]:
+        """Return the description of each variable."""
         found: dict[str, dict[str, str]] = self._io.available_variables()
-        return found
+        numbers = {name: int(about["AvailableStepsCount"]) for name, about in found.items()}
+        total = self.steps()
+        everywhere = tuple(range(total))
+        at = self._names_of_steps(total) if any(number != total for number in numbers.values()) else []
+        described = {}
+        for name, about in found.items():
+            variable, number = self._io.inquire_variable(name), numbers[name]
+            places = everywhere if number == total else tuple(step for step, names in enumerate(at) if name in names)
+            if len(places) != number:
+                raise DatasetError(f"cannot read the dataset {self.path}: it has {name!r} in {number} of its steps")
+            shapes = tuple(tuple(variable.shape(step)) for step in range(number))
+            local = variable.shape_id() == self._shape_id.LocalArray
+            extremes = about.get("Min", ""), about.get("Max", "")
+            described[name] = Description(about["Type"], places, shapes, local, *extremes)
+        return described
 
     def attributes(self) -> dict[str, Any]:
         """Return every attribute: str, list of str, a NumPy number or an array."""
@@ -321,38 +368,57 @@ class BPReader:
 
     def _attribute(self, name: str) -> Any:
         attribute = self._io.inquire_attribute(name)
-        if attribute.type() != "string":
+        if attribute.type() != TEXT:
             return attribute.data()
-        return attribute.data_string()
+        try:
+            return attribute.data_string()
+        except UnicodeDecodeError as error:
+            return _readable(error)
 
     def blocks(self, name: str, step: int) -> list[dict[str, str]]:
-        """Return the blocks of a variable in one step."""
-        found: list[dict[str, str]] = self._engine.blocks_info(name, step)
+        """Return the blocks of a variable in one step; of bytes without "Start" where ADIOS2 cannot tell it."""
+        try:
+            found: list[dict[str, str]] = self._engine.blocks_info(name, step)
+        except UnicodeDecodeError:  # the extremes of bytes come as characters of a text
+            found = self._counts(name, step)
         return found
 
     def read(
-        self, name: str, steps: tuple[int, int], start: Sequence[int], count: Sequence[int], dtype: np.dtype[Any]
+        self,
+        name: str,
+        steps: tuple[int, int],
+        start: Sequence[int],
+        count: Sequence[int],
+        dtype: np.dtype[Any],
+        block: int | None = None,
     ) -> npt.NDArray[Any]:
-        """Return a box of consecutive steps; the step is the first axis.
+        """Return a box of consecutive steps; the step is the first axis. Cells that nobody wrote are 0.
 
         Args:
             name: the variable.
-            steps: the index of the first step in the dataset, and the number of steps.
+            steps: the first step, and the number of steps.
             start: the corner of the box, in cells; empty for a number.
             count: the box's shape, in cells.
-            dtype: the variable's element type.
+            dtype: the variable's element type; object for texts.
+            block: the number of a block that is read as a whole, of this shape; None: read the box.
         """
         try:
-            cells = np.empty((steps[1], *count), dtype)
+            cells = np.zeros((steps[1], *count), dtype)
         except (MemoryError, ValueError) as error:
             raise failure(f"cannot read {name!r} of {self.path}", error) from None
         if cells.size == 0:
             return cells
         variable = self._io.inquire_variable(name)
         variable.set_step_selection(list(steps))
-        if count:
-            variable.set_selection([[int(i) for i in start], [int(n) for n in count]])
         try:
+            if dtype.hasobject:
+                for place in range(steps[1]):
+                    cells[place] = self._text(variable, steps[0] + place)
+                return cells
+            if block is not None:
+                variable.set_block_selection(block)
+            elif count:
+                variable.set_selection([[int(i) for i in start], [int(n) for n in count]])
             self._engine.get(variable, cells.reshape(-1, *count[1:]) if count else cells, self._mode.Sync)
         except Exception as error:
             raise failure(f"cannot read {name!r} of {self.path}", error) from None
@@ -363,6 +429,54 @@ class BPReader:
         # ADIOS2's close leaves a profile in /tmp that no parameter turns off; deleting a reader closes its files, too.
         del self._engine, self._io
         self._adios.remove_io("reader")
+
+    def _open(self, role: str, mode: Any) -> tuple[Any, Any]:
+        io = self._adios.declare_io(role)
+        io.set_engine("BP5")
+        io.set_parameter("OpenTimeoutSecs", "0")
+        try:
+            return io, io.open(str(self.path), mode)
+        except Exception as error:
+            raise failure(f"cannot read the dataset {self.path}", error) from None
+
+    def _names_of_steps(self, number: int) -> list[set[str]]:
+        """Return the variables of each step, which only a reader that goes from step to step is told."""
+        bindings = load().bindings
+        io, engine = self._open("names", self._mode.Read)
+        names = []
+        for _ in range(number):
+            if engine.begin_step(bindings.StepMode.Read, 0.0) != bindings.StepStatus.OK:
+                break
+            names.append(set(io.available_variables()))
+            engine.end_step()
+        del engine, io
+        self._adios.remove_io("names")
+        return names
+
+    def _text(self, variable: Any, step: int) -> str:
+        variable.set_step_selection([step, 1])
+        try:
+            text: str = self._engine.get(variable, mode=self._mode.Sync)
+        except UnicodeDecodeError as error:
+            text = _readable(error)
+        return text
+
+    def _counts(self, name: str, step: int) -> list[dict[str, str]]:
+        """Return the shapes of the blocks of a variable in one step, one after the other until there is none."""
+        variable = self._io.inquire_variable(name)
+        variable.set_step_selection([step, 1])
+        found: list[dict[str, str]] = []
+        while True:
+            variable.set_block_selection(len(found))
+            try:
+                found.append({"Count": ",".join(map(str, variable.count()))})
+            except ValueError:
+                return found
+
+
+def _readable(error: UnicodeDecodeError) -> str:
+    """Return a text of another program that is not UTF-8, with marks in the places of what is not."""
+    return error.object.decode("utf-8", "replace")
 
 
 def as_settings(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -118,8 +118,11 @@ class AggregatedSink:
         request = Step(index, step, dict(scalars))
         if not self._background:
             self._on_rank_0(lambda backend: backend.submit(request))
-        elif self._backend is not None:
-            self._backend.submit(request)
+        else:
+            if self._backend is not None:
+                self._backend.submit(request)
+            # No rank returns before that: an error of one may end rank 0 at any time after.
+            team.barrier()
 
     def flush(self) -> None:
         """Wait until the steps so far are written. Collective over team."""
@@ -133,10 +136,12 @@ class AggregatedSink:
             self._free_buffers()
 
     def abandon(self) -> None:
-        """Finish what was staged, after an error elsewhere. Local."""
-        if self._backend is not None:
-            self._backend.abandon()
-        self._free_buffers()
+        """Finish what was submitted, after an error elsewhere. Local."""
+        try:
+            if self._backend is not None:
+                self._backend.abandon()
+        finally:
+            self._free_buffers()
 
     def _on_rank_0(self, action: Callable[[Backend], None]) -> None:
         """Run an action on rank 0, and raise its error on all ranks. Collective over team."""

@@ -15,6 +15,8 @@ import signal
 import socket
 import subprocess
 import sys
+import warnings
+import weakref
 from multiprocessing.connection import Connection
 
 from gondwana.errors import GondwanaError, UsageError
@@ -27,8 +29,8 @@ _CHILD = "import sys; from gondwana.io.background import serve; serve(int(sys.ar
 class BackgroundWriter:
     """A writer of the steps of a plan that works in another process. Local.
 
-    Steps are written in the order in which they were submitted. An error is raised by the next call that waits.
-    The process ends by itself when this one closes it, dies or is killed; it finishes what was submitted.
+    Steps are written in the order in which they were submitted. An error is raised by each later call that waits.
+    The process ends by itself when this one closes it, ends, or is killed; it finishes what was submitted.
 
     Args:
         plan: what to write, and where the blocks are staged; its lock is taken over.
@@ -40,11 +42,15 @@ class BackgroundWriter:
             # -P: the user's directory may hold modules that hide others.
             command = [sys.executable, "-P", "-c", _CHILD, str(theirs.fileno())]
             descriptors = [theirs.fileno(), plan.lock]
-            self._process = subprocess.Popen(command, pass_fds=descriptors, stdin=subprocess.DEVNULL)
+            # A group of its own: launchers that end a rank end its group.
+            self._process = subprocess.Popen(command, pass_fds=descriptors, stdin=subprocess.DEVNULL, process_group=0)
             os.close(plan.lock)
         self._pipe = Connection(ours.detach())
         self._path = plan.path
         self._pending = 0
+        self._error: GondwanaError | None = None
+        # Who does not close a writer waits for its process at exit.
+        self._end = weakref.finalize(self, _end, self._process, self._pipe)
         self._send(plan)
 
     def submit(self, step: Step) -> None:
@@ -58,14 +64,14 @@ class BackgroundWriter:
             DatasetError, UsageError: a step could not be written.
         """
         # Opening the dataset counts as one: an error of it must reach the caller before a second step is staged.
-        while self._pending > pending:
+        while self._pending > pending and self._error is None:
             try:
-                error = self._pipe.recv()
-            except (EOFError, ConnectionError):
-                raise self._death() from None
-            if error is not None:
-                raise error
+                self._error = self._pipe.recv()
+            except (EOFError, OSError):
+                self._error = self._death()
             self._pending -= 1
+        if self._error is not None:
+            raise self._error
 
     def close(self) -> None:
         """Wait until everything is written and the dataset is closed."""
@@ -73,17 +79,19 @@ class BackgroundWriter:
         try:
             self.wait(0)
         finally:
-            self.abandon()
+            self._end()
 
     def abandon(self) -> None:
-        """Wait until the process has written what was submitted, and ended."""
-        self._pipe.close()
-        self._process.wait()
+        """Do what ``close`` does, after an error elsewhere. An error of this writer is raised only if it is new."""
+        if self._error is None:
+            self.close()
+        else:
+            self._end()
 
     def _send(self, message: Plan | Step | None) -> None:
         self._pending += 1
         # If the process has ended, the next `wait` raises the reason.
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             self._pipe.send(message)
 
     def _death(self) -> DatasetError:
@@ -92,34 +100,52 @@ class BackgroundWriter:
         return DatasetError(f"the process that writes {self._path} ended with {cause}; the steps before are readable")
 
 
+def _end(process: subprocess.Popen[bytes], pipe: Connection) -> None:
+    """Wait until the process has written what was submitted, and ended. What it could not write is a warning."""
+    with contextlib.suppress(EOFError, OSError):
+        pipe.send(None)
+        while True:
+            error = pipe.recv()
+            if error is not None:
+                warnings.warn(str(error), stacklevel=2)
+    pipe.close()
+    process.wait()
+
+
 def serve(descriptor: int) -> None:
     """Run the writing process: open the dataset, write each step, answer each message by an error or None. Local."""
-    # Ctrl-C and the batch system's signals are for the ranks, which decide what is still to be written.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+    # Ctrl-C, hang-ups and the batch system's signals are for the ranks, which decide what is still to be written.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, range(os.cpu_count() or 1))  # not the one core that the rank may be bound to
     with Connection(descriptor) as pipe, contextlib.suppress(EOFError, ConnectionError):
         try:
             writer = StagedWriter(pipe.recv())
-            pipe.send(None)
+            _answer(pipe, None)
             _write_all(writer, pipe)
         except (GondwanaError, OSError) as error:
             # Only the text is sent, as an error of our own.
-            pipe.send(type(error)(str(error)) if isinstance(error, UsageError) else DatasetError(str(error)))
+            _answer(pipe, type(error)(str(error)) if isinstance(error, UsageError) else DatasetError(str(error)))
+
+
+def _answer(pipe: Connection, error: GondwanaError | None) -> None:
+    # The rank may have ended: what it has submitted is written nevertheless.
+    with contextlib.suppress(ConnectionError):
+        pipe.send(error)
 
 
 def _write_all(writer: StagedWriter, pipe: Connection) -> None:
     try:
         while (step := pipe.recv()) is not None:
             writer.submit(step)
-            pipe.send(None)
+            _answer(pipe, None)
     except (EOFError, ConnectionError):
-        writer.close()  # the rank has ended: what it submitted is complete
+        writer.close()  # the rank has ended without closing the dataset
         raise
     except BaseException:
         with contextlib.suppress(GondwanaError):
             writer.close()
         raise
     writer.close()
-    pipe.send(None)
+    _answer(pipe, None)

@@ -68,6 +68,8 @@ def read_index(path: Path) -> Index:
     if len(text) < _HEADER:
         raise damaged(path, f"{INDEX} has {len(text)} of {_HEADER} bytes")
     endian, version, active, order = text[36], text[37], text[ACTIVE], text[40]
+    if version == 4 and not os.path.lexists(path / FORMATS):
+        raise DatasetError(f"{path} is a BP4 dataset, which is not supported: have it written by ADIOS2's engine BP5")
     if endian not in (0, 1) or version != 5 or active not in (0, 1) or order not in b"ny":
         raise damaged(path, f"{INDEX} does not begin as that of a BP5 dataset")
     if endian == 1:

@@ -13,15 +13,17 @@ import os
 import re
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gondwana.errors import UsageError
 from gondwana.io import checksums, seal
 from gondwana.io.dataset import Dataset
-from gondwana.io.layout import Arrays, Distributed, block_of, set_cells, shape_of
+from gondwana.io.layout import Arrays, Distributed, block_of, check_arrays, check_global, set_cells, shape_of
 from gondwana.io.paths import DatasetError, StrPath, check_output
 from gondwana.io.reservation import reserve as reserve
 from gondwana.io.writer import StepWriter
@@ -91,7 +93,13 @@ def save(
     """
     if keep < 1:
         raise UsageError(f"keep={keep}: give 1 or more, since at least one checkpoint must stay")
-    described = {"checkpoint_state": json.dumps(state or {}), "checkpoint_settings": json.dumps(settings or {})}
+    if not isinstance(step, int | np.integer) or not 0 <= step < 2**31:
+        raise UsageError(f"step = {step!r}: give a whole number from 0 to {2**31 - 1}")
+    described = {
+        "checkpoint_state": _as_json("state", state or {}),
+        "checkpoint_settings": _as_json("settings", settings or {}),
+    }
+    check_arrays(arrays)
     with reserve(path, team=team):
         target = _write(Path(path).absolute(), arrays, step, described, team)
         error: Exception | None = None
@@ -161,7 +169,9 @@ def load(
         UsageError: there is none, or it does not fit: another shape, type or setting.
         DatasetError: it cannot be read.
     """
-    found = _find(path, settings or {}, team)
+    ours = json.loads(_as_json("settings", settings or {}))  # as the checkpoint's went through JSON
+    check_global(arrays)
+    found = _find(path, ours, team)
     error: Exception | None = None
     if team.rank == 0:
         for reason in found.skipped:
@@ -313,8 +323,45 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _check_settings(found: Checkpoint, settings: Mapping[str, Any]) -> None:
-    ours = json.loads(json.dumps(settings))  # as the checkpoint's went through JSON
+def _as_json(what: str, values: Mapping[str, Any]) -> str:
+    """Return values as JSON; the error for one that JSON cannot hold says where it is."""
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{what} = {values!r}: give values by name, as in {{'time': 0.5}}")
+    try:
+        return json.dumps(values)
+    except (TypeError, ValueError, RecursionError):
+        place, culprit = _not_json(what, values)
+    raise UsageError(
+        f"{place} is {_short(culprit)} ({type(culprit).__name__}), which JSON cannot hold: give texts, numbers, "
+        "truth values, None, or lists and dictionaries of them; convert numbers of NumPy by int() or float()"
+    )
+
+
+def _not_json(place: str, value: Any) -> tuple[str, Any]:
+    """Return the innermost value that JSON cannot hold, and where it is."""
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    for key, item in items:
+        try:
+            json.dumps({key: item})
+        except TypeError:
+            if not isinstance(key, str | int | float | None):
+                return f"a key of {place}", key
+            return _not_json(f"{place}[{key!r}]", item)
+        except (ValueError, RecursionError):
+            return f"{place}[{key!r}]", item
+    return place, value
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _check_settings(found: Checkpoint, ours: Mapping[str, Any]) -> None:
     other = [name for name in ours if name in found.settings and ours[name] != found.settings[name]]
     if other:
         differences = ", ".join(f"{name} = {found.settings[name]!r}, not {ours[name]!r}" for name in other)

@@ -230,7 +230,7 @@ def _decode(text: bytes) -> Line | None:
         return None
     try:
         return msgspec.json.decode(rest, type=Line)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -16,7 +18,7 @@ import numpy.typing as npt
 
 from gondwana.errors import UsageError
 from gondwana.io import bp5, checksums
-from gondwana.io.adios import LOCK, TYPE_OF_NAME, BPReader, integers
+from gondwana.io.adios import LOCK, TEXT, TYPE_OF_NAME, BPReader, Description, integers
 from gondwana.io.layout import AXES, Block
 from gondwana.io.other_process import OtherProcessReader
 from gondwana.io.paths import DatasetError, StrPath, has_steps, is_dataset
@@ -30,10 +32,13 @@ class Variable:
     Attributes:
         name: its name.
         type_name: ADIOS2's name of the element type.
-        shape: the global shape in cells; () for a number.
+        shape: the global shape in cells, of the first step that has it; () for one value, and for local blocks.
         steps: the number of steps that have it.
         minimum: the least value of all steps, or None if the dataset has no statistics of it.
         maximum: the greatest value of all steps, or None.
+        at: the indices of the steps of the dataset that have it.
+        shapes: the global shape in each of these steps.
+        local: whether it has blocks only, without a global shape.
     """
 
     name: str
@@ -42,18 +47,37 @@ class Variable:
     steps: int
     minimum: float | int | None
     maximum: float | int | None
+    at: tuple[int, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    local: bool
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type; refused if it is not a number."""
+        """The element type, object for texts; others than numbers and texts are refused."""
+        if self.type_name == TEXT:
+            return np.dtype(object)
         if self.type_name not in TYPE_OF_NAME:
-            raise UsageError(f"{self.name!r} has elements of type {self.type_name}: only numbers can be read")
+            raise UsageError(f"{self.name!r} has elements of type {self.type_name}: only numbers and texts can be read")
         return TYPE_OF_NAME[self.type_name]
 
     @property
     def nbytes(self) -> int:
-        """The size of one step in bytes."""
+        """The size of the first step in bytes."""
         return prod(self.shape) * self.dtype.itemsize
+
+    def index(self, step: int) -> int:
+        """Return how many steps before one of the dataset have the variable. Local.
+
+        Args:
+            step: the index of the step in the dataset, from 0.
+
+        Raises:
+            UsageError: the variable is not in that step.
+        """
+        place = bisect_left(self.at, step)
+        if place == len(self.at) or self.at[place] != step:
+            raise UsageError(f"{self.name!r} is not in step {step}: it is in {_some(self.at)}")
+        return place
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +133,44 @@ class Dataset:
 
     @cached_property
     def steps(self) -> npt.NDArray[np.integer[Any]]:
-        """The number of the simulation step of every step of the dataset; 0, 1, 2 ... if it does not store them."""
-        if "step" in self.variables:
-            return self.read_steps("step", 0, self.variables["step"].steps)
-        return np.arange(max((variable.steps for variable in self.variables.values()), default=0))
+        """The number of the simulation step of every step of the dataset; 0, 1, 2 ... if it is not ``numbered``."""
+        return self.read_steps("step", 0, self._total) if self.numbered else np.arange(self._total)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the dataset stores the numbers of the steps: every step has one integer named ``step``."""
+        found = self.variables.get("step")
+        return (
+            found is not None
+            and found.type_name in TYPE_OF_NAME
+            and found.dtype.kind in "iu"
+            and found.steps == self._total
+            and not any(found.shapes)
+            and not found.local
+        )
+
+    @cached_property
+    def _total(self) -> int:
+        """The number of steps of the dataset."""
+        with LOCK:
+            return self._reader.steps() if self._reader else 0
 
     def variable(self, name: str) -> Variable:
         """Return a variable; the error for an unknown name lists the legal ones."""
         if name not in self.variables:
             raise UsageError(f"{self.path} has no variable {name!r}{did_you_mean(name, self.variables)}")
         return self.variables[name]
+
+    def shape_of(self, name: str, step: int) -> tuple[int, ...]:
+        """Return the global shape of a variable in a step of the dataset, from 0, or from the end if negative.
+
+        Raises:
+            UsageError: no such variable or step, or the variable has no shape there.
+        """
+        variable = self.variable(name)
+        place = variable.index(self._place(name, step))
+        _check_boxes(variable)
+        return variable.shapes[place]
 
     def dims(self, name: str) -> tuple[str, ...]:
         """Return the names of a variable's axes: as stored, else z, y, x for fields and names of its own for others."""
@@ -133,24 +185,38 @@ class Dataset:
 
     @traced("io", "read a variable")
     def read(
-        self, name: str, step: int, start: Sequence[int] | None = None, count: Sequence[int] | None = None
+        self,
+        name: str,
+        step: int,
+        start: Sequence[int] | None = None,
+        count: Sequence[int] | None = None,
+        *,
+        block: int | None = None,
     ) -> npt.NDArray[Any]:
-        """Return a variable, or a box of it, in one step.
+        """Return a variable, a box of it, or one of its blocks, in one step.
+
+        Cells that nobody wrote are 0. One value is a number of NumPy, or a text.
 
         Args:
             name: the variable.
             step: the index of the step in the dataset, from 0, or from the end if negative.
             start: the corner of the box in cells; None: the origin.
             count: the shape of the box in cells; None: up to the end.
+            block: the number of a block, which is read as a whole, instead of a box.
 
         Raises:
-            UsageError: no such variable, step or box.
+            UsageError: no such variable, step, box or block, or the variable is not in this step.
             DatasetError: the data are damaged.
         """
-        steps = self.variable(name).steps
-        if not -steps <= step < steps:
-            raise UsageError(f"{self.path} has no step {step} of {name!r}: legal are -{steps} to {steps - 1}")
-        cells: npt.NDArray[Any] = self.read_steps(name, step % steps, 1, start, count)[0]
+        variable = self.variable(name)
+        place = self._place(name, step)
+        if block is not None:
+            if start is not None or count is not None:
+                raise UsageError(f"block={block} with start or count: give a block or a box, not both")
+            return self._read_block(variable, place, block)
+        cells: npt.NDArray[Any] = self.read_steps(name, place, 1, start, count)[0]
+        if variable.dtype.hasobject:
+            cells = np.array(cells, np.str_)[()]
         return cells
 
     def read_steps(
@@ -161,34 +227,40 @@ class Dataset:
         start: Sequence[int] | None = None,
         count: Sequence[int] | None = None,
     ) -> npt.NDArray[Any]:
-        """Return a box of consecutive steps; the step is the first axis. See ``read``."""
-        variable = self.variable(name)
-        corner = [0] * len(variable.shape) if start is None else list(start)
-        box = [n - i for n, i in zip(variable.shape, corner, strict=True)] if count is None else list(count)
-        inside = len(corner) == len(box) == len(variable.shape) and all(
-            min(i, n) >= 0 and i + n <= whole for i, n, whole in zip(corner, box, variable.shape, strict=True)
+        """Return a box of consecutive steps of the dataset; the step is the first axis. See ``read``.
+
+        All these steps must have the variable, in one shape.
+        """
+        variable, total = self.variable(name), self._total
+        if not 0 <= first <= first + number <= total:
+            raise UsageError(f"{name!r} has no {number} steps from {first} on: legal are steps 0 to {total - 1}")
+        _check_boxes(variable)
+        places = [variable.index(step) for step in range(first, first + number)]
+        shape, *others = {variable.shapes[place]: None for place in places} or {variable.shape: None}
+        if others:
+            raise UsageError(f"{name!r} has shape {shape} and then {others[0]}: read one step at a time")
+        corner = [0] * len(shape) if start is None else list(start)
+        box = [n - i for n, i in zip(shape, corner, strict=False)] if count is None else list(count)
+        inside = len(corner) == len(box) == len(shape) and all(
+            min(i, n) >= 0 and i + n <= whole for i, n, whole in zip(corner, box, shape, strict=True)
         )
         if not inside:
-            raise UsageError(f"{name!r} has shape {variable.shape}; the box from {corner} of shape {box} is not inside")
-        if not 0 <= first <= first + number <= variable.steps:
-            raise UsageError(
-                f"{name!r} has no {number} steps from {first} on: legal are steps 0 to {variable.steps - 1}"
-            )
+            raise UsageError(f"{name!r} has shape {shape}; the box from {corner} of shape {box} is not inside")
         with LOCK:
-            return self._opened().read(name, (first, number), corner, box, variable.dtype)
+            return self._opened().read(name, (places[0] if places else 0, number), corner, box, variable.dtype)
 
     def blocks(self, name: str, step: int) -> list[StoredBlock]:
-        """Return the blocks in which a variable was written in a step."""
-        ndim = len(self.variable(name).shape)
-        with LOCK:
-            found = self._opened().blocks(name, step)
-        return [
-            StoredBlock(
-                Block(integers(about["Start"])[:ndim], integers(about["Count"])[:ndim]),
-                *_extremes(about.get("Min", ""), about.get("Max", "")),
-            )
-            for about in found
-        ]
+        """Return the blocks in which a variable was written in a step of the dataset, from 0.
+
+        Raises:
+            UsageError: the variable is not in this step.
+            DatasetError: ADIOS2 cannot tell where the blocks are.
+        """
+        variable = self.variable(name)
+        found = list(self._blocks(variable, variable.index(step)))
+        if any(len(stored.block.start) < len(stored.block.count) for stored in found):
+            raise DatasetError(f"ADIOS2 cannot tell where the blocks of {name!r} ({variable.type_name}) are")
+        return found
 
     def refresh(self) -> int:
         """Open a dataset that is being written again, and return its present number of steps."""
@@ -198,7 +270,7 @@ class Dataset:
 
     def close(self) -> None:
         """Close the dataset; ``refresh`` opens it again."""
-        for name in ("variables", "attributes", "attribute_types", "steps"):
+        for name in ("variables", "attributes", "attribute_types", "steps", "_total"):
             self.__dict__.pop(name, None)
         with LOCK:
             if self._reader is not None:
@@ -210,17 +282,64 @@ class Dataset:
             raise DatasetError(f"{self.path} is closed, or has no steps yet: call refresh()")
         return self._reader
 
-    def _describe(self, name: str, about: dict[str, str]) -> Variable:
-        shape = integers(about["Shape"])
-        extremes = _extremes(about.get("Min", ""), about.get("Max", ""))
-        # Without statistics ADIOS2 reports zeros; the blocks show that there are none.
-        if shape and extremes == (0, 0) and all(stored.minimum is None for stored in self._first_blocks(name, shape)):
-            extremes = (None, None)
-        return Variable(name, about["Type"], shape, int(about["AvailableStepsCount"]), *extremes)
+    def _place(self, name: str, step: int) -> int:
+        """Return the index of a step from 0."""
+        if not -self._total <= step < self._total:
+            raise UsageError(
+                f"{self.path} has no step {step} of {name!r}: legal are -{self._total} to {self._total - 1}"
+            )
+        return step % self._total
 
-    def _first_blocks(self, name: str, shape: tuple[int, ...]) -> Iterable[StoredBlock]:
-        for about in self._opened().blocks(name, 0):
-            yield StoredBlock(Block((), shape), *_extremes(about.get("Min", ""), about.get("Max", "")))
+    def _read_block(self, variable: Variable, step: int, block: int) -> npt.NDArray[Any]:
+        if any(variable.shapes) or variable.local:
+            found = list(self._blocks(variable, place := variable.index(step)))
+            if 0 <= block < len(found):
+                count = found[block].block.count
+                with LOCK:
+                    read = self._opened().read(variable.name, (place, 1), (), count, variable.dtype, block)
+                cells: npt.NDArray[Any] = read[0]
+                return cells
+            legal = f"legal are 0 to {len(found) - 1}"
+        else:
+            legal = "it is one value; read it without block"
+        raise UsageError(f"{variable.name!r} has no block {block} in step {step}: {legal}")
+
+    def _blocks(self, variable: Variable, place: int) -> Iterator[StoredBlock]:
+        """Return the blocks of a variable in the step before which so many others have it.
+
+        Without starts where ADIOS2 cannot tell them.
+        """
+        with LOCK:
+            found = self._opened().blocks(variable.name, place)
+        ndim = len(variable.shapes[place])
+        # The extremes of bytes come as characters of a text, and those of a block without cells are the type's limits.
+        stated = TYPE_OF_NAME.get(variable.type_name, np.dtype(object)).itemsize > 1
+        for about in found:
+            count = integers(about["Count"]) if variable.local else integers(about["Count"])[:ndim]
+            start = (0,) * len(count) if variable.local else integers(about.get("Start", ""))[:ndim]
+            block = Block(start, count)
+            extremes = (about.get("Min", ""), about.get("Max", "")) if stated and block.size else ("", "")
+            yield StoredBlock(block, *_extremes(*extremes))
+
+    def _describe(self, name: str, about: Description) -> Variable:
+        extremes = _extremes(about.minimum, about.maximum)
+        shape = about.shapes[0] if about.shapes else ()
+        number = len(about.at)
+        described = Variable(name, about.type_name, shape, number, *extremes, about.at, about.shapes, about.local)
+        if not shape and not about.local:
+            return described
+        # Without statistics ADIOS2 reports zeros; the blocks show that there are none.
+        if extremes == (0, 0) and all(stored.minimum is None for stored in self._blocks(described, 0)):
+            return replace(described, minimum=None, maximum=None)
+        # Blocks without cells have the type's limits as their extremes, and with one of them the variable has, too.
+        if not _are_limits(described):
+            return described
+        stored = [found for place in range(number) for found in self._blocks(described, place)]
+        if all(found.block.size for found in stored):
+            return described
+        least = min((found.minimum for found in stored if found.minimum is not None), default=None)
+        greatest = max((found.maximum for found in stored if found.maximum is not None), default=None)
+        return replace(described, minimum=least, maximum=greatest)
 
     def __enter__(self) -> Dataset:
         return self
@@ -248,6 +367,30 @@ def _reader(path: Path) -> BPReader | OtherProcessReader | None:
         return BPReader(path) if vouched else OtherProcessReader(path)
 
 
+def _check_boxes(variable: Variable) -> None:
+    """Raise UsageError for a variable that has no boxes."""
+    if variable.local:
+        raise UsageError(f"{variable.name!r} has blocks without a global shape: read one of them with block=0, 1, ...")
+    if len({len(shape) for shape in variable.shapes}) > 1:
+        raise UsageError(f"{variable.name!r} changes its number of axes: ADIOS2 reads it only with adios2.Stream")
+
+
+def _are_limits(variable: Variable) -> bool:
+    """Return whether the extremes of a variable are the limits of its type, as far as ADIOS2 prints them."""
+    kind = TYPE_OF_NAME.get(variable.type_name)
+    if variable.minimum is None or variable.maximum is None or kind is None or kind.kind == "c":
+        return False
+    limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+    near = 1 - 1e-5
+    return variable.minimum <= float(limits.min) * near and variable.maximum >= float(limits.max) * near
+
+
+def _some(steps: Sequence[int]) -> str:
+    """Return the first of some steps as text."""
+    shown = ", ".join(map(str, steps[:8])) + (f" ... {steps[-1]}" if len(steps) > 8 else "")
+    return f"step {shown}" if len(steps) == 1 else f"steps {shown}"
+
+
 def did_you_mean(name: str, legal: Iterable[str]) -> str:
     """Return the end of a message about an unknown name. Local."""
     names = sorted(legal)
@@ -259,11 +402,28 @@ def did_you_mean(name: str, legal: Iterable[str]) -> str:
 def missing(path: Path) -> str:
     """Return why a path is no dataset, and which datasets are beside it. Local."""
     if path.is_file():
-        return f"{path} is a file; a dataset is a directory like gs.bp"
+        kind = _kind_of_file(path)
+        return f"{path} is {kind}; " + ("a dataset is a directory like gs.bp" if kind == "a file" else _SUPPORTED)
     if path.is_dir():
         return f"{path} is a directory without a BP dataset in it (no md.idx)"
     near = sorted(str(other) for other in path.parent.glob("*.bp") if is_dataset(other))
     return f"there is no dataset {path}" + (f"; there is {', '.join(near[:5])}" if near else "")
+
+
+_SUPPORTED = "only BP5 datasets can be read: have it written by ADIOS2's engine BP5"
+
+
+def _kind_of_file(path: Path) -> str:
+    try:
+        with path.open("rb") as opened:
+            head = opened.read(8)
+            opened.seek(max(0, opened.seek(0, os.SEEK_END) - 56))
+            foot = opened.read()
+    except OSError:
+        return "a file"
+    if head == b"\x89HDF\r\n\x1a\n":
+        return "an HDF5 file"
+    return "a file of BP3" if foot.startswith(b"ADIOS-BP v") else "a file"
 
 
 def _number(text: str) -> float | int:

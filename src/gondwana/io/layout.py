@@ -143,8 +143,23 @@ def set_cells(array: Distributed, cells: npt.NDArray[Any]) -> None:
         np.copyto(owned.numpy(), cells, casting="unsafe")
 
 
+def check_global(arrays: Arrays) -> None:
+    """Raise UsageError unless these are arrays over ranks, by name. Local."""
+    if not isinstance(arrays, Mapping):
+        raise UsageError(f"arrays = {type(arrays).__name__}: give the arrays by name, as in {{'U': U}}")
+    for name, array in arrays.items():
+        if not isinstance(name, str):
+            raise UsageError(f"an array is named {name!r}: give a text, as in {{'U': U}}")
+        if not hasattr(type(array), "owned_of"):
+            raise UsageError(
+                f"{name!r} is a {type(array).__module__.partition('.')[0]}.{type(array).__name__}, memory of one rank: "
+                "a dataset stores global arrays; make one with gw.zeros(domain) or gw.from_numpy(array)"
+            )
+
+
 def check_arrays(arrays: Arrays) -> None:
     """Raise UsageError unless all arrays can be written. Local."""
+    check_global(arrays)
     if not arrays:
         raise UsageError("a dataset needs at least one array, got none")
     for name, array in arrays.items():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from gondwana.io.adios import TEXT, TYPE_OF_NAME
 from gondwana.io.dataset import Dataset, Variable
+from gondwana.io.paths import DatasetError
 
 _SHORTEST_TYPE = 7
 _SHORTEST_NAME = 4
@@ -30,7 +32,7 @@ def listing(data: Dataset, *, long: bool = False, blocks: bool = False) -> Itera
             yield f"{head}attr" + (f"   = {value_text(data.attributes[name])}" if long else "")
             continue
         variable = data.variables[name]
-        yield (head + _extent(variable) + (_extremes(variable) if long else "")).rstrip()
+        yield (head + _extent(data, variable) + (_extremes(data, variable) if long else "")).rstrip()
         if blocks:
             yield from _blocks(data, variable)
 
@@ -55,31 +57,62 @@ def _number(value: float | int | None) -> str:
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def _extent(variable: Variable) -> str:
+def _extent(data: Dataset, variable: Variable) -> str:
+    """Return the number of steps, of local blocks, and of cells, with "__" for what is not the same in every step."""
     many = f"{variable.steps}*" if variable.steps > 1 else ""
-    return many + ("{" + ", ".join(map(str, variable.shape)) + "}" if variable.shape else "scalar")
+    if variable.local:
+        stored = [data.blocks(variable.name, step) for step in variable.at]
+        number, *others = {len(found) for found in stored}
+        counts = [found.block.count for blocks in stored for found in blocks]
+        return f"{many}[{'__' if others else number}]*{_axes(counts)}"
+    return many + (_axes(variable.shapes) if any(variable.shapes) else "scalar")
 
 
-def _extremes(variable: Variable) -> str:
-    if not variable.shape and variable.steps == 1:
-        return f" = {_number(variable.minimum)}"
+def _axes(shapes: Sequence[tuple[int, ...]]) -> str:
+    if len({len(shape) for shape in shapes}) > 1:
+        return "{...}"
+    lengths = [set(axis) for axis in zip(*shapes, strict=True)]
+    return "{" + ", ".join(str(*axis) if len(axis) == 1 else "__" for axis in lengths) + "}"
+
+
+def _extremes(data: Dataset, variable: Variable) -> str:
+    if not any(variable.shapes) and not variable.local:
+        if variable.steps == 1:
+            return f" = {_value(data, variable, variable.at[0])}"
+        if variable.type_name == TEXT:
+            return ""
     return f" = {_number(variable.minimum)} / {_number(variable.maximum)}"
+
+
+def _value(data: Dataset, variable: Variable, step: int) -> str:
+    """Return the text of one value."""
+    if variable.type_name != TEXT and variable.type_name not in TYPE_OF_NAME:
+        return "N/A"
+    return value_text(data.read(variable.name, step))
 
 
 def _blocks(data: Dataset, variable: Variable) -> Iterator[str]:
     """Return the decomposition of a variable: per step and block its index ranges and extremes."""
-    step_width = len(str(variable.steps - 1))
-    widths = [len(str(n - 1)) for n in variable.shape]
-    for step in range(variable.steps):
-        stored = data.blocks(variable.name, step)
-        if not variable.shape:
-            yield f"        step {step:{step_width}}:  = {_number(stored[0].minimum)}"
+    step_width = len(str(variable.at[-1])) if variable.at else 1
+    for step, shape in zip(variable.at, variable.shapes, strict=True):
+        head = f"        step {step:{step_width}}:"
+        if not shape and not variable.local:
+            yield f"{head}  = {_value(data, variable, step)}"
             continue
-        yield f"        step {step:{step_width}}:"
+        yield head
+        try:
+            stored = data.blocks(variable.name, step)
+        except DatasetError as error:
+            yield f"          {error}"
+            continue
+        if not stored:
+            yield "          ADIOS2 does not list its blocks"
+        widths = [len(str(n - 1)) for n in shape or np.max([(1, *found.block.count) for found in stored], axis=0)[1:]]
         for number, found in enumerate(stored):
             ranges = ", ".join(
                 f"{start:{width}}:{start + count - 1:{width}}"
                 for start, count, width in zip(found.block.start, found.block.count, widths, strict=True)
             )
+            ranges = f"[{ranges}]" if found.block.size else "no cells"
             index = f"{number:{len(str(len(stored) - 1))}}"
-            yield f"          block {index}: [{ranges}] = {_number(found.minimum)} / {_number(found.maximum)}"
+            yield f"          block {index}: {ranges} = {_number(found.minimum)} / {_number(found.maximum)}"

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.io import bp5
-from gondwana.io.adios import BPReader, integers
+from gondwana.io.adios import BPReader, Description, integers
 from gondwana.io.paths import DatasetError
 
 _CHILD = "import sys; from gondwana.io.other_process import serve; serve(int(sys.argv[1]))"
@@ -52,9 +52,13 @@ class OtherProcessReader:
         self._end = weakref.finalize(self, _end, self._process, self._pipe)
         self._ask(bp5.size(path, bp5.METADATA), path)
 
-    def variables(self) -> dict[str, dict[str, str]]:
-        """Return ADIOS2's description of each variable."""
-        found: dict[str, dict[str, str]] = self._ask(0, "variables")
+    def steps(self) -> int:
+        """Return the number of steps."""
+        return int(self._ask(0, "steps"))
+
+    def variables(self) -> dict[str, Description]:
+        """Return the description of each variable."""
+        found: dict[str, Description] = self._ask(bp5.size(self.path, bp5.METADATA), "variables")
         return found
 
     def attributes(self) -> dict[str, Any]:
@@ -73,11 +77,17 @@ class OtherProcessReader:
         return found
 
     def read(
-        self, name: str, steps: tuple[int, int], start: Sequence[int], count: Sequence[int], dtype: np.dtype[Any]
+        self,
+        name: str,
+        steps: tuple[int, int],
+        start: Sequence[int],
+        count: Sequence[int],
+        dtype: np.dtype[Any],
+        block: int | None = None,
     ) -> npt.NDArray[Any]:
-        """Return a box of consecutive steps; see ``BPReader.read``."""
+        """Return a box of consecutive steps, or a block; see ``BPReader.read``."""
         nbytes = steps[1] * prod(count) * dtype.itemsize
-        cells: npt.NDArray[Any] = self._ask(nbytes, "read", name, steps, start, count, dtype)
+        cells: npt.NDArray[Any] = self._ask(nbytes, "read", name, steps, start, count, dtype, block)
         return cells
 
     def close(self) -> None:
@@ -130,9 +140,10 @@ def serve(descriptor: int) -> None:
 def _check_blocks(reader: BPReader) -> None:
     """Check that the blocks of all variables are inside of them."""
     for name, about in reader.variables().items():
-        shape = integers(about["Shape"])
-        for step in range(int(about["AvailableStepsCount"]) if shape else 0):
-            for block in reader.blocks(name, step):
+        for step, shape in enumerate(about.shapes):
+            for block in reader.blocks(name, step) if shape else ():
+                if "Start" not in block:
+                    continue
                 start, count = integers(block["Start"]), integers(block["Count"])
                 ends = [first + number for first, number in zip(start, count, strict=True)]
                 if len(ends) != len(shape) or any(end > whole for end, whole in zip(ends, shape, strict=True)):

@@ -71,7 +71,7 @@ def _read(candidate: Path) -> Seal | str:
         return str(error).removeprefix(f"{candidate} is damaged: ")
     except OSError as error:
         return f"{NAME}: {error.strerror}"
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return f"{NAME} is not readable"
     return seal if seal.crc == _crc(seal) else f"{NAME} differs from its checksum"
 

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gondwana.errors import UsageError
+from gondwana.errors import GondwanaError, UsageError
 from gondwana.io import adios
-from gondwana.io.adios import AttributeValue, BPWriter
+from gondwana.io.adios import AttributeValue, BPWriter, check_type
 from gondwana.io.aggregate import AggregatedSink, remote_ranks
 from gondwana.io.dataset import Dataset
-from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays, shape_of
+from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays, check_global, shape_of
 from gondwana.io.paths import StrPath, check_output, has_steps
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
@@ -121,7 +121,6 @@ class StepWriter:
         team: Team = world,
     ) -> None:
         self._team = team
-        self._layout = _layout(arrays)
         self._last: int | None = append_after
         replace = replace or append_after is not None
         self.path = Path(path).absolute()
@@ -129,6 +128,8 @@ class StepWriter:
         keep: int | None = None
         try:
             check_arrays(arrays)
+            self._layout = _layout(arrays)
+            self._kinds: dict[str, np.dtype[Any]] = {}
             adios.load()
             if operator is not None and team.rank == 0:
                 adios.check_operator(operator)
@@ -164,18 +165,37 @@ class StepWriter:
         Args:
             step: the number of the step, larger than that of the one before.
             arrays: the same names and layouts as at the start; they may be other arrays.
-            scalars: further numbers of this step, with the same names in every step.
+            scalars: further numbers of this step, with the same names and types in every step.
 
         Raises:
-            UsageError: the arrays are not those of this dataset, or the step is not a later one.
+            UsageError: the arrays or the numbers are not those of this dataset, or the step is not a later one.
             DatasetError: an earlier step could not be written, for example because the disk is full. All ranks raise.
         """
+        check_global(arrays)
         if _layout(arrays) != self._layout:
             raise UsageError(f"{self.path.name} was started with {_names(self._layout)}: write those, divided alike")
+        self._check_numbers(step, scalars or {})
         if self._last is not None and step <= self._last:
             raise UsageError(f"step {step} of {self.path.name} would follow step {self._last}: steps must increase")
         self._last = step
         self._sink.write(step, arrays, scalars or {})
+
+    def _check_numbers(self, step: int, scalars: Mapping[str, int | float]) -> None:
+        """Raise UsageError for numbers that the writing process could not store."""
+        if not isinstance(step, int | np.integer) or not 0 <= step < 2**31:
+            raise UsageError(f"step = {step!r}: give a whole number from 0 to {2**31 - 1}")
+        for name, value in scalars.items():
+            if name == "step" or name in self._layout:
+                raise UsageError(f"a number named {name!r}: that is the name of something else; rename the number")
+            number = np.asarray(value)
+            if number.ndim:
+                raise UsageError(f"the number {name!r} has shape {number.shape}: give one value, or a global array")
+            kind = check_type(name, number.dtype)
+            if kind != self._kinds.setdefault(name, kind):
+                raise UsageError(
+                    f"the number {name!r} is {kind} in step {step} and was {self._kinds[name]} before: convert it, "
+                    f"for example by float({name})"
+                )
 
     @traced("io", "flush steps")
     def flush(self) -> None:
@@ -196,7 +216,11 @@ class StepWriter:
         self._sink.close()
 
     def abandon(self) -> None:
-        """Write what was submitted before an error elsewhere, and leave the dataset readable. Local."""
+        """Write what was submitted before an error elsewhere, and leave the dataset readable. Local; blocks.
+
+        Raises:
+            DatasetError: a step could not be written.
+        """
         self._sink.abandon()
 
     def __enter__(self) -> StepWriter:
@@ -205,8 +229,12 @@ class StepWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is None:
             self.close()
-        else:
+            return
+        try:
             self.abandon()
+        except GondwanaError as problem:
+            if error is not None:
+                error.add_note(str(problem))
 
 
 def steps_to_keep(path: StrPath, last: int) -> int | None:

@@ -6,7 +6,9 @@ read; with dask (``chunks={}``) the chunks are the blocks in which the ranks wro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import warnings
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,9 +18,9 @@ import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.core import indexing
 
-from gondwana.io.adios import as_settings
-from gondwana.io.dataset import Dataset
-from gondwana.io.paths import is_dataset
+from gondwana.io.adios import TEXT, TYPE_OF_NAME, as_settings
+from gondwana.io.dataset import Dataset, Variable
+from gondwana.io.paths import DatasetError, is_dataset
 
 #: One axis of a box: its start, its number of cells, and the index to apply to them afterwards.
 _Selection = tuple[int, int, slice | int]
@@ -45,11 +47,25 @@ class BPBackend(BackendEntrypoint):
         """
         data = Dataset(filename_or_obj)
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
-        variables = {name: _variable(data, name) for name in data.variables if name not in dropped}
-        coordinates = {"step": ("time", data.steps)} if "step" not in dropped else {}
-        variables.pop("step", None)
+        coordinates: dict[str, tuple[Hashable, npt.NDArray[np.integer[Any]]]] = {}
+        if "step" not in dropped and (data.numbered or "step" not in data.variables):
+            coordinates["step"] = ("time", data.steps)
+        if data.numbered:
+            dropped.add("step")
+        lengths = {"time": len(data.steps)}
+        variables: dict[str, xr.Variable] = {}
+        for name in (name for name in data.variables if name not in dropped):
+            if reason := _why_not(data.variable(name)):
+                warnings.warn(f"{data.path}: {name!r} is left out, since {reason}", stacklevel=2)
+                continue
+            variables[name] = _variable(data, name, lengths)
+            time = variables[name].dims[0]
+            if time != "time":
+                coordinates[f"step_{name}"] = (time, data.steps[list(data.variable(name).at)])
         described = as_settings({name: value for name, value in data.attributes.items() if not name.endswith("/dims")})
-        opened = xr.Dataset(variables, coords=coordinates, attrs=described)
+        opened = xr.Dataset(
+            variables, {name: of for name, of in coordinates.items() if name not in variables}, described
+        )
         opened.set_close(data.close)
         return opened
 
@@ -81,13 +97,14 @@ class _LazyArray(BackendArray):
         start, count = [axis[0] for axis in axes], [axis[1] for axis in axes]
         if number == 0 or 0 in count:
             return np.empty([number, *count], self.dtype)[times, *(axis[2] for axis in axes)]
-        if isinstance(times, slice) and abs(times.step) > 1:
+        at = self._data.variable(self._name).at[first : first + number]
+        if at[-1] - at[0] >= number or (isinstance(times, slice) and abs(times.step) > 1):
             # Of strided steps only those asked for are read; of strided cells the box around them.
-            wanted = range(first, first + number)[times]
+            wanted = at[times] if isinstance(times, slice) else at
             box = np.stack([self._data.read(self._name, step, start, count) for step in wanted])
-            times = slice(None)
+            times = times if isinstance(times, int) else slice(None)
         else:
-            box = self._data.read_steps(self._name, first, number, start, count)
+            box = self._data.read_steps(self._name, at[0], number, start, count)
         return box[times, *(axis[2] for axis in axes)]
 
 
@@ -103,14 +120,33 @@ def _select(key: int | slice, length: int) -> _Selection:
     return least, max(wanted[0], wanted[-1]) - least + 1, slice(None, stop, wanted.step)
 
 
-def _variable(data: Dataset, name: str) -> xr.Variable:
+def _why_not(variable: Variable) -> str | None:
+    """Return why a variable is no array over its steps, or None: it is one."""
+    if variable.type_name != TEXT and variable.type_name not in TYPE_OF_NAME:
+        return f"its elements are of type {variable.type_name}"
+    if variable.local:
+        return "it has blocks without a global shape; Dataset.read(..., block=0) reads one"
+    if len(set(variable.shapes)) > 1:
+        same = len({len(shape) for shape in variable.shapes}) == 1
+        return f"its {'shape' if same else 'number of axes'} changes from step to step" + (
+            "; Dataset.read reads one step" if same else ""
+        )
+    return None
+
+
+def _variable(data: Dataset, name: str, lengths: dict[str, int]) -> xr.Variable:
+    """Return a variable that is read later; ``lengths`` has the axes of those before, and gets its own."""
+    variable = data.variable(name)
     # A variable that misses steps has a time axis of its own: one name, one length.
-    time = "time" if data.variable(name).steps == len(data.steps) else f"time_{name}"
-    dims = (time, *data.dims(name))
+    dims = ["time" if variable.steps == len(data.steps) else f"time_{name}"]
+    for axis, (dim, length) in enumerate(zip(data.dims(name), variable.shape, strict=True)):
+        # So has an axis that another program has called as a longer one, or as another of the same variable.
+        taken = dim in dims or lengths.setdefault(dim, length) != length
+        dims.append(f"{name}_{axis}" if taken else dim)
     lazy = indexing.LazilyIndexedArray(_LazyArray(data, name))
-    variable = xr.Variable(dims, lazy)
-    variable.encoding = {"preferred_chunks": dict(zip(dims, _chunks(data, name), strict=True))}
-    return variable
+    opened = xr.Variable(dims, lazy)
+    opened.encoding = {"preferred_chunks": dict(zip(dims, _chunks(data, name), strict=True))}
+    return opened
 
 
 def _chunks(data: Dataset, name: str) -> list[tuple[int, ...]]:
@@ -119,7 +155,8 @@ def _chunks(data: Dataset, name: str) -> list[tuple[int, ...]]:
     if not variable.shape:
         return [(variable.steps,)]
     cuts: list[set[int]] = [{0, n} for n in variable.shape]
-    for stored in data.blocks(name, 0):
-        for axis, (start, count) in enumerate(zip(stored.block.start, stored.block.count, strict=True)):
-            cuts[axis] |= {start, start + count}
-    return [(1,) * variable.steps, *(tuple(int(n) for n in np.diff(sorted(axis))) for axis in cuts)]
+    with contextlib.suppress(DatasetError):  # nobody knows where the blocks are
+        for stored in data.blocks(name, variable.at[0]):
+            for axis, (start, count) in enumerate(zip(stored.block.start, stored.block.count, strict=True)):
+                cuts[axis] |= {start, start + count}
+    return [(1,) * variable.steps, *(tuple(int(n) for n in np.diff(sorted(axis))) or (0,) for axis in cuts)]

@@ -144,7 +144,7 @@ def read(path: str | Path) -> Machine:
         return msgspec.json.decode(Path(path).read_bytes(), type=Machine)
     except OSError as error:
         raise UsageError(printable(f"--machine {path}: {error.strerror}; name a file that `model fit` wrote")) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             printable(f"--machine {path}: not a machine file: {error}; see the guide to the model")
         ) from None

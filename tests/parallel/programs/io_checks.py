@@ -90,6 +90,22 @@ def check_global_arrays_in_the_background():
     assert f"{world.size - remote} through shared memory and {remote} by messages" in way
 
 
+def check_an_error_leaves_the_steps_written():
+    u = gw.zeros(RectDomain((0, 0), (300, 200)))
+    path = FOLDER / "error.bp"
+    try:
+        with StepWriter(path, {"u": u}) as out:
+            for step in range(4):
+                u.fill(step)
+                out.write(step, {"u": u})
+            raise RuntimeError("elsewhere")
+    except RuntimeError:
+        world.barrier()
+    with Dataset(path) as data:
+        assert data.steps.tolist() == [0, 1, 2, 3]
+        assert all((data.read("u", step) == step).all() for step in range(4))
+
+
 def check_more_ranks_than_cells():
     u = gw.zeros(RectDomain((0, 0), (1, 2)), order="F")
     with StepWriter(FOLDER / "few.bp", {"u": u}) as out:

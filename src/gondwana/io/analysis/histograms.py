@@ -81,7 +81,7 @@ def histogram(
     """
     _check_bins(bins)
     low, high = limits or limits_of(data, name, place, team=team)
-    counts = np.zeros((data.variable(name).shape[0], bins), np.int64)
+    counts = np.zeros((data.shape_of(name, place)[0], bins), np.int64)
     for first, cells in _portions(data, name, place, team):
         for offset, values in enumerate(cells):
             counts[first + offset] = np.histogram(values, bins, (low, high))[0]
@@ -114,7 +114,7 @@ def joint_histogram(
     """
     _check_bins(bins)
     one, other = names
-    if data.variable(one).shape != data.variable(other).shape:
+    if data.shape_of(one, place) != data.shape_of(other, place):
         raise UsageError(f"{one!r} and {other!r} have different shapes: they have no joint histogram")
     ranges = limits or (limits_of(data, one, place, team=team), limits_of(data, other, place, team=team))
     # numpy.histogram2d widens a range without extent as numpy.histogram does.
@@ -140,12 +140,12 @@ def slab(slices: int, rank: int, size: int) -> range:
 
 def _portions(data: Dataset, name: str, place: int, team: Team) -> Iterator[tuple[int, npt.NDArray[Any]]]:
     """Read this rank's slices in portions, each with the number of its first slice."""
-    variable = data.variable(name)
-    if not variable.shape:
+    shape = data.shape_of(name, place)
+    if not shape:
         raise UsageError(f"{name!r} is one number a step: it has no histogram")
-    slice_shape: Sequence[int] = variable.shape[1:]
-    at_once = max(1, _PORTION // (prod(slice_shape) * variable.dtype.itemsize))
-    mine = slab(variable.shape[0], team.rank, team.size)
+    slice_shape: Sequence[int] = shape[1:]
+    at_once = max(1, _PORTION // max(1, prod(slice_shape) * data.variable(name).dtype.itemsize))
+    mine = slab(shape[0], team.rank, team.size)
     for first in range(mine.start, mine.stop, at_once):
         count = min(at_once, mine.stop - first)
         yield first, data.read(name, place, [first, *(0 for _ in slice_shape)], [count, *slice_shape])

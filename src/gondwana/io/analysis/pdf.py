@@ -48,7 +48,9 @@ def write_pdfs(
     with Dataset(source) as data:
         limits = {name: _common_limits(data, name, places, team) for name in names}
         pairs = [
-            (one, other) for one, other in pairwise(names) if data.variable(one).shape == data.variable(other).shape
+            (one, other)
+            for one, other in pairwise(names)
+            if all(data.shape_of(one, place) == data.shape_of(other, place) for place in places)
         ]
         error: Exception | None = None
         out: BPWriter | None = None

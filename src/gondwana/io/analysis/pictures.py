@@ -83,12 +83,14 @@ def histogram_curves(pdfs: Dataset, name: str, target: Path) -> Path:
 
     figure = _figure(10.5, 3.9)
     (curves, slices), *_ = _grid(figure, 1, 2)
-    counts = pdfs.read_steps(f"{name}/pdf", 0, len(pdfs.steps))
+    # One by one: the slices of a field may be other ones in every step.
+    counts = [pdfs.read(f"{name}/pdf", step) for step in range(len(pdfs.steps))]
     edges = pdfs.read_steps(f"{name}/range", 0, 1)[0]
-    bins = np.linspace(edges[0], edges[1], counts.shape[2] + 1)
+    bins = np.linspace(edges[0], edges[1], counts[0].shape[1] + 1)
     shades = colormaps["viridis"](np.linspace(0, 0.9, len(counts)))
-    for step, count, shade in zip(pdfs.steps, counts.sum(axis=1), shades, strict=True):
-        curves.stairs(count / count.sum() / np.diff(bins), bins, color=shade, label=f"step {step}", linewidth=1.3)
+    for step, count, shade in zip(pdfs.steps, counts, shades, strict=True):
+        total = count.sum(axis=0)
+        curves.stairs(total / total.sum() / np.diff(bins), bins, color=shade, label=f"step {step}", linewidth=1.3)
     curves.set_yscale("log")
     curves.set_xlabel(name)
     curves.set_ylabel("density, whole volume")
@@ -102,7 +104,7 @@ def histogram_curves(pdfs: Dataset, name: str, target: Path) -> Path:
     slices.set_ylabel(f"slice {pdfs.dims(f'{name}/pdf')[0]}")
     slices.set_title(f"step {pdfs.steps[-1]}", fontsize=10)
     figure.colorbar(mesh, ax=slices, label="cells")
-    figure.suptitle(f"{name}: histograms of {counts.shape[2]} bins")
+    figure.suptitle(f"{name}: histograms of {counts[0].shape[1]} bins")
     return _save(figure, target)
 
 

@@ -46,20 +46,20 @@ def plane_of(data: Dataset, name: str, place: int, plane: str = "xy", index: int
     Raises:
         UsageError: no such variable, step, plane or index.
     """
-    variable, dims = data.variable(name), data.dims(name)
+    shape, dims = data.shape_of(name, place), data.dims(name)
     if plane not in PLANES:
         raise UsageError(f"plane {plane!r} is not known; legal are {', '.join(PLANES)}")
     across, up = plane[0], plane[1]
     rest = [axis for axis in dims if axis not in (across, up)]
     if across not in dims or up not in dims or len(rest) > 1:
         raise UsageError(f"{name!r} has the axes {', '.join(dims) or 'of a number'}: it has no {plane} plane")
-    start, count = [0] * len(dims), list(variable.shape)
+    start, count = [0] * len(dims), list(shape)
     label = ""
     for axis in rest:
         where = dims.index(axis)
-        cut = variable.shape[where] // 2 if index is None else index
-        if not 0 <= cut < variable.shape[where]:
-            raise UsageError(f"{axis} = {cut} is outside of {name!r}; legal is 0 to {variable.shape[where] - 1}")
+        cut = shape[where] // 2 if index is None else index
+        if not 0 <= cut < shape[where]:
+            raise UsageError(f"{axis} = {cut} is outside of {name!r}; legal is 0 to {shape[where] - 1}")
         start[where], count[where] = cut, 1
         label = f"{axis} = {cut}"
     box = data.read(name, place, start, count)
