@@ -29,7 +29,6 @@ from gondwana.compiler.types.buffers import (
 from gondwana.compiler.types.handle_types import advise
 from gondwana.runtime.tracing import part
 from gondwana.sync.delivery_overloads import completer, has_other_nodes
-from gondwana.teams import request as requests
 from gondwana.transfer import messages
 
 LARGEST = 2**31 - 1
@@ -212,7 +211,7 @@ def _refuse_irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> int:
     return 0
 
 
-@overload(requests.wait_all, jit_options=INLINED)
+@overload(messages.wait_all, jit_options=INLINED)
 def _wait_all(requests: Any) -> Any:
     if types.unliteral(getattr(requests, "dtype", None)) != types.int64:
         raise TypingError(
@@ -223,11 +222,12 @@ def _wait_all(requests: Any) -> Any:
     def wait(requests: Any) -> None:
         begin = recording.begin()
         for request in requests:
-            if has_other_nodes():
-                _complete_any(request)
-            else:
-                _mpi_wait(request, _status())
-            give_back(request)
+            if request != 0:
+                if has_other_nodes():
+                    _complete_any(request)
+                else:
+                    _mpi_wait(request, _status())
+                give_back(request)
         recording.end(begin, part.WAIT_ALL, -1)
 
     return wait

@@ -52,11 +52,18 @@ def keep(since: int, arguments: tuple[Any, ...]) -> None:
         since: the period in which the call began. What another thread has started meanwhile keeps them, too.
         arguments: of the call.
     """
-    if _kept or since != _period or _words[_place] != 0:
+    if _kept:
+        release()
+    if since != _period or _words[_place] != 0:
         with _lock:
-            released = [_kept.pop(place, None) for place in list(_kept) if _words[place] == 0]
             _keep(since, arguments)
-        released.clear()  # outside of the lock: what goes away may run code of users
+
+
+def release() -> None:
+    """Drop what was kept for requests that are complete. Local."""
+    with _lock:
+        released = [_kept.pop(place, None) for place in list(_kept) if _words[place] == 0]
+    released.clear()  # outside of the lock: what goes away may run code of users
 
 
 def _keep(since: int, arguments: tuple[Any, ...]) -> None:

@@ -45,6 +45,14 @@ def new_request(typingctx: Any) -> Any:
 
 
 @inlined
+def lend_arguments() -> int:
+    """Count what uses memory of Python's objects; return the address of the count, to subtract 1 at its end."""
+    count = _COUNT()
+    fetch_add(count, 1)
+    return count  # type: ignore[no-any-return]
+
+
+@inlined
 def lend(request: int, array: Any) -> int:
     """Keep the memory of an array until a request has been waited for; return the request."""
     owner = _hold(request, array, _COUNT())
