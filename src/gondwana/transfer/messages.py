@@ -140,7 +140,7 @@ def wait_all(requests: Iterable[Request | int]) -> None:
 
 
 def _wait_for(request: int) -> None:
-    found = 0
+    found: int = 0
 
     def done() -> bool:
         nonlocal found

@@ -19,7 +19,7 @@ PLACES = 256
 """Periods that may have requests under way at the same time; when there are more, the last does not end."""
 
 _counts = np.zeros(PLACES, np.int64)
-_words = memoryview(_counts)
+_words = _counts.data
 _periods = [0] * PLACES
 """Number of the last period of each place."""
 _kept: dict[int, list[tuple[Any, ...]]] = {}
