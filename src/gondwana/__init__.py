@@ -111,7 +111,6 @@ from gondwana.teams import RemoteError as RemoteError
 from gondwana.teams import Request as Request
 from gondwana.teams import Team as Team
 from gondwana.teams import start_all as start_all
-from gondwana.teams import wait_all as wait_all
 from gondwana.teams import world as world
 from gondwana.testing.fake_device import fake_device as fake_device
 from gondwana.transfer import AccessRegion as AccessRegion
@@ -132,6 +131,7 @@ from gondwana.transfer import recv as recv
 from gondwana.transfer import send as send
 from gondwana.transfer import sendrecv as sendrecv
 from gondwana.transfer import strided as strided
+from gondwana.transfer import wait_all as wait_all
 
 if _TYPE_CHECKING:
     from gondwana.kernels.inspection import Inspection as Inspection

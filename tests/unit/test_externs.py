@@ -23,6 +23,8 @@ SOURCE = """
 static double kept = 0.0;
 void keep(double value) { kept = value; }
 double get(void) { return kept; }
+static const double *lent; static int64_t length;
+void lend(const double *a, int64_t n) { lent = a; length = n; }
 double sum(const double *a, int64_t n) { double s = 0; for (int64_t i = 0; i < n; ++i) s += a[i]; return s; }
 void negate(double complex *a, int32_t n) { for (int32_t i = 0; i < n; ++i) a[i] = -a[i]; }
 void *first(void *memory, uint64_t bytes) { return (char *)memory + bytes; }
@@ -30,6 +32,7 @@ float mean(float a, float b) { return 0.5f * (a + b); }
 int64_t digits(int8_t a, int16_t b, int32_t c, int64_t d) { return a + 10 * b + 100 * (int64_t)c + 1000 * d; }
 uint64_t bits(uint8_t a, uint16_t b, uint32_t c, uint64_t d) { return (uint64_t)a + b + c + d; }
 int8_t narrow(int64_t a) { return (int8_t)a; }
+double total(void) { return sum(lent, length); }
 uint16_t wide(int64_t a) { return (uint16_t)a; }
 """
 
@@ -108,6 +111,61 @@ def test_arguments_and_results_of_all_types(library: str) -> None:
         assert found[:5] == (3.0, 7.0, 3.0, 2.0, 1.75)
         assert found[5:] == ((-1 - 20 - 300 - 4000) - 1 + 65535, 255 + 65535 + 2**32 - 1 + 5)
         assert c.tolist() == [-1 - 2j, -3.0, 5.0]
+
+
+def test_what_a_function_was_given_lives_until_the_caller_returns(library: str) -> None:
+    lend, total = gw.extern(library, "lend", "void(f8*, i8)"), gw.extern(library, "total", "f8()")
+    add = gw.extern(library, "sum", "f8(void*, i8)")
+
+    @gw.jit
+    def lend_for(a):
+        lend(a, len(a))
+
+    @gw.jit
+    def spoil(n):
+        return np.full(n, -1.0).sum()
+
+    @gw.jit
+    def run(n, twice):
+        named = np.full(n + 1, 1.0)
+        lend(named[1:], n)
+        taken = spoil(n + 1)
+        found = total()
+        lend(np.full(n, 1.0) * 2.0, n)
+        taken += spoil(n)
+        found += total()
+        lend_for(np.full(n, 4.0))
+        taken += spoil(n)
+        found += total()
+        for i in range(2):
+            rebound = np.full(n, 4.0)
+            if twice or i == 0:
+                lend(rebound, n)
+        if twice:
+            taken += spoil(n)
+            found += total()
+        address = np.full(n, 8.0).ctypes.data
+        taken += spoil(n)
+        for i in range(n):
+            found += add(address + 8 * i, 1)
+        return found, taken
+
+    before = None
+    for n in (100, 1000, 100_000):
+        assert run(n, True) == (19.0 * n, -5.0 * n - 1)
+        assert run(n, False) == (15.0 * n, -4.0 * n - 1)
+        held = allocations()
+        assert before in (None, held)
+        before = held
+
+
+def allocations() -> int:
+    """Return how many arrays of compiled code there are, of those since the first call."""
+    from numba.core.runtime import _nrt_python, rtsys
+
+    _nrt_python.memsys_enable_stats()
+    stats = rtsys.get_allocation_stats()
+    return stats.mi_alloc - stats.mi_free  # type: ignore[no-any-return]
 
 
 PROGRAM = """

@@ -30,6 +30,26 @@ STAR = element_dtype(Star)
 PACKED = np.dtype([("flag", "?"), ("place", "f8", 3), ("mass", "f4")])
 
 
+@gw.jit
+def first_of(rows):
+    return rows[0]
+
+
+@gw.jit
+def masses(n, like):
+    """Read records of arrays that are not named again, and whose memory other arrays would take."""
+    mine, given = np.zeros(n, like.dtype), np.zeros(n, like.dtype)
+    mine[0].mass, given[0].mass = 2.0, 3.0
+    row, other = mine[0], first_of(given)
+    taken = np.full(4 * n, -1.0), np.full(4 * n, -1.0)
+    return row.mass, other.mass, taken[0][0] + taken[1][0]
+
+
+@pytest.mark.parametrize("n", [10, 1000])
+def test_records_keep_the_arrays_of_compiled_code_that_they_are_in(n: int) -> None:
+    assert masses(n, np.zeros(1, STAR)) == (2.0, 3.0, -2.0)
+
+
 def test_named_tuples_are_laid_out_as_c_structures() -> None:
     assert STAR.itemsize == 32
     assert [STAR.fields[name][1] for name in STAR.names] == [0, 8, 24]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numba
 from llvmlite import binding, ir
 from numba.core import cgutils, types
+from numba.core.typed_passes import NoPythonSupportedFeatureValidation
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, typeof_impl
 
@@ -24,6 +25,7 @@ from gondwana.compiler.externs import PREFIX as EXTERN
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import Compilable, JitFunction
 from gondwana.compiler.inlining import INLINED, ListingCompiler
+from gondwana.compiler.lifetimes import KeepAddressed
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
 from gondwana.compiler.printing_overloads import Printing
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
@@ -48,6 +50,7 @@ class _Compiler(literals.Compiler):
         """Add what they may do besides."""
         super().add_passes(manager)
         manager.add_pass_after(Printing, IRProcessing)
+        manager.add_pass_after(KeepAddressed, NoPythonSupportedFeatureValidation)
         if checks.active():
             from gondwana.compiler.checks_overloads import check_accesses
 

@@ -127,8 +127,10 @@ def extern(library: str, symbol: str, signature: str) -> Extern:
 
     It is a global of the functions with `@gw.jit` and the kernels on processors that call it, not an argument. There
     the call costs what it costs in C; a function that raises errors returns them in the manner of C. Numbers convert as
-    in C, but a float is no integer; an array stands for the address of its first element, and so does an integer. The
-    machine code is kept on disk, and finds the function by the names of library and symbol in every process.
+    in C, but a float is no integer; an array stands for the address of its first element, and so does an integer. An
+    array of compiled code that is passed, or whose `ctypes` is used, lives until the function that does so returns, or
+    its variable gets another array. The machine code is kept on disk, and finds the function by the names of library
+    and symbol in every process.
 
     Args:
         library: path of a shared library, its file name ("libm.so.6"), or its short name ("m").

@@ -12,6 +12,7 @@ from numba.np import arrayobj, numpy_support
 
 from gondwana.compiler.externs import Extern, Value, register
 from gondwana.compiler.inlining import inlined
+from gondwana.compiler.lifetimes import takes_addresses
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import scalar_type
 
@@ -48,11 +49,10 @@ def _twin(function: Extern) -> Any:
 
         return result(packed), codegen
 
-    @inlined
     def call(*args: Any) -> Any:
         return invoke(args)
 
-    return call
+    return inlined(takes_addresses(call) if any(parameter.pointer for parameter in function.parameters) else call)
 
 
 def _kind(value: Value) -> Any:

@@ -13,6 +13,7 @@ from gondwana.transfer.messages import isend as isend
 from gondwana.transfer.messages import recv as recv
 from gondwana.transfer.messages import send as send
 from gondwana.transfer.messages import sendrecv as sendrecv
+from gondwana.transfer.messages import wait_all as wait_all
 from gondwana.transfer.plans.create import plan as plan
 from gondwana.transfer.plans.plan import Plan as Plan
 from gondwana.transfer.verbs import copy as copy

@@ -7,16 +7,22 @@ level progress (remote calls, callbacks) is made by the Python forms only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from gondwana.compiler.mpi import loans
+from gondwana.compiler.native import Native
 from gondwana.compiler.types.handles import extend
-from gondwana.teams import Request, Team
+from gondwana.runtime import progress
+from gondwana.teams import Request, Team, mpi
 from gondwana.transfer import direct_messages as direct_messages
 
 Buffer: TypeAlias = Any
 """An ndarray or an `Array` without gaps."""
+
+_finish = Native("gondwana.transfer.messages_native", "finish", 1, brief=True)
 
 
 def send(team: Team, buf: Buffer, dest: int, tag: int = 0) -> None:
@@ -86,10 +92,11 @@ def sendrecv(team: Team, sendbuf: Buffer, dest: int, recvbuf: Buffer, source: in
 def isend(team: Team, buf: Buffer, dest: int, tag: int = 0) -> Request:
     """Start to send an array to a rank. Non-blocking. Callable in compiled code.
 
-    Arguments as for `send`. The memory must stay unchanged, and in compiled code alive, until the request is complete.
+    Arguments as for `send`. The memory must stay unchanged until the request is complete; the request keeps it alive.
 
     Returns:
-        The request, for `gw.wait_all`. In compiled code it is an integer: keep several in a tuple or an array of int64.
+        The request, for `gw.wait_all`. In compiled code it is an integer, which may be stored and returned: keep
+        several in a tuple or an array of int64. Wait for each once: until then what it keeps is not freed.
 
     Example:
         >>> import gondwana as gw
@@ -111,6 +118,39 @@ def irecv(team: Team, buf: Buffer, source: int, tag: int = 0) -> Request:
         The request, as that of `isend`.
     """
     return team.Irecv(memory_of(buf), source, tag)
+
+
+def wait_all(requests: Iterable[Request | int]) -> None:
+    """Wait until requests are complete. Blocking; user-level progress. Callable in compiled code.
+
+    Args:
+        requests: requests, or integers that `isend` and `irecv` have returned in compiled code, each of which can be
+            waited for once, by any thread of this process. In compiled code they are a tuple, a list or an array of
+            int64. An integer 0 stands for no request.
+
+    Raises:
+        ProgressError: called inside a callback before they have completed.
+        Exception: MPI has refused an operation.
+    """
+    for request in requests:
+        if not isinstance(request, int | np.integer):
+            request.wait()
+        elif request != 0:
+            _wait_for(int(request))
+
+
+def _wait_for(request: int) -> None:
+    found: int = 0
+
+    def done() -> bool:
+        nonlocal found
+        found = _finish.call(request)
+        return found <= 0
+
+    progress.wait_until(done, "a request of compiled code")
+    loans.release()
+    if found < 0:
+        raise mpi.module().Exception(-found)
 
 
 def memory_of(buf: Buffer) -> np.ndarray[Any, Any]:

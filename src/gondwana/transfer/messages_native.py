@@ -11,6 +11,7 @@ import numpy as np
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import mpi_call, mpi_constant
+from gondwana.compiler.mpi.loans_overloads import give_back
 from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of
 from gondwana.compiler.types.buffers import load_like, on_stack
 from gondwana.transfer.direct_messages import ANY, COMMUNICATOR, DATATYPES, DONE, KINDS, POLLS, SIZE, UNFIT
@@ -60,6 +61,14 @@ def _start(block: int, array: int, rank: int, tag: int, request: int) -> int:
 def go_on(handle: int) -> int:
     """Poll a request."""
     return poll(on_stack(handle))  # type: ignore[no-any-return]
+
+
+def finish(request: int) -> int:
+    """Poll a request of compiled code, and release what it keeps when it is complete."""
+    found = poll(request)
+    if found == DONE:
+        give_back(request)
+    return found  # type: ignore[no-any-return]
 
 
 @inlined

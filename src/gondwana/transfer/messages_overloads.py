@@ -16,8 +16,8 @@ from numba.extending import overload
 
 from gondwana.compiler import recording
 from gondwana.compiler.inlining import INLINED, called, inlined
-from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
+from gondwana.compiler.mpi.loans_overloads import give_back, lend, new_request
 from gondwana.compiler.mpi.team_overloads import check_team, communicator, has_mpi, ranks_in_world
 from gondwana.compiler.types.buffers import (
     address_of,
@@ -29,7 +29,6 @@ from gondwana.compiler.types.buffers import (
 from gondwana.compiler.types.handle_types import advise
 from gondwana.runtime.tracing import part
 from gondwana.sync.delivery_overloads import completer, has_other_nodes
-from gondwana.teams import request as requests
 from gondwana.transfer import messages
 
 LARGEST = 2**31 - 1
@@ -176,10 +175,10 @@ def _isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
 
     def with_mpi(team: Any, buf: Any, dest: Any, tag: int = 0) -> int:
         _check_partner(team, dest)
-        request, count = on_stack(0), _message_count(buf)
+        count, request = _message_count(buf), new_request()
         _mpi_isend(address_of(buf), count, datatype_of(buf), dest, tag, communicator(team), request)
         recording.sent(ranks_in_world(team), dest, count * item_size(buf))
-        return load_word(request)  # type: ignore[no-any-return]
+        return lend(request, buf)  # type: ignore[no-any-return]
 
     return with_mpi
 
@@ -199,9 +198,9 @@ def _irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
 
     def with_mpi(team: Any, buf: Any, source: Any, tag: int = 0) -> int:
         _check_partner(team, source)
-        request, count = on_stack(0), _message_count(buf)
+        count, request = _message_count(buf), new_request()
         _mpi_irecv(address_of(buf), count, datatype_of(buf), source, tag, communicator(team), request)
-        return load_word(request)  # type: ignore[no-any-return]
+        return lend(request, buf)  # type: ignore[no-any-return]
 
     return with_mpi
 
@@ -212,7 +211,7 @@ def _refuse_irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> int:
     return 0
 
 
-@overload(requests.wait_all, jit_options=INLINED)
+@overload(messages.wait_all, jit_options=INLINED)
 def _wait_all(requests: Any) -> Any:
     if types.unliteral(getattr(requests, "dtype", None)) != types.int64:
         raise TypingError(
@@ -223,10 +222,12 @@ def _wait_all(requests: Any) -> Any:
     def wait(requests: Any) -> None:
         begin = recording.begin()
         for request in requests:
-            if has_other_nodes():
-                _complete_any(on_stack(request))
-            else:
-                _mpi_wait(on_stack(request), _status())
+            if request != 0:
+                if has_other_nodes():
+                    _complete_any(request)
+                else:
+                    _mpi_wait(request, _status())
+                give_back(request)
         recording.end(begin, part.WAIT_ALL, -1)
 
     return wait

@@ -272,6 +272,50 @@ def check_records():
     world.barrier()
 
 
+@gw.jit
+def put_made(ptr, like, arrived):
+    made = np.zeros(60, like.dtype)
+    made[1].mass = 2.5
+    row = made[1]
+    taken = np.full(60 * 3, -1.0)
+    gw.put(row, ptr)
+    gw.put(row, ptr + 1, notify=arrived)
+    gw.wait(arrived)
+    return taken[0]
+
+
+def check_records_of_arrays_that_compiled_code_has_made():
+    record = np.dtype([("mass", "f8"), ("place", "f8", 2)])
+    segment, arrived = shared(2 * record.itemsize), gw.Signal(world)
+    like = np.zeros(1, segment.pointer(dtype=record).dtype)
+    assert put_made(segment.pointer(RIGHT, record), like, arrived) == -1.0
+    world.barrier()
+    assert segment.pointer(dtype=record).local(2)["mass"].tolist() == [2.5, 2.5]
+    world.barrier()
+
+
+@gw.jit
+def move_unnamed(ptr, n, value, arrived):
+    """Put, copy and get in memory that no variable refers to: each is done with it when it returns."""
+    gw.put(np.full(n, value), ptr)
+    gw.put(np.full(n, value) + 1.0, ptr + n, notify=arrived)
+    gw.copy(np.full(n + 1, value + 2.0)[1:], ptr + 2 * n)
+    back = np.empty(n)
+    gw.get(ptr, out=back[:])
+    gw.wait(arrived)
+    return back.min(), back.max()
+
+
+def check_arrays_that_nobody_names():
+    for n in (10, 1500, 5000):  # one message, two, and a put through the window
+        segment, arrived = shared(3 * n * 8), gw.Signal(world)
+        assert move_unnamed(segment.pointer(RIGHT, "f8"), n, 1.0 + RANK, arrived) == (1.0 + RANK, 1.0 + RANK)
+        world.barrier()
+        held = segment.pointer(dtype="f8").local(3 * n).reshape(3, n)
+        assert np.array_equal(held.T - np.arange(3), np.full((n, 3), 1.0 + LEFT))
+    world.barrier()
+
+
 def check_errors():
     segment = shared(1024)
     ptr = segment.pointer(RIGHT, "f8")

@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import time
+import weakref
 
 import numpy as np
 from checks import raises, run_checks
@@ -180,6 +181,37 @@ def check_compiled_code_starts_and_waits():
     else:
         far = world.node_of(RIGHT) != world.node_of(ME) or world.node_of(LEFT) != world.node_of(ME)
         assert not far or "one node" in raises(UsageError, lambda: rounds(plan, mine, arrived, 1, 0.0))
+
+
+def check_a_round_that_compiled_code_has_started_goes_on():
+    """It keeps the plan, Python waits for it, and it is finished before the next."""
+    if not ON_ONE_NODE:
+        return
+    arrived = gw.Segment(world, 32)
+
+    @gw.jit
+    def begin(plan):
+        plan.start()
+
+    plan = gw.plan([(np.full(4, 1.0 + ME), gw.strided(arrived.pointer(RIGHT, float), (4,), (8,)))])
+    first = ME == 0 and RANKS > 1
+    for _ in range(2):
+        if first:
+            begin(plan)
+            kept = weakref.ref(plan)
+            del plan
+            plan = kept()
+            assert plan is not None
+            assert not plan.test()  # the others have not started
+        world.barrier()
+        if not first:
+            begin(plan)
+        assert "still under way" in raises(RuntimeError, begin, plan)
+        plan.wait()
+        assert (arrived.typed(ME, np.dtype(float)) == 1.0 + LEFT).all()
+        world.barrier()
+        arrived.typed(ME, np.dtype(float))[:] = 0
+        world.barrier()
 
 
 def check_gathered_sources():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import weakref
 
 import numpy as np
 from checks import raises, run_checks
@@ -109,6 +110,112 @@ def all_to_all(team, mine, theirs, requests, rounds):
 @gw.jit
 def swap_with(team, mine, theirs, other):
     gw.wait_all((gw.irecv(team, theirs, other, 5), gw.isend(team, mine, other, 5)))
+
+
+@gw.jit
+def spoil(n):
+    """Take memory that is free, such as that of an array which is not kept, and leave other numbers in it."""
+    return np.full(n, -1.0).sum()
+
+
+@gw.jit
+def pass_unnamed(team, n, right, left, found):
+    """Send and receive in memory that no variable refers to when it is used; return whether other memory is intact."""
+    value, taken = 100.0 * team.rank, 0.0
+    requests = [gw.irecv(team, np.empty(n), left, 0)]
+    beside = np.full(n, -2.0)  # not where the message arrives that nobody reads
+    padded = np.full(n + 2, value + 2)
+    table = np.full((3, n), value + 3)
+    requests.append(gw.isend(team, np.full(n, value), right, 0))
+    taken += spoil(n)
+    requests.append(gw.isend(team, beside * 0.0 + value + 1, right, 1))
+    taken += spoil(n)
+    requests.append(gw.isend(team, padded[1 : n + 1], right, 2))
+    taken += spoil(n + 2)
+    requests.append(gw.isend(team, table[1], right, 3))
+    taken += spoil(3 * n)
+    for number in range(4, 7):
+        numbers = np.full(n, value + number)
+        request = gw.isend(team, numbers, right, number)
+        requests.append(request)
+    taken += spoil(n)
+    for number in range(1, 7):
+        gw.recv(team, found[number], left, number)
+    gw.wait_all(requests)
+    return (beside == -2.0).all() and taken == -1.0 * (7 * n + 2)
+
+
+@gw.jit
+def start_unnamed(team, n, value, right):
+    return gw.isend(team, np.full(n, value), right, 8), gw.isend(team, np.full(n, value + 1) * 1.0, right, 9)
+
+
+@gw.jit
+def start_given(team, array, right):
+    return gw.isend(team, array, right, 10)
+
+
+@gw.jit
+def finish(requests):
+    gw.wait_all(requests)
+
+
+def check_requests_keep_what_compiled_code_has_made():
+    for n in (600, 20_000):  # sent at once, and when the receiver has come
+        found = np.zeros((7, n))
+        for _ in range(3):
+            assert pass_unnamed(world, n, RIGHT, LEFT, found)
+            assert np.array_equal(found[1:].T - np.arange(1, 7), np.full((n, 6), 100.0 * LEFT))
+            first, second = start_unnamed(world, n, 7.0 + world.rank, RIGHT)
+            spoil(n)
+            for number in range(2):
+                gw.recv(world, found[number], LEFT, 8 + number)
+            finish((0, second))
+            gw.wait_all(np.array([first, 0]))
+            assert (found[:2].T == [7.0 + LEFT, 8.0 + LEFT]).all()
+        gw.barrier(world)
+
+
+def check_requests_keep_arguments():
+    for n in (600, 20_000):
+        found = np.zeros(n)
+        for wait in (finish, gw.wait_all):
+            given, box = np.full(2 * n, 3.0 + world.rank), gw.Array.zeros(gw.RectDomain((5,), (5 + n,)))
+            box.numpy()[:] = 4.0 + world.rank
+            kept = weakref.ref(given)
+            requests = [start_given(world, given[:n], RIGHT), start_given(world, box, RIGHT)]
+            del given, box
+            others = [np.full(size, -1.0) for size in (n, n, 2 * n)]
+            for value in (3.0, 4.0):
+                gw.recv(world, found, LEFT, 10)
+                assert (found == value + LEFT).all()
+            assert kept() is not None
+            wait(tuple(requests))
+            assert kept() is None
+            assert all((other == -1.0).all() for other in others)
+        gw.barrier(world)
+
+
+def check_requests_free_what_they_have_kept():
+    from numba.core.runtime import _nrt_python, rtsys
+
+    found = np.zeros((7, 50))
+    _nrt_python.memsys_enable_stats()
+
+    def held():
+        stats = rtsys.get_allocation_stats()
+        return stats.mi_alloc - stats.mi_free
+
+    before = held()
+    for _ in range(20):
+        assert pass_unnamed(world, 50, RIGHT, LEFT, found)
+        requests = start_unnamed(world, 50, 1.0, RIGHT)
+        assert held() == before + 2
+        for number in (8, 9):
+            gw.recv(world, found[0], LEFT, number)
+        finish(requests)
+        assert held() == before
+    gw.barrier(world)
 
 
 def check_messages_by_machine_code():

@@ -65,9 +65,12 @@ DELIVERY = "DELIVERY"
 RECORDS = "RECORDS"
 """Place of the address of what this process records for a trace, for compiled code that records as well."""
 
+LOANS = "LOANS"
+"""Place of the address where requests of compiled code are counted that use memory of Python's objects: see `loans`."""
+
 _STATUS_BYTES = 256
 
-_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, UNUSED_TAG, STATUS, MAILBOX, DELIVERY, RECORDS]
+_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, UNUSED_TAG, STATUS, MAILBOX, DELIVERY, RECORDS, LOANS]
 SLOTS = {name: place for place, name in enumerate(_NAMES)}
 """Place of every entry in the table, by its name."""
 
@@ -105,6 +108,11 @@ os.register_at_fork(after_in_child=_follow_recorder)
 def set_mailbox(address: int) -> None:
     """Tell compiled code where the mailbox of this rank is. Local."""
     _table[SLOTS[MAILBOX]] = address
+
+
+def set_loans(address: int) -> None:
+    """Tell compiled code where to count requests from now on. Local."""
+    _table[SLOTS[LOANS]] = address
 
 
 def set_delivery(address: int, link: Callable[[], None] | None = None) -> None:

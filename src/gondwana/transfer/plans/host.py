@@ -36,6 +36,8 @@ _finish = Native(_MODULE, "finish", 2)
 
 _LINE = 128
 _ENTER, _READY = 0, _LINE
+_LENT = 8
+"""Word of a plan that is not 0 while compiled code has a round under way."""
 _SPINS = 10_000
 """Polls before a waiting rank returns to Python, where signals are seen and others are served."""
 _FEW_SPINS = 20
@@ -80,8 +82,11 @@ class HostPlan(Plan):
         weakref.finalize(self, free_requests, self._requests).atexit = False
         self._record(self._flags.key, near)
         if self._rounds is not None:
-            self._plan[-3:] = self._rounds.address, self._rounds.started, self._rounds.waited
+            self._plan[5:_LENT] = self._rounds.address, self._rounds.started, self._rounds.waited
         team.node.barrier()  # nobody drops its counters before all have mapped them
+
+    def _goes_on(self) -> bool:
+        return bool(self._plan[_LENT])
 
     def _begin(self) -> None:
         for message in self._received:
@@ -125,7 +130,7 @@ class HostPlan(Plan):
             links.append([*flags, first, first + len(tables[-1]), 0])
         self._rows = np.concatenate(tables)
         self._links = np.array(links, np.int64)
-        words = [0, len(links), self._links.ctypes.data, self._rows.ctypes.data, len(tables[0]), 0, 0, 0]
+        words = [0, len(links), self._links.ctypes.data, self._rows.ctypes.data, len(tables[0]), 0, 0, 0, 0]
         self._plan = np.array(words, np.int64)
         self._plan_address = self._plan.ctypes.data
 

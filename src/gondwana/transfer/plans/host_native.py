@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import load_acquire, pause, sched_yield, store_release
+from gondwana.compiler.memory_order import fetch_add, load_acquire, pause, sched_yield, store_release
 from gondwana.transfer.copy_table_native import execute_rows, word_at
 
 _WORD = 8
@@ -12,8 +12,9 @@ _WORD = 8
 ENTER_OUT, ENTER_IN, READY_OUT, READY_IN, FIRST, LAST, PUSHED = range(7)
 LINK = 7
 # The words at the head of a plan: rounds so far, neighbours, address of the links, of the rows, number of rows of own
-# copies; for a trace: address of the word that counts rounds or 0, names of the spans that begin and end a round.
-ROUND, LINKS, LINKS_AT, ROWS_AT, OWN, COUNTED_AT, STARTED, WAITED = range(8)
+# copies; for a trace: address of the word that counts rounds or 0, names of the spans that begin and end a round; where
+# a round that compiled code has started is counted as a user of memory of Python's objects (see `loans`), else 0.
+ROUND, LINKS, LINKS_AT, ROWS_AT, OWN, COUNTED_AT, STARTED, WAITED, LENT = range(9)
 _SPINS_BEFORE_YIELD = 500
 
 
@@ -55,11 +56,20 @@ def _arrived(plan: int, current: int) -> bool:
     return True
 
 
+@inlined
+def _give_back(plan: int) -> None:
+    count = word_at(plan, LENT)
+    if count != 0:
+        store_release(plan + LENT * _WORD, 0)
+        fetch_add(count, -1)
+
+
 def finish(plan: int, spins: int) -> int:
     """Continue a round until all is written and all has arrived: 1, or until `spins` polls have failed: 0."""
     current = word_at(plan, ROUND)
     for poll in range(spins):
         if _push(plan, current) == 0 and _arrived(plan, current):
+            _give_back(plan)
             return 1
         if poll < _SPINS_BEFORE_YIELD:
             pause()

@@ -14,15 +14,16 @@ from numba.extending import intrinsic, overload_method
 from gondwana.compiler import recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word, store_release
+from gondwana.compiler.mpi.loans_overloads import lend_arguments
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
 from gondwana.sync.delivery_overloads import apply_what_arrives
 from gondwana.transfer.copy_table_native import word_at
-from gondwana.transfer.plans.host_native import COUNTED_AT, STARTED, WAITED
+from gondwana.transfer.plans.host_native import COUNTED_AT, LENT, STARTED, WAITED
 
 _FAMILY = family_type("plan")
 _PLAN, _START, _FINISH = range(3)
-_SPINS = 10_000
+_SPINS, _WORD = 10_000, 8
 _INT = ir.IntType(64)
 
 
@@ -64,6 +65,9 @@ _started, _current = (_nothing, _nothing) if recorder is None else (_count_round
 def _start(plan: Any) -> Any:
     def run(plan: Any) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
+        if word_at(head, LENT) != 0:
+            raise RuntimeError("this plan is still under way: call wait() before the next start()")
+        store_release(head + LENT * _WORD, lend_arguments())
         _call(handle_word(plan, _START), head, 0)
         recording.end(begin, word_at(head, STARTED), _started(head))
 

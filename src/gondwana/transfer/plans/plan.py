@@ -59,9 +59,9 @@ class Plan(ABC):
     def wait(self) -> None:
         """Return when all copies to and from this rank are made. Blocks; user-level progress.
 
-        Callable in compiled code, where it makes no progress but its own.
+        Callable in compiled code, where it makes no progress but its own; either waits for what the other has started.
         """
-        if not self._pending:
+        if not self._pending and not self._take_over():
             return
         rounds = self._rounds
         since = 0 if rounds is None else rounds.now()
@@ -74,7 +74,7 @@ class Plan(ABC):
 
     def test(self) -> bool:
         """Return whether `wait` would return at once. Local; internal progress."""
-        if not self._pending:
+        if not self._pending and not self._take_over():
             return True
         for other in _under_way:
             if other is not self:
@@ -82,6 +82,17 @@ class Plan(ABC):
         if self._advance():
             self._finish()
         return not self._pending
+
+    def _take_over(self) -> bool:
+        """Go on with a round that compiled code has started; return whether there is one."""
+        if self._goes_on():
+            self._pending = True
+            _under_way.append(self)
+        return self._pending
+
+    def _goes_on(self) -> bool:
+        """Return whether compiled code has a round under way."""
+        return False
 
     def _finish(self) -> None:
         self._end()

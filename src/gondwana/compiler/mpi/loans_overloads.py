@@ -1,0 +1,117 @@
+"""Requests of compiled code: integers, which keep what they read or write alive until it has been waited for.
+
+A request is the address of a block with MPI's request and with whom the memory belongs to: a reference to an array that
+compiled code has made, or else the count of `loans`. So it may be stored, returned, and waited for anywhere, and
+whatever becomes of the variables of the function that started it. One that nobody waits for keeps the memory for ever,
+as MPI may use it for ever. Imports Numba.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from gondwana.compiler.inlining import inlined
+from gondwana.compiler.memory_order import declare, fetch_add, load_word
+from gondwana.compiler.mpi import loans  # noqa: F401  (tells compiled code where requests are counted)
+from gondwana.compiler.mpi.calls import mpi_constant
+from gondwana.compiler.mpi.table import LOANS
+from gondwana.compiler.types.points import INT
+
+_WORD = 8
+_OWNER, _RELEASE, _BLOCK = _WORD, 2 * _WORD, 3 * _WORD
+"""Where a block has the memory's owner, the function that gives up a reference to it, or 0; and its bytes. First is
+MPI's request."""
+
+_BYTES = cgutils.voidptr_t
+_COUNT = mpi_constant(LOANS)
+
+
+@intrinsic
+def new_request(typingctx: Any) -> Any:
+    """Allocate the block of a request; MPI's request comes to its address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        function = declare(builder, "malloc", ir.FunctionType(_BYTES, [INT]))
+        block = builder.call(function, [INT(_BLOCK)])
+        builder.store(INT(0), builder.bitcast(block, INT.as_pointer()))  # MPI's request may be of 32 bits
+        return builder.ptrtoint(block, INT)
+
+    return types.int64(), codegen
+
+
+@inlined
+def lend_arguments() -> int:
+    """Count what uses memory of Python's objects; return the address of the count, to subtract 1 at its end."""
+    count = _COUNT()
+    fetch_add(count, 1)
+    return count  # type: ignore[no-any-return]
+
+
+@inlined
+def lend(request: int, array: Any) -> int:
+    """Keep the memory of an array until a request has been waited for; return the request."""
+    owner = _hold(request, array, _COUNT())
+    if owner != 0:
+        fetch_add(owner, 1)
+    return request
+
+
+@inlined
+def give_back(request: int) -> None:
+    """Release what a request has kept, which is complete, and the request."""
+    if load_word(request + _RELEASE) == 0:
+        fetch_add(load_word(request + _OWNER), -1)
+    _free(request)
+
+
+@intrinsic
+def _hold(typingctx: Any, request: Any, array: Any, count: Any) -> Any:
+    """Write the owner of the memory of an array into the block of a request; return the count, 0 if it is an array."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        block, value, counted = args
+
+        def write(owner: Any, release: Any) -> None:
+            for offset, word in ((_OWNER, owner), (_RELEASE, release)):
+                builder.store(word, builder.inttoptr(builder.add(block, INT(offset)), INT.as_pointer()))
+
+        if not isinstance(array, types.Array):  # of ours: they come from Python
+            write(counted, INT(0))
+            return counted
+        info = arrayobj.make_array(array)(context, builder, value).meminfo
+        owned = cgutils.is_not_null(builder, info)
+        with builder.if_else(owned) as (then, otherwise):
+            with then:
+                context.nrt.incref(builder, array, value)
+                release = cgutils.get_or_insert_function(
+                    builder.module, ir.FunctionType(ir.VoidType(), [_BYTES]), "NRT_decref"
+                )
+                write(builder.ptrtoint(info, INT), builder.ptrtoint(release, INT))
+            with otherwise:
+                write(counted, INT(0))
+        return builder.select(owned, INT(0), counted)
+
+    return types.int64(types.int64, array, types.int64), codegen
+
+
+@intrinsic
+def _free(typingctx: Any, request: Any) -> Any:
+    """Give up the reference that a block holds, if any, and its memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        owner, release = (
+            builder.load(builder.inttoptr(builder.add(args[0], INT(offset)), INT.as_pointer()))
+            for offset in (_OWNER, _RELEASE)
+        )
+        function = ir.FunctionType(ir.VoidType(), [_BYTES])
+        with builder.if_then(builder.icmp_unsigned("!=", release, INT(0))):
+            builder.call(builder.inttoptr(release, function.as_pointer()), [builder.inttoptr(owner, _BYTES)])
+        builder.call(declare(builder, "free", function), [builder.inttoptr(args[0], _BYTES)])
+        return context.get_dummy_value()
+
+    return types.none(types.int64), codegen
