@@ -228,7 +228,7 @@ class OnNode:
         kind, how = plan
         n = self._run(kind | nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
         if how == NUMPY or not self._machine_code:
-            fold(self._contributions(recv.dtype, recv.size)[n & 1], recv.reshape(-1, order="A"), op)
+            fold(self._contributions(recv.dtype, recv.size)[n & 1], recv.reshape(-1), op)
         return True
 
     def combine(self, send: npt.NDArray[Any], recv: npt.NDArray[Any], op: Op) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, sched_yield, store_release
 from gondwana.compiler.ndarrays import DATA
-from gondwana.compiler.ndarrays_native import count_of, dtype_number_of, is_in_c_order
+from gondwana.compiler.ndarrays_native import count_of, dtype_number_of
 from gondwana.compiler.types.buffers import element, item_size, set_element
 from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
 from gondwana.transfer.collectives.on_node import (
@@ -260,7 +260,7 @@ def how_to_combine(operation: int, send: int, recv: int) -> tuple[int, int]:
     else:
         return NUMPY, 0
     alike = count_of(send, False) == count and dtype_number_of(send) == number
-    if count < 1 or not alike or not (is_in_c_order(send) and is_in_c_order(recv)):
+    if count < 1 or not alike:
         return NUMPY, 0
     return 1 + operation * _ELEMENTS + element, nbytes
 
