@@ -161,7 +161,7 @@ class Collectives(ObjectCollectives):
             True
         """
         in_place = is_in_place(sendbuf)
-        send, recv, operation = self._reduction("Reduce_scatter_block", op, sendbuf, recvbuf, self.size)
+        send, recv, operation = self._reduction("Reduce_scatter_block", op, sendbuf, recvbuf, divided=True)
         whole = recv if in_place else send
         if whole.size % self.size:
             raise ValueError(f"a buffer of {whole.size} elements has no equal parts for {self.size} ranks")
@@ -328,14 +328,16 @@ class Collectives(ObjectCollectives):
         dtype = next(buffer.dtype for buffer in buffers if isinstance(buffer, np.ndarray))
         return mpi.reduction(self.comm, dtype, op)
 
-    def _reduction(self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any, Any]:
-        """Both buffers, of which the one that is sent has so many parts, and the operation."""
+    def _reduction(
+        self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, *, divided: bool = False
+    ) -> tuple[Any, Any, Any]:
+        """Both buffers, of which the one that is sent may consist of a part for every rank, and the operation."""
         in_place = is_in_place(sendbuf)
-        sendbuf = staged(sendbuf, whole=parts == 1)
-        recvbuf = staged(recvbuf, load=in_place, whole=parts == 1 or not in_place)
+        sendbuf = staged(sendbuf, whole=not divided)
+        recvbuf = staged(recvbuf, load=in_place, whole=not (divided and in_place))
         send = IN_PLACE if in_place else as_operand(sendbuf, "sendbuf")
         recv = None if recvbuf is None else as_operand(recvbuf, "recvbuf", writable=True)
-        _check_pair(recv, send, parts)
+        _check_pair(recv, send, self.size if divided else 1)
         if is_defined_by_user(op):
             return send, recv, op
         elements = send if isinstance(send, np.ndarray) else recv
