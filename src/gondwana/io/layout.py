@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from gondwana.arrays.array import Array
 from gondwana.arrays.device_array import DeviceArray
+from gondwana.arrays.global_array import GlobalArray
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
@@ -141,6 +142,15 @@ def set_cells(array: Distributed, cells: npt.NDArray[Any]) -> None:
         owned.copy_from(Array(cells.astype(array.dtype, copy=False), array.owned))
     else:
         np.copyto(owned.numpy(), cells, casting="unsafe")
+
+
+def labels_of(arrays: Arrays) -> list[str]:
+    """Return what arrays are, by name, in an order that does not depend on theirs: the same on all ranks. Local."""
+    return [f"{name}: {_label(array)}" for name, array in sorted(arrays.items())]
+
+
+def _label(array: Distributed) -> str:
+    return array.label if isinstance(array, GlobalArray) else f"{array.domain} {array.dtype} {array.order}"
 
 
 def check_arrays(arrays: Arrays) -> None:

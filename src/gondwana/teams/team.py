@@ -268,8 +268,21 @@ class Team(Collectives, Messages):
             ...     error = problem
             >>> gw.world.agree(error)
         """
+        self.expect_same("", error)
+
+    def expect_same(self, what: str, error: BaseException | None = None, /, **given: object) -> None:
+        """Raise on all ranks unless all give the same values. Collective over team. Blocking.
+
+        Args:
+            what: is made of them, in the plural, for the message.
+            error: this rank's error; if any rank has one, `agree` decides what is raised, and values are not compared.
+            **given: values by name, of types that say all about themselves when they are printed.
+
+        Raises:
+            UsageError: two ranks differ; the message has the first name and the lowest rank. Or as `agree`.
+        """
         report = None if error is None else (isinstance(error, UsageError), type(error).__name__, str(error))
-        reports = self.allgather(report)
+        reports, everyone = zip(*self.allgather((report, [*map(repr, given.values())])), strict=True)
         if error is not None:
             raise error
         for rank, other in enumerate(reports):
@@ -278,18 +291,6 @@ class Team(Collectives, Messages):
                 if is_usage:
                     raise UsageError(message)
                 raise RemoteError(f"rank {rank} of {self.name} failed: {kind}: {message}")
-
-    def expect_same(self, what: str, **given: object) -> None:
-        """Raise on all ranks unless all give the same values. Collective over team. Blocking.
-
-        Args:
-            what: is made of them, in the plural, for the message.
-            **given: values by name, of types that say all about themselves when they are printed.
-
-        Raises:
-            UsageError: two ranks differ; the message has the first name and the lowest rank.
-        """
-        everyone = self.allgather([repr(value) for value in given.values()])
         for name, values in zip(given, zip(*everyone, strict=True), strict=True):
             rank = next((rank for rank, value in enumerate(values) if value != values[0]), 0)
             if rank:
