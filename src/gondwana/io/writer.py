@@ -180,8 +180,8 @@ class StepWriter:
             raise UsageError(f"{self.path.name} was started with {_names(self._layout)}: write those, divided alike")
         if self._last is not None and step <= self._last:
             raise UsageError(f"step {step} of {self.path.name} would follow step {self._last}: steps must increase")
-        self._last = step
         self._sink.write(step, {name: arrays[name] for name in self._layout}, scalars or {})
+        self._last = step
 
     @traced("io", "flush steps")
     def flush(self) -> None:
