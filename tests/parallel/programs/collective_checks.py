@@ -529,13 +529,19 @@ def check_different_collectives_are_refused():
     team = world.split(0)
     if world.rank == 0:
         message = raises(UsageError, team.barrier)
-        assert "rank 0 a barrier, rank 1 an allreduce by 'sum' of 16 bytes" in message, message
+        assert "rank 0 a barrier, rank 1 an allreduce by 'sum' of 16 bytes of float64" in message, message
     else:
         message = raises(UsageError, team.Allreduce, np.zeros(2), np.zeros(2))
-        assert "an allreduce by 'sum' of 16 bytes, rank 0 a barrier" in message, message
+        assert "an allreduce by 'sum' of 16 bytes of float64, rank 0 a barrier" in message, message
     team.barrier()
     array = np.zeros(1 + world.rank)
     assert "different" in raises(RuntimeError, compiled, team, SUM, array, 0)
+    for mine, other in ((float, "i8"), ("i4", "f4"), ("u8", "i8")):  # elements of one size, which would be mixed
+        array = np.zeros(2, mine if world.rank == 0 else other)
+        for _ in range(2):
+            message = raises(UsageError, team.Allreduce, gw.IN_PLACE, array)
+            assert f"by 'sum' of {array.nbytes} bytes of {array.dtype}" in message, message
+            assert f"bytes of {np.dtype(other if world.rank == 0 else mine)}" in message, message
     team.free()
 
 

@@ -25,6 +25,7 @@ from gondwana.transfer.collectives.on_node import (
     BARRIER,
     BCAST,
     CODED,
+    ELEMENTS,
     HEAD,
     IN_MACHINE_CODE,
     KIND,
@@ -48,7 +49,8 @@ _AREA, _RANK, _SIZE, _ENTERED, _ITEM_SIZES = 0, 8, 16, 24, 32
 from the last one on, the bytes of an element by the number of its dtype."""
 
 _BROADCAST = BCAST << KIND
-_ELEMENTS = len(CODED)
+_ELEMENTS, _KINDS_OF_ONE = len(CODED), len(ELEMENTS)
+_DOUBLE_PLACE, _INTEGER_PLACE, _FLOAT_PLACE = map(ELEMENTS.index, CODED)
 _DOUBLES, _INTEGERS, _FLOATS = (CODED.index(char) for char in "dlf")
 _SUM, _PROD, _MAX = (IN_MACHINE_CODE.index(op) for op in (SUM, PROD, MAX))
 
@@ -243,7 +245,9 @@ def combine(block: int, operation: int, send: int, recv: int, polls: int) -> int
     how, nbytes = how_to_combine(operation, send, recv)
     if how == NUMPY or not _fits(block, nbytes):
         return UNFIT
-    what = (ALLREDUCE + operation) << KIND | nbytes
+    element = (how - 1) % _ELEMENTS
+    place = _DOUBLE_PLACE if element == _DOUBLES else _INTEGER_PLACE if element == _INTEGERS else _FLOAT_PLACE
+    what = (ALLREDUCE + operation * _KINDS_OF_ONE + place) << KIND | nbytes
     return _advance(block, what, send + DATA, recv + DATA, how, polls)  # type: ignore[no-any-return]
 
 

@@ -241,7 +241,7 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
     if is_array(value):
         check_array(value, "value", writable=True)
     by_mpi = _by_mpi(OF_REALS.get(meant.name, meant.name) if dtype.kind == "f" else meant.name)
-    combine = _on_node(meant, by_mpi) if can_combine(dtype, meant) else by_mpi
+    combine = _on_node(meant, dtype, by_mpi) if can_combine(dtype, meant) else by_mpi
 
     def array_with_mpi(team: Any, value: Any, op: Any = "sum") -> None:
         begin = recording.begin()
@@ -273,9 +273,9 @@ def _by_mpi(name: str) -> Any:
     return combine
 
 
-def _on_node(op: Op, by_mpi: Any) -> Any:
+def _on_node(op: Op, dtype: np.dtype[Any], by_mpi: Any) -> Any:
     """Return the function that combines through shared memory what fits, and the rest by MPI."""
-    function, start = FUNCTIONS[op], meaning(kind_of(op), 0)
+    function, start = FUNCTIONS[op], meaning(kind_of(op, dtype), 0)
 
     @inlined
     def combine(team: Any, address: int, count: int, like: Any) -> None:
