@@ -79,7 +79,7 @@ def as_operand(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarr
         ValueError: as for `as_buffer`.
     """
     message = as_message(buffer, what, writable=writable)
-    if isinstance(buffer, np.ndarray) and message.dtype != buffer.dtype:
+    if message is not buffer and isinstance(buffer, np.ndarray) and message.dtype != buffer.dtype:
         raise TypeError(f"MPI has no reductions of dtype {buffer.dtype}: convert the array first")
     return message
 

@@ -95,6 +95,8 @@ def staged(buffer: Buffer, *, load: bool = True, whole: bool = True) -> Buffer:
         whole: whether the buffer is one thing. One that consists of parts of the ranks keeps its order: along which
             axis they would be parts is not known, so `as_buffer` refuses it.
     """
+    if type(buffer) is np.ndarray and buffer.flags.c_contiguous:
+        return buffer  # most are such
     staging = None if type(buffer) in _ON_HOST or not _find else _find[0](buffer)
     if whole:
         staging = _in_order(buffer if staging is None else staging.memory, staging)

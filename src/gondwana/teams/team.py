@@ -286,17 +286,19 @@ class Team(Collectives, Messages):
         Raises:
             UsageError: two ranks differ; the message has the first name and the lowest rank. Or as `agree`.
         """
-        report = None if error is None else (isinstance(error, UsageError), type(error).__name__, str(error))
-        reports, everyone = zip(*self.allgather((report, [*map(repr, given.values())])), strict=True)
+        report: Any = tuple(map(repr, given.values()))
+        if error is not None:
+            report = [isinstance(error, UsageError), type(error).__name__, str(error)]
+        reports = self.allgather(report)
         if error is not None:
             raise error
         for rank, other in enumerate(reports):
-            if other is not None:
+            if isinstance(other, list):
                 is_usage, kind, message = other
                 if is_usage:
                     raise UsageError(message)
                 raise RemoteError(f"rank {rank} of {self.name} failed: {kind}: {message}")
-        for name, values in zip(given, zip(*everyone, strict=True), strict=True):
+        for name, values in zip(given, zip(*reports, strict=True), strict=True):
             rank = next((rank for rank, value in enumerate(values) if value != values[0]), 0)
             if rank:
                 raise UsageError(

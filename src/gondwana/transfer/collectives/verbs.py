@@ -79,7 +79,7 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
         >>> a.tolist()
         [7]
     """
-    buffer = as_message(_on_host(buf, load=root == team.rank), "buf", writable=root != team.rank)
+    buffer = as_message(_in_host_memory(buf, load=root == team.rank), "buf", writable=root != team.rank)
     if not 0 <= root < team.size:
         raise UsageError(f"bcast from rank {root}: the ranks of {team.name} are 0 to {team.size - 1}")
     if team.on_node is not None and buffer.nbytes <= team.on_node.largest:
@@ -127,7 +127,7 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
     """
     given = staged(value)
     is_array = isinstance(given, np.ndarray) or hasattr(given, "numpy")
-    buffer = _on_host(given) if is_array else np.array(given).reshape(1)
+    buffer = _in_host_memory(given) if is_array else np.array(given).reshape(1)
     meant = operation_on(buffer.dtype, op, "allreduce")
     if is_array:
         buffer = as_operand(buffer, "value", writable=True)
@@ -137,8 +137,8 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
     return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
 
 
-def _on_host(buf: Buffer, *, load: bool = True) -> Any:
-    """Return an array as memory on the host in C's order; its own, or what stands in for it."""
+def _in_host_memory(buf: Buffer, *, load: bool = True) -> Any:
+    """Return an array as memory on the host in C's order: its own, or what stands in for it."""
     found = staged(buf, load=load)
     return found if isinstance(found, np.ndarray) else staged(memory_of(found), load=load)
 
