@@ -65,7 +65,7 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
     Args:
         team: the ranks.
         buf: an ndarray or an Array without gaps, of one size and dtype on all ranks; in Python also an array without
-            gaps in the memory of a device of this rank.
+            gaps in the memory of a device of this rank. In any memory order in Python, in C's in compiled code.
         root: the rank whose data it becomes, the same on all ranks.
 
     Raises:
@@ -105,7 +105,8 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
         team: the ranks.
         value: a number of the same dtype on all ranks (int is int64, float is float64), or an ndarray or Array without
             gaps, of one size and dtype on all ranks, which is combined in place, element by element; in Python also an
-            array without gaps in the memory of a device of this rank.
+            array without gaps in the memory of a device of this rank. In any memory order in Python, in C's in compiled
+            code.
         op: "sum", "prod", "max", "min"; of integers also "band", "bor", "bxor"; of integers and bools "land", "lor",
             "lxor"; or `gw.MAX` and so on, or in Python mpi4py's `MPI.MAX`. Compiled code must know it: a literal, or an
             argument that Python gives.
