@@ -1,4 +1,7 @@
-"""Processes that a rank makes with `os.fork` end by themselves, each with its own status, and the job goes on."""
+"""Processes that a rank makes with `os.fork` end by themselves, each with its own status, and the job goes on.
+
+They are no ranks: what they would send or enter in the name of the rank is refused.
+"""
 
 from __future__ import annotations
 
@@ -44,3 +47,68 @@ def test_children_exit_alone(variables: dict[str, str]) -> None:
     assert outcome.stderr.count("a message") == ranks, str(outcome)
     for rank in range(ranks):  # functions registered by the program run in the children, too
         assert outcome.stdout.count(f"rank {rank} says goodbye") == 5, str(outcome)
+
+
+COMMUNICATING = """
+import os, warnings
+import numpy as np
+import gondwana as gw
+
+warnings.simplefilter("ignore", DeprecationWarning)
+world = gw.world
+rank, x = world.rank, np.ones(2)
+half, other = world.split(0), gw.Team.from_comm(world.comm)
+T = gw.zeros((8, 8), ghost=1, periodic=True)
+ghosts, plan = T.exchange(), gw.plan([])
+ghosts.wait()
+
+@gw.jit
+def compiled(team, x):
+    gw.allreduce(team, x)
+
+def both():
+    compiled(world, x)
+    for _ in range(3):
+        world.Allreduce(gw.IN_PLACE, x)
+        world.Bcast(x)
+        half.barrier()
+        T.exchange().wait()
+        assert world.allgather(rank) == list(range(world.size))
+        assert gw.rpc((rank + 1) % world.size, int, "7").result() == 7
+    world.barrier()
+
+both()
+actions = {
+    "barrier": world.barrier, "Allreduce": lambda: world.Allreduce(gw.IN_PLACE, x), "Bcast": lambda: world.Bcast(x),
+    "allgather": lambda: world.allgather(1), "bcast": lambda: world.bcast(1), "half": half.barrier,
+    "gw.allreduce": lambda: gw.allreduce(world, 1), "other": other.barrier, "node": world.node.barrier,
+    "compiled": lambda: compiled(world, x), "Iallreduce": lambda: world.Iallreduce(x, x.copy()),
+    "Send": lambda: world.Send(x, rank), "split": lambda: world.split(0), "zeros": lambda: gw.zeros(4),
+    "exchange": T.exchange, "plan": lambda: plan.start(), "max": T.max, "rpc": lambda: gw.rpc(0, int, "7"),
+}
+child = os.fork()
+if child == 0:
+    for name, action in actions.items():
+        try:
+            action()
+        except gw.errors.UsageError as error:
+            if "os.fork" not in str(error):
+                print(name, error, flush=True)
+        except BaseException as error:
+            print(name, repr(error), flush=True)
+        else:
+            print("not refused:", name, flush=True)
+    print(f"child of rank {world.rank} of {world.size}, {T.local.numpy().sum()}", flush=True)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+both()
+print("the rank goes on", flush=True)
+"""
+
+
+@pytest.mark.parametrize("variables", [{}, {"GONDWANA_RANKS_PER_NODE": "1"}], ids=["a node", "two nodes"])
+def test_children_take_no_part(variables: dict[str, str]) -> None:
+    outcome = jobs.run_ranks(2, COMMUNICATING, variables=variables)
+    assert outcome.status == 0, str(outcome)
+    lines = sorted(outcome.stdout.splitlines())
+    assert lines == [*(f"child of rank {rank} of 2, 0.0" for rank in range(2)), *["the rank goes on"] * 2], str(outcome)

@@ -37,10 +37,19 @@ def test_objects_on_the_host_pass_unchanged() -> None:
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_host_memory_has_the_order_of_the_device(order: Any) -> None:
+def test_host_memory_is_in_order_or_refused(order: Any) -> None:
     data = np.arange(24.0).reshape(2, 3, 4)
-    host = staging.staged(on_device(data, order=order))
-    assert (host == data).all()
+    buffer = on_device(data, order=order)
+    whole = staging.staged(buffer)
+    assert (whole == data).all()
+    assert whole.flags.c_contiguous
+    whole[...] *= 2
+    staging.deliver(whole)
+    assert (buffer.copy().numpy() == 2 * data).all()
+    host = staging.staged(
+        buffer, whole=False
+    )  # of parts: has the order of the device, and is refused if that is not C's
+    assert (host == 2 * data).all()
     assert host.flags.c_contiguous == (order == "C")
     assert host.flags.f_contiguous == (order == "F")
     assert host.reshape(-1, order="A").view(np.uint8).staging is host.staging

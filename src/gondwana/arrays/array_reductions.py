@@ -12,7 +12,7 @@ from gondwana.arrays.device_array import DeviceArray
 from gondwana.domains import Point
 from gondwana.errors import UsageError
 from gondwana.kernels import Reduce, reduce
-from gondwana.teams import IN_PLACE, Team
+from gondwana.teams import IN_PLACE
 
 if TYPE_CHECKING:
     from gondwana.arrays.global_array import GlobalArray
@@ -116,7 +116,7 @@ def along(array: GlobalArray, which: str, axis: int | tuple[int, ...]) -> Any:
     if cells.size:
         box = array.owned.translate(tuple(-first for first in array.domain.lo))
         whole[tuple(slice(box.lo[axis], box.hi[axis]) for axis in kept)] = ufunc.reduce(cells, axes, dtype)
-    _combine(array.team, whole, which)
+    array.team.Allreduce(IN_PLACE, whole, which)
     return whole[()] if which == "sum" else whole.astype(array.dtype)[()]
 
 
@@ -130,15 +130,6 @@ def _folding(array: GlobalArray, which: str) -> tuple[np.ufunc, np.dtype[Any], A
     if which == "min":
         return np.minimum, dtype, np.inf if limits is None else limits.max
     return np.maximum, dtype, -np.inf if limits is None else limits.min
-
-
-def _combine(team: Team, whole: np.ndarray[Any, Any], which: str) -> None:
-    """Combine what all ranks have, in place. Of a NaN and a number MPI's "min" and "max" give either."""
-    nans = np.isnan(whole, out=np.empty(whole.shape, bool)) if whole.dtype.kind == "f" and which != "sum" else None
-    team.Allreduce(IN_PLACE, whole, which)
-    if nans is not None:
-        team.Allreduce(IN_PLACE, nans, "lor")
-        whole[nans] = np.nan
 
 
 def _check_order(array: GlobalArray, which: str) -> None:

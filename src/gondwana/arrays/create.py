@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
@@ -152,7 +153,7 @@ def full(
 
     Args:
         domain: all cells.
-        value: of every cell.
+        value: of every cell, the same on all ranks (`fill` of an array is local: each rank may give another).
         dtype: default: that of the value.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
@@ -161,10 +162,8 @@ def full(
         kind: where this rank's block lies.
         team: the ranks that share it.
     """
-    element = np.asarray(value).dtype if dtype is None else dtype
-    array = empty(domain, element, ghost=ghost, periodic=periodic, grid=grid, order=order, kind=kind, team=team)
-    array.fill(value)
-    return array
+    layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
+    return _filled(layout, value, dtype, team, kind)
 
 
 def empty_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> GlobalArray:
@@ -204,7 +203,13 @@ def full_like(other: GlobalArray, value: Any, dtype: npt.DTypeLike | None = None
         >>> background.to_numpy().tolist(), background.ghost
         ([0.5, 0.5, 0.5, 0.5], (1,))
     """
-    array = empty_like(other, dtype)
+    return _filled(other.layout, value, other.dtype if dtype is None else dtype, other.team, other.kind)
+
+
+def _filled(layout: Layout, value: Any, dtype: npt.DTypeLike | None, team: Team, kind: MemoryKind) -> GlobalArray:
+    """Return a global array of one value, which is the same on all ranks. Collective over team."""
+    element = _element(np.asarray(value).dtype if dtype is None else dtype, kind)
+    array = GlobalArray(layout, element, team, kind, value=np.array(value, element).tolist())
     array.fill(value)
     return array
 
@@ -224,7 +229,8 @@ def from_numpy(
     """Return a global array with the elements of an ndarray. Collective over team; blocks.
 
     Args:
-        data: all cells, the same on every rank; each takes its own.
+        data: all cells, the same on every rank, which is checked by a checksum; each rank takes its own. Where each has
+            only its own cells, `from_function` and `local` of an array are the ways.
         domain: of the shape of `data`; default: from the origin.
         ghost: ghost cells around each block, one width or one an axis.
         periodic: whether the domain closes on itself, for all axes or one an axis.
@@ -233,24 +239,54 @@ def from_numpy(
         kind: where this rank's block lies.
         team: the ranks that share it.
 
+    Raises:
+        UsageError: the data differ between ranks, in shape, dtype or elements, or an argument is illegal; raised by
+            every rank.
+
     Example:
         >>> import gondwana as gw, numpy as np
         >>> gw.from_numpy(np.arange(6.0)).to_numpy().tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     """
     source = Array(np.asarray(data), domain)
-    array = empty(
-        source.domain,
-        source.dtype,
-        ghost=ghost,
-        periodic=periodic,
-        grid=grid,
-        order=order,
-        kind=kind,
-        team=team,
+    layout = _layout(source.domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
+    element = _element(source.dtype, kind)
+    array = GlobalArray(
+        layout, element, team, kind, **({"data": _Fingerprint(source.numpy())} if team.size > 1 else {})
     )
     array.block(array.team.rank).copy_from(source)
     return array
+
+
+class _Fingerprint:
+    """What stands for all elements of an array where ranks compare theirs. Local.
+
+    Args:
+        data: the array.
+    """
+
+    def __init__(self, data: np.ndarray[Any, Any]) -> None:
+        self._checksum = _checksum(data, 0)
+
+    def __repr__(self) -> str:
+        return f"an ndarray of checksum {self._checksum:08x}"
+
+
+_PIECE = 1 << 20
+"""About how many elements of an array in another order than C's are put in order at a time."""
+
+
+def _checksum(data: np.ndarray[Any, Any], before: int) -> int:
+    """Return a checksum of elements in the order of their indices, whatever lies between them in memory."""
+    if data.dtype.names is not None:
+        return functools.reduce(lambda found, name: _checksum(data[name], found), data.dtype.names, before)
+    if data.flags.c_contiguous:
+        return zlib.crc32(data.reshape(-1).view(np.uint8).data, before)
+    rows = max(1, _PIECE * len(data) // data.size) if data.size else 1
+    pieces = (np.ascontiguousarray(data[first : first + rows]) for first in range(0, len(data), rows))
+    return functools.reduce(
+        lambda found, piece: zlib.crc32(piece.reshape(-1).view(np.uint8).data, found), pieces, before
+    )
 
 
 @_with_advice

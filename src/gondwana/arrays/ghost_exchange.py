@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from typing import TypeAlias
 
 from gondwana.arrays.global_array import GlobalArray
 from gondwana.errors import UsageError
@@ -12,6 +13,8 @@ from gondwana.transfer.plans.plan import Plan
 
 Exchange = Plan
 """What `exchange` returns."""
+_Key: TypeAlias = tuple[int | bool, ...]
+"""What distinguishes the calls of `exchange`: its options, then the arrays in their order, by their `id`."""
 
 
 def ghost_copies(arrays: tuple[GlobalArray, ...], corners: bool, ready: bool) -> Copies:
@@ -48,13 +51,6 @@ def _between(arrays: tuple[GlobalArray, ...], corners: bool, owner: int, holder:
     ]
 
 
-def _forget(first: weakref.ref[GlobalArray], key: tuple[int | bool, ...]) -> None:
-    """Drop the plan of a call when one of its arrays is gone."""
-    array = first()
-    if array is not None:
-        array.exchanges.pop(key, None)
-
-
 def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -> Exchange:
     """Start to fill the ghosts of arrays from the cells of the neighbours. Collective over their team; does not wait.
 
@@ -65,7 +61,8 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -
     that holds for the kernels launched before, between and after: the device keeps the order, `exchange` and `wait` do
     not wait for it.
 
-    Several arrays in one call share handshakes and messages. Ghosts outside of a domain that is not periodic keep what
+    Several arrays in one call share handshakes and messages. All ranks give the same arrays, in the first call in the
+    same order. Ghosts outside of a domain that is not periodic keep what
     they have.
 
     Args:
@@ -81,7 +78,8 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -
         What is under way: `wait()` for it before the next exchange of the same arrays.
 
     Raises:
-        UsageError: no arrays, an array twice, different teams.
+        UsageError: no arrays, an array twice, different teams; in the first call also other arrays, another order or
+            other options on another rank, raised by every rank.
         RuntimeError: the last exchange of these arrays was not waited for.
 
     Example:
@@ -100,8 +98,30 @@ def exchange(*arrays: GlobalArray, corners: bool = False, ready: bool = False) -
     key = (corners, ready, *map(id, arrays))
     plan = arrays[0].exchanges.get(key)
     if plan is None:
-        kinds = list(zip(*(array.kinds for array in arrays), strict=True))
-        plan = arrays[0].exchanges[key] = plan_in(ghost_copies(arrays, corners, ready), kinds)
+        plan = arrays[0].exchanges[key] = _of_other_order(arrays, key) or _made(arrays, corners, ready)
         for array in arrays[1:]:
             weakref.finalize(array, _forget, weakref.ref(arrays[0]), key).atexit = False
     return plan.start()
+
+
+def _of_other_order(arrays: tuple[GlobalArray, ...], key: _Key) -> Exchange | None:
+    """Return the plan of these arrays in another order: other ranks may keep to that."""
+    for array in arrays:
+        for known, plan in array.exchanges.items():
+            if known[:2] == key[:2] and sorted(known[2:]) == sorted(key[2:]):
+                return plan
+    return None
+
+
+def _made(arrays: tuple[GlobalArray, ...], corners: bool, ready: bool) -> Exchange:
+    """Make the plan of a call that is the same on all ranks. Collective over their team."""
+    arrays[0].team.expect_same("exchanges", arrays=[a.label for a in arrays], corners=corners, ready=ready)
+    kinds = list(zip(*(array.kinds for array in arrays), strict=True))
+    return plan_in(ghost_copies(arrays, corners, ready), kinds)
+
+
+def _forget(first: weakref.ref[GlobalArray], key: _Key) -> None:
+    """Drop the plan of a call when one of its arrays is gone."""
+    array = first()
+    if array is not None:
+        array.exchanges.pop(key, None)

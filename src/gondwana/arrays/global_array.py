@@ -45,6 +45,13 @@ class GlobalArray:
 
     Kernels take a global array for its local part.
 
+    Args:
+        layout: how the domain is divided.
+        dtype: of an element.
+        team: the ranks.
+        kind: of this rank's memory.
+        **contents: further values that are to be the same on all ranks, by their names in messages.
+
     Example:
         >>> import gondwana as gw
         >>> T = gw.zeros(gw.RectDomain((0, 0), (8, 8)), ghost=1, periodic=True)
@@ -54,7 +61,9 @@ class GlobalArray:
         True
     """
 
-    def __init__(self, layout: Layout, dtype: np.dtype[Any], team: Team, kind: MemoryKind = host) -> None:
+    def __init__(
+        self, layout: Layout, dtype: np.dtype[Any], team: Team, kind: MemoryKind = host, **contents: object
+    ) -> None:
         self.layout = layout
         self.dtype = dtype
         self.team = team
@@ -68,6 +77,7 @@ class GlobalArray:
             order=layout.order,
             grid=layout.grid,
             division=layout.division,
+            **contents,
         )
         self._segment = Segment(team, _memory(layout, team.rank, dtype, kind).nbytes, kind)
         self._blocks: dict[int, Array | RemoteArray] = {}
@@ -107,6 +117,14 @@ class GlobalArray:
     def kinds(self) -> tuple[MemoryKind, ...]:
         """Where the block of each rank lies."""
         return tuple(map(self._segment.kind_of, range(self.team.size)))
+
+    @property
+    def label(self) -> str:
+        """A name of the array in messages, the same on all ranks: the number of its memory, and what it holds.
+
+        Memory is numbered as it is made, so ranks that make arrays in different orders have different labels for them.
+        """
+        return f"array {self._segment.key & 0xFFFFFFFF} of {self.domain.shape} {spelled(self.dtype)}"
 
     @property
     def in_host_memory(self) -> bool:

@@ -11,6 +11,7 @@ function and says which number it has from then on: messages of a ring arrive in
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Sequence
 from types import BuiltinFunctionType, FunctionType
@@ -51,6 +52,7 @@ Send = Callable[[int, Any, tuple[Any, ...]], int]
 
 
 senders: dict[int, Send] = {}
+os.register_at_fork(after_in_child=senders.clear)  # a copy of a rank would write between the messages of the rank
 """What sends a brief call to a rank of the world, for those of this node to which this rank has sent any call."""
 
 

@@ -6,6 +6,7 @@ in the ring, or the budget of parcels, is the credit of a sender: messages witho
 
 from __future__ import annotations
 
+import os
 import struct
 import threading
 from collections import deque
@@ -19,7 +20,7 @@ from gondwana.calls import names, parcels, rings
 from gondwana.calls.brief_calls import BriefCalls
 from gondwana.calls.node_rings import Found, NodeRings
 from gondwana.runtime import progress, start
-from gondwana.teams import Team, world
+from gondwana.teams import Team, mpi, world
 
 MOST_QUEUED = 2**20
 """Bytes of replies to a rank that wait for room before its requests have to wait."""
@@ -282,13 +283,15 @@ def _far_queue(queue: int) -> int:
 
 
 _own: Mailbox | None = None
+_of_the_rank: list[Mailbox | None] = []
+"""In a forked copy of a rank the mailbox that is the rank's, which the copy must neither read nor close."""
 
 
 def own() -> Mailbox:
     """Return the mailbox of this rank. Local; with several ranks, connecting the world has opened it."""
     global _own
     if _own is None:
-        size = world.size  # connects the world
+        size = world.comm.size  # connects the world; a forked copy of a rank raises
         if size == 1:
             _own = Mailbox(world)
     assert _own is not None
@@ -309,3 +312,13 @@ def _at_connect(team: Team) -> None:
 
 
 start.at_connect(_at_connect)
+
+
+def _leave() -> None:
+    global _own
+    if mpi.is_running():
+        _of_the_rank.append(_own)
+        _own = None
+
+
+os.register_at_fork(after_in_child=_leave)

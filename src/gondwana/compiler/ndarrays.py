@@ -17,8 +17,8 @@ DATA, RANK, EXTENTS, DESCRIPTOR, FLAGS = DATA_AT, DATA_AT + 8, DATA_AT + 16, DAT
 and its flags."""
 NUMBER, BYTE_ORDER = DATA_AT + 12, DATA_AT + 10
 """Where in a dtype are its number and its byte order."""
-C_CONTIGUOUS, CONTIGUOUS, ALIGNED, WRITABLE = 0x1, 0x1 | 0x2, 0x100, 0x400
-"""Flags of an array: contiguous in C's order, in that or Fortran's, aligned, and writable."""
+CONTIGUOUS, ALIGNED, WRITABLE = 0x1, 0x100, 0x400
+"""Flags of an array: contiguous in C's order, aligned, and writable."""
 NATIVE_ORDERS = tuple(b"=|")
 
 LARGEST = 2**31 - 1
@@ -29,6 +29,7 @@ LARGEST = 2**31 - 1
 def abi_is_known() -> bool:
     """Return whether arrays and dtypes are in memory as this module says. Local."""
     array = np.zeros((2, 3), np.int16)
+    transposed = array.T
     at, descriptor = id(array), id(array.dtype)
 
     def word(address: int) -> int:
@@ -40,7 +41,8 @@ def abi_is_known() -> bool:
     return (
         (word(at + DATA), integer(at + RANK), word(at + DESCRIPTOR)) == (array.ctypes.data, 2, descriptor)
         and [word(word(at + EXTENTS) + 8 * axis) for axis in range(2)] == [2, 3]
-        and integer(at + FLAGS) & (CONTIGUOUS | ALIGNED | WRITABLE) == C_CONTIGUOUS | ALIGNED | WRITABLE
+        and integer(at + FLAGS) & (CONTIGUOUS | ALIGNED | WRITABLE) == CONTIGUOUS | ALIGNED | WRITABLE
+        and integer(id(transposed) + FLAGS) & CONTIGUOUS == 0
         and integer(descriptor + NUMBER) == array.dtype.num
         and ctypes.c_uint8.from_address(descriptor + BYTE_ORDER).value == NATIVE_ORDERS[0]
     )

@@ -11,7 +11,6 @@ from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.ndarrays import (
     ALIGNED,
     BYTE_ORDER,
-    C_CONTIGUOUS,
     CONTIGUOUS,
     DATA,
     DESCRIPTOR,
@@ -36,7 +35,10 @@ def data_of(array: int) -> int:
 
 @inlined
 def count_of(array: int, written: Any) -> int:
-    """Return the number of elements, -1 if they are not contiguous, too many, or to be written and read-only."""
+    """Return the number of elements, -1 if they are not contiguous, too many, or to be written and read-only.
+
+    Contiguous in C's order: see `teams.buffers`.
+    """
     flags, needed = load_like(array + FLAGS, _INT), WRITABLE | ALIGNED
     if flags & CONTIGUOUS == 0 or (written and flags & needed != needed):
         return -1
@@ -44,12 +46,6 @@ def count_of(array: int, written: Any) -> int:
     for axis in range(load_like(array + RANK, _INT)):
         count *= load_word(extents + 8 * axis)
     return count if count <= LARGEST else -1
-
-
-@inlined
-def is_in_c_order(array: int) -> bool:
-    """Return whether the elements are contiguous in C's order."""
-    return load_like(array + FLAGS, _INT) & C_CONTIGUOUS != 0  # type: ignore[no-any-return]
 
 
 @inlined

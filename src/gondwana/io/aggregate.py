@@ -104,7 +104,7 @@ class AggregatedSink:
         """Stage one step; the arrays may change once it returns. Collective over team."""
         team, index = self._team, self._count % len(self._buffers)
         self._count += 1
-        self._on_rank_0(lambda backend: backend.wait(len(self._buffers) - 1))
+        self._on_rank_0(lambda backend: backend.wait(len(self._buffers) - 1), step=int(step))
         for placed in self._placed[team.rank]:
             array = arrays[placed.variable]
             if team.rank in self._remote:
@@ -143,15 +143,15 @@ class AggregatedSink:
         finally:
             self._free_buffers()
 
-    def _on_rank_0(self, action: Callable[[Backend], None]) -> None:
-        """Run an action on rank 0, and raise its error on all ranks. Collective over team."""
+    def _on_rank_0(self, action: Callable[[Backend], None], **same: object) -> None:
+        """Run an action on rank 0, and raise its error on all ranks, or that values differ. Collective over team."""
         error: Exception | None = None
         try:
             if self._backend is not None:
                 action(self._backend)
         except Exception as problem:
             error = problem
-        self._team.agree(error)
+        self._team.expect_same("steps", error, **same)
 
     def _free_buffers(self) -> None:
         for buffer in self._buffers:

@@ -23,7 +23,16 @@ import numpy as np
 from gondwana.errors import UsageError
 from gondwana.io import checksums, seal
 from gondwana.io.dataset import Dataset
-from gondwana.io.layout import Arrays, Distributed, block_of, check_arrays, check_global, set_cells, shape_of
+from gondwana.io.layout import (
+    Arrays,
+    Distributed,
+    block_of,
+    check_arrays,
+    check_global,
+    labels_of,
+    set_cells,
+    shape_of,
+)
 from gondwana.io.paths import DatasetError, StrPath, check_output
 from gondwana.io.reservation import reserve as reserve
 from gondwana.io.writer import StepWriter
@@ -67,9 +76,9 @@ def save(
 
     Args:
         path: the common name of the checkpoints, for example ``ckpt.bp``; the step goes into the name.
-        arrays: the whole state, by name; ghosts are not saved.
-        step: the number of the step just done.
-        state: more to restore, as JSON can hold it.
+        arrays: the whole state, by name; ghosts are not saved. The same on all ranks, in any order.
+        step: the number of the step just done; the same on all ranks.
+        state: more to restore, as JSON can hold it. That of rank 0 is saved, as are its settings.
         settings: what a continuation must have in common with this run, as JSON can hold it; see ``load``.
         keep: how many checkpoints of this name to keep: those written last.
         team: the ranks of the arrays.
@@ -157,8 +166,8 @@ def load(
 
     Args:
         path: the common name given to ``save``, or the name of one checkpoint.
-        arrays: the arrays to fill, by the names given to ``save``.
-        settings: this run's; those that the checkpoint has too must be equal.
+        arrays: the arrays to fill, by the names given to ``save``. The same on all ranks, in any order.
+        settings: this run's; those that the checkpoint has too must be equal. Those of rank 0 are compared.
         convert: allow arrays of another element type, and convert.
         team: the ranks of the arrays.
 
@@ -184,7 +193,7 @@ def load(
                 _fill(data, name, array, team.rank)
     except Exception as problem:
         error = problem
-    team.agree(error)
+    team.expect_same("restarts", error, arrays=labels_of(arrays), convert=convert)
     return found
 
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from gondwana.arrays.array import Array
 from gondwana.arrays.device_array import DeviceArray
+from gondwana.arrays.global_array import GlobalArray
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
@@ -155,6 +156,15 @@ def check_global(arrays: Arrays) -> None:
                 f"{name!r} is a {type(array).__module__.partition('.')[0]}.{type(array).__name__}, memory of one rank: "
                 "a dataset stores global arrays; make one with gw.zeros(domain) or gw.from_numpy(array)"
             )
+
+
+def labels_of(arrays: Arrays) -> list[str]:
+    """Return what arrays are, by name, in an order that does not depend on theirs: the same on all ranks. Local."""
+    return [f"{name}: {_label(array)}" for name, array in sorted(arrays.items())]
+
+
+def _label(array: Distributed) -> str:
+    return array.label if isinstance(array, GlobalArray) else f"{array.domain} {array.dtype} {array.order}"
 
 
 def check_arrays(arrays: Arrays) -> None:

@@ -14,7 +14,7 @@ from gondwana.io import adios
 from gondwana.io.adios import AttributeValue, BPWriter, check_type
 from gondwana.io.aggregate import AggregatedSink, remote_ranks
 from gondwana.io.dataset import Dataset
-from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays, check_global, shape_of
+from gondwana.io.layout import Arrays, axes_of, block_of, cells_of, check_arrays, check_global, labels_of, shape_of
 from gondwana.io.paths import StrPath, check_output, has_steps
 from gondwana.runtime.tracing import traced
 from gondwana.teams import Team, world
@@ -84,8 +84,9 @@ class StepWriter:
 
     Args:
         path: the dataset, for example ``gs.bp``.
-        arrays: the arrays of every step, by name: all of one team, float32, float64, integers or complex.
-        attributes: text, numbers or sequences of them; see ``gondwana.io.provenance``.
+        arrays: the arrays of every step, by name: all of one team, float32, float64, integers or complex. The same on
+            all ranks, in any order; the dataset has them in that of rank 0.
+        attributes: text, numbers or sequences of them; see ``gondwana.io.provenance``. Those of rank 0 are written.
         append_after: continue an existing dataset: its steps up to this number stay, later ones are removed.
         replace: whether an existing dataset that is not continued may be replaced; False: it is refused.
         operator: a compression operator for all arrays, if this adios2 has one.
@@ -93,7 +94,8 @@ class StepWriter:
         team: the ranks of the arrays.
 
     Raises:
-        UsageError: an array cannot be stored, or the dataset cannot be written there.
+        UsageError: an array cannot be stored, the dataset cannot be written there, or ranks give different arrays or
+            options. All ranks raise.
         DatasetError: no memory to stage a step.
 
     Example:
@@ -126,10 +128,11 @@ class StepWriter:
         self.path = Path(path).absolute()
         error: Exception | None = None
         keep: int | None = None
+        same: dict[str, object] = {"replace": replace, "operator": operator, "background": background}
         try:
             check_arrays(arrays)
-            self._layout = _layout(arrays)
             self._kinds: dict[str, np.dtype[Any]] = {}
+            same |= {"arrays": labels_of(arrays), "append_after": append_after}
             adios.load()
             if operator is not None and team.rank == 0:
                 adios.check_operator(operator)
@@ -138,8 +141,10 @@ class StepWriter:
                 keep = None if append_after is None else steps_to_keep(self.path, append_after)
         except Exception as problem:
             error = problem
-        team.agree(error)
-        keep = team.bcast(keep)
+        team.expect_same("datasets", error, **same)
+        keep, names = team.bcast((keep, list(arrays)))
+        arrays = {name: arrays[name] for name in names}
+        self._layout = _layout(arrays)
         direct = adios.built_with_mpi() and team.size > 1
         described: dict[str, AttributeValue] = {f"{name}/dims": axes_of(array) for name, array in arrays.items()}
         described |= {"gondwana_io": _way(team, direct), "gondwana_adios2": adios.version(), **(attributes or {})}
@@ -163,12 +168,14 @@ class StepWriter:
         """Write one step; the arrays may change as soon as it returns. Collective over team.
 
         Args:
-            step: the number of the step, larger than that of the one before.
+            step: the number of the step, larger than that of the one before; the same on all ranks.
             arrays: the same names and layouts as at the start; they may be other arrays.
-            scalars: further numbers of this step, with the same names and types in every step.
+            scalars: further numbers of this step, with the same names and types in every step. Those of rank 0 are
+                written.
 
         Raises:
-            UsageError: the arrays or the numbers are not those of this dataset, or the step is not a later one.
+            UsageError: the arrays or the numbers are not those of this dataset, or the step is not a later one, or not
+                the same on all ranks.
             DatasetError: an earlier step could not be written, for example because the disk is full. All ranks raise.
         """
         check_global(arrays)
@@ -177,8 +184,8 @@ class StepWriter:
         self._check_numbers(step, scalars or {})
         if self._last is not None and step <= self._last:
             raise UsageError(f"step {step} of {self.path.name} would follow step {self._last}: steps must increase")
+        self._sink.write(step, {name: arrays[name] for name in self._layout}, scalars or {})
         self._last = step
-        self._sink.write(step, arrays, scalars or {})
 
     def _check_numbers(self, step: int, scalars: Mapping[str, int | float]) -> None:
         """Raise UsageError for numbers that the writing process could not store."""

@@ -1,4 +1,8 @@
-"""Arguments of the upper-case operations of a team: contiguous memory behind the buffer protocol."""
+"""Arguments of the upper-case operations of a team: contiguous memory behind the buffer protocol, in C's order.
+
+Elements are sent and combined in the order of their indices, the last one fastest, so that ranks need not agree on a
+memory order. Where a buffer is one thing, memory in C's order takes the place of another (`staging.staged`).
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ def as_buffer(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarra
 
     Raises:
         TypeError: it has no buffer protocol, or holds Python objects.
-        ValueError: it is not contiguous, or read-only and to be written.
+        ValueError: it is not contiguous in C's order, or read-only and to be written.
     """
     try:
         array = buffer if isinstance(buffer, np.ndarray) else np.asarray(memoryview(buffer))
@@ -45,6 +49,11 @@ def as_buffer(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarra
             f"{what} is not contiguous (shape {array.shape}, strides {array.strides}): "
             "send numpy.ascontiguousarray(...) of it, or receive into a contiguous array and copy"
         )
+    if not array.flags.c_contiguous:
+        raise ValueError(
+            f"{what} is in Fortran's order (shape {array.shape}, strides {array.strides}), and elements travel in C's: "
+            f"give its transpose, which has the same memory in C's order, or numpy.ascontiguousarray(...) of it"
+        )
     if writable and not array.flags.writeable:
         raise ValueError(f"{what} is read-only, but the operation writes into it: give a writable array or a copy")
     return array
@@ -59,7 +68,20 @@ def as_message(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarr
     array = as_buffer(buffer, what, writable=writable)
     if array.dtype.isnative and array.dtype.char in _MPI_DTYPES:
         return array
-    return array.reshape(-1, order="A").view(np.uint8)
+    return array.reshape(-1).view(np.uint8)
+
+
+def as_operand(buffer: Buffer, what: str, *, writable: bool = False) -> np.ndarray[Any, Any]:
+    """Return the memory of ``buffer``, whose elements MPI can combine. Local.
+
+    Raises:
+        TypeError: MPI has no type for them, or as for `as_buffer`.
+        ValueError: as for `as_buffer`.
+    """
+    message = as_message(buffer, what, writable=writable)
+    if message is not buffer and isinstance(buffer, np.ndarray) and message.dtype != buffer.dtype:
+        raise TypeError(f"MPI has no reductions of dtype {buffer.dtype}: convert the array first")
+    return message
 
 
 def are_plain(send: Any, recv: Any) -> bool:

@@ -13,7 +13,16 @@ from numpy import ndarray
 from gondwana.runtime.tracing import each_method
 from gondwana.teams import mpi
 from gondwana.teams.blocking import MOST_GATHERED, MOST_GATHERING
-from gondwana.teams.buffers import Buffer, VectorBuffer, are_plain, as_buffer, as_contribution, as_message, is_in_place
+from gondwana.teams.buffers import (
+    Buffer,
+    VectorBuffer,
+    are_plain,
+    as_buffer,
+    as_contribution,
+    as_message,
+    as_operand,
+    is_in_place,
+)
 from gondwana.teams.object_collectives import ObjectCollectives
 from gondwana.teams.ops import (
     IN_PLACE,
@@ -39,6 +48,10 @@ class Collectives(ObjectCollectives):
 
     Objects travel by pickling; arrays are refused there. Buffers are contiguous arrays, or anything with the buffer
     protocol; both sides must have the same dtype and sizes that fit, which is checked before anything is sent.
+
+    Elements are sent and combined in the order of their indices, the last one fastest (C's), whatever the memory order:
+    ranks need not agree on one. An array in Fortran's order is copied before or after. One that consists of parts for
+    or from the ranks is refused in that order: its transpose has the same memory in C's.
 
     A buffer may also be an array in the memory of a device of this rank: a `gw.DeviceArray`, what `gw.array_at` gives,
     or an array of another library on a GPU (DLPack, ``__cuda_array_interface__``). Host memory of the same size takes
@@ -79,9 +92,10 @@ class Collectives(ObjectCollectives):
         """
         self._check_root(root)
         send, recv, operation = self._reduction("Reduce", op, sendbuf, recvbuf if self.rank == root else None)
+        native = self._combining(operation, send, recv)
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self._perform("Reduce", _nbytes(send, recv), sent, received, self._native(operation), root)
+            self._perform("Reduce", _nbytes(send, recv), sent, received, native, root)
         deliver(recv)
 
     def Allreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
@@ -101,7 +115,7 @@ class Collectives(ObjectCollectives):
                 if on_node.allreduce(given, recvbuf, op):
                     return
                 if recvbuf.size < mpi.LARGE_BLOCK:
-                    native = mpi.reduction(recvbuf.dtype.char, op)
+                    native = mpi.operation(recvbuf.dtype.char, op)
                     on_node.barrier()
                     self.comm.Allreduce(mpi.module().IN_PLACE if sendbuf is IN_PLACE else sendbuf, recvbuf, native)
                     return
@@ -117,7 +131,7 @@ class Collectives(ObjectCollectives):
     def _combine_by_mpi(self, send: Any, recv: np.ndarray[Any, Any], op: Any) -> None:
         for piece in self._pieces(send, recv):
             sent, received = (self._native(_cut(part, piece)) for part in (send, recv))
-            self._perform("Allreduce", recv.nbytes, sent, received, self._native(op))
+            self._perform("Allreduce", recv.nbytes, sent, received, self._combining(op, recv))
 
     def _is_gathered(self, recv: np.ndarray[Any, Any], op: Any) -> bool:
         few = self.size * recv.nbytes <= MOST_GATHERED and 1 < self.size <= MOST_GATHERING
@@ -127,7 +141,7 @@ class Collectives(ObjectCollectives):
         """Gather few contributions on all ranks, in one step of the network, and combine them in their order."""
         parts = np.empty((self.size, send.size), send.dtype)
         self._perform("Allgather", send.nbytes, send, parts)
-        fold(list(parts), recv.reshape(-1, order="A"), op)
+        fold(list(parts), recv.reshape(-1), op)
 
     def Reduce_scatter_block(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> None:
         """Combine all ``sendbuf`` element by element, and leave part r of the result on rank r. Collective over team.
@@ -147,12 +161,12 @@ class Collectives(ObjectCollectives):
             True
         """
         in_place = is_in_place(sendbuf)
-        send, recv, operation = self._reduction("Reduce_scatter_block", op, sendbuf, recvbuf, self.size)
+        send, recv, operation = self._reduction("Reduce_scatter_block", op, sendbuf, recvbuf, divided=True)
         whole = recv if in_place else send
         if whole.size % self.size:
             raise ValueError(f"a buffer of {whole.size} elements has no equal parts for {self.size} ranks")
         if whole.size <= mpi.largest_count(self.comm):
-            given = self._native(send), recv, self._native(operation)
+            given = self._native(send), recv, self._combining(operation, send, recv)
             self._perform("Reduce_scatter_block", whole.nbytes, *given)
         else:
             self._reduce_parts(whole, recv, op, in_place=in_place)
@@ -162,7 +176,7 @@ class Collectives(ObjectCollectives):
         self, whole: np.ndarray[Any, Any], recv: np.ndarray[Any, Any], op: Operation, *, in_place: bool
     ) -> None:
         """Combine more elements than one operation of this MPI takes: one part after the other."""
-        parts = np.split(whole.reshape(-1, order="A"), self.size)
+        parts = np.split(whole.reshape(-1), self.size)
         for root, part in enumerate(parts):
             here = self.rank == root
             target = (part if in_place else recv) if here else None
@@ -265,14 +279,14 @@ class Collectives(ObjectCollectives):
         """Start ``Reduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv, operation = self._reduction("Ireduce", op, sendbuf, recvbuf if self.rank == root else None)
         self._refuse_large(send, recv)
-        handle = self.comm.Ireduce(self._native(send), recv, self._native(operation), root)
+        handle = self.comm.Ireduce(self._native(send), recv, self._combining(operation, send, recv), root)
         return Request(delivering(handle, recv), recvbuf if self.rank == root else None, (send, recv))
 
     def Iallreduce(self, sendbuf: Buffer | InPlace, recvbuf: Buffer, op: Operation = SUM) -> Request:
         """Start ``Allreduce``. Collective over team. Non-blocking; the request's result is ``recvbuf``."""
         send, recv, operation = self._reduction("Iallreduce", op, sendbuf, recvbuf)
         self._refuse_large(send, recv)
-        handle = self.comm.Iallreduce(self._native(send), recv, self._native(operation))
+        handle = self.comm.Iallreduce(self._native(send), recv, self._combining(operation, send, recv))
         return Request(delivering(handle, recv), recvbuf, (send, recv))
 
     def Igather(self, sendbuf: Buffer | InPlace, recvbuf: Buffer | None = None, root: int = 0) -> Request:
@@ -307,17 +321,23 @@ class Collectives(ObjectCollectives):
     def _native(self, buffer: Any) -> Any:
         if isinstance(buffer, np.ndarray):
             return mpi.message(self.comm, buffer)
-        return mpi.native(self.comm, buffer)
+        return mpi.in_place(self.comm) if buffer is IN_PLACE else buffer
 
-    def _reduction(self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, parts: int = 1) -> tuple[Any, Any, Any]:
-        """Both buffers and the operation."""
-        sendbuf, recvbuf = staged(sendbuf), staged(recvbuf, load=is_in_place(sendbuf))
-        send = as_contribution(sendbuf, "sendbuf")
-        recv = None if recvbuf is None else as_message(recvbuf, "recvbuf", writable=True)
-        for given, message in ((sendbuf, send), (recvbuf, recv)):
-            if isinstance(given, np.ndarray) and isinstance(message, np.ndarray) and message.dtype != given.dtype:
-                raise TypeError(f"MPI has no reductions of dtype {given.dtype}: convert the array first")
-        _check_pair(recv, send, parts)
+    def _combining(self, op: Operation, *buffers: Any) -> Any:
+        """What combines the elements of buffers, of which some may be in place or none of this rank's."""
+        dtype = next(buffer.dtype for buffer in buffers if isinstance(buffer, np.ndarray))
+        return mpi.reduction(self.comm, dtype, op)
+
+    def _reduction(
+        self, call: str, op: Operation, sendbuf: Any, recvbuf: Any, *, divided: bool = False
+    ) -> tuple[Any, Any, Any]:
+        """Both buffers, of which the one that is sent may consist of a part for every rank, and the operation."""
+        in_place = is_in_place(sendbuf)
+        sendbuf = staged(sendbuf, whole=not divided)
+        recvbuf = staged(recvbuf, load=in_place, whole=not (divided and in_place))
+        send = IN_PLACE if in_place else as_operand(sendbuf, "sendbuf")
+        recv = None if recvbuf is None else as_operand(recvbuf, "recvbuf", writable=True)
+        _check_pair(recv, send, self.size if divided else 1)
         if is_defined_by_user(op):
             return send, recv, op
         elements = send if isinstance(send, np.ndarray) else recv
@@ -341,7 +361,7 @@ class Collectives(ObjectCollectives):
         send = as_contribution(staged(sendbuf), "sendbuf")
         if self.rank != root:
             return self._native(send), None
-        recv = as_message(staged(recvbuf, load=send is IN_PLACE), "recvbuf", writable=True)
+        recv = as_message(staged(recvbuf, load=send is IN_PLACE, whole=False), "recvbuf", writable=True)
         _check_pair(send, recv, self.size)
         return self._native(send), mpi.message(self.comm, recv, self.size)
 
@@ -349,13 +369,13 @@ class Collectives(ObjectCollectives):
         recv = as_contribution(staged(recvbuf, load=False), "recvbuf", writable=True)
         if self.rank != root:
             return None, self._native(recv)
-        send = as_message(staged(sendbuf), "sendbuf")
+        send = as_message(staged(sendbuf, whole=False), "sendbuf")
         _check_pair(recv, send, self.size)
         return mpi.message(self.comm, send, self.size), self._native(recv)
 
     def _exchanging(self, sendbuf: Any, recvbuf: Any) -> tuple[Any, Any]:
-        send = as_contribution(staged(sendbuf), "sendbuf")
-        recv = as_message(staged(recvbuf, load=send is IN_PLACE), "recvbuf", writable=True)
+        send = as_contribution(staged(sendbuf, whole=False), "sendbuf")
+        recv = as_message(staged(recvbuf, load=send is IN_PLACE, whole=False), "recvbuf", writable=True)
         _check_pair(send, recv, 1)
         if recv.size % self.size:
             raise ValueError(
@@ -368,7 +388,7 @@ class Collectives(ObjectCollectives):
     def _vector(self, given: VectorBuffer | None, what: str, other: np.ndarray[Any, Any]) -> tuple[Any, list[int]]:
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise TypeError(f"{what} must be a buffer and the number of elements of every rank: (buffer, counts)")
-        buffer = as_buffer(given[0], what, writable=what == "recvbuf").reshape(-1, order="A")
+        buffer = as_buffer(given[0], what, writable=what == "recvbuf").reshape(-1)
         counts = [int(count) for count in given[1]]
         if len(counts) != self.size or min(counts) < 0 or sum(counts) > buffer.size:
             raise ValueError(
@@ -400,4 +420,4 @@ def _nbytes(send: Any, recv: Any) -> int:
 
 
 def _cut(part: Any, piece: slice | None) -> Any:
-    return part if piece is None or not isinstance(part, np.ndarray) else part.reshape(-1, order="A")[piece]
+    return part if piece is None or not isinstance(part, np.ndarray) else part.reshape(-1)[piece]

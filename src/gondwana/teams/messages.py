@@ -15,6 +15,7 @@ from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.teams import mpi
 from gondwana.teams.buffers import Buffer, as_message
 from gondwana.teams.request import PersistentRequest, Request, complete, wait_all
+from gondwana.teams.staging import deliver, delivering, in_order
 
 
 def _object_route(_: object, team: Any, obj: object, dest: int, tag: int = 0) -> Route:
@@ -23,7 +24,7 @@ def _object_route(_: object, team: Any, obj: object, dest: int, tag: int = 0) ->
 
 
 def _buffer_route(_: object, team: Any, buf: Buffer, dest: int, tag: int = 0) -> Route:
-    return None, team.world_ranks[dest], as_message(buf, "buf").nbytes
+    return None, team.world_ranks[dest], as_message(in_order(buf), "buf").nbytes
 
 
 class Envelope(NamedTuple):
@@ -80,6 +81,9 @@ class Messages:
     Messages between two ranks with one tag arrive in the order in which they were sent. For a receive, ``source=None``
     means "from any rank" and ``tag=None`` "with any tag". Only the two ranks take part: no operation is collective.
     Blocking operations make user-level progress meanwhile, and so raise ProgressError in callbacks.
+
+    Elements of buffers travel in the order of their indices, the last one fastest (C's), whatever the memory order. An
+    array in Fortran's order is copied before or after; requests that are started many times refuse it.
     """
 
     comm: mpi.Communicator
@@ -113,7 +117,7 @@ class Messages:
             found = direct.send(direct.block, id(buf), dest, tag)
             if found == DONE or direct.finish(found):
                 return
-        message = mpi.message(self.comm, as_message(buf, "buf"))
+        message = mpi.message(self.comm, as_message(in_order(buf), "buf"))
         complete(self.comm.Isend(message, self._partner(dest, "dest"), tag))
 
     @traced("message", "Recv")
@@ -125,8 +129,9 @@ class Messages:
             found = direct.receive(direct.block, id(buf), rank, number)
             if found == DONE or direct.finish(found):
                 return
-        message = mpi.message(self.comm, as_message(buf, "buf", writable=True))
-        complete(self.comm.Irecv(message, *self._from(source, tag)))
+        message = as_message(in_order(buf), "buf", writable=True)
+        complete(self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag)))
+        deliver(message)
 
     @traced("message", "Sendrecv")
     def Sendrecv(
@@ -158,7 +163,7 @@ class Messages:
             >>> int(theirs[0]) == left
             True
         """
-        message = as_message(sendbuf, "sendbuf")
+        message = as_message(in_order(sendbuf), "sendbuf")
         self._partner(dest, "dest")
         direct = self.direct
         if direct is not None and type(recvbuf) is ndarray:
@@ -168,7 +173,7 @@ class Messages:
                 self.Send(message, dest, sendtag)
                 direct.finish(found)
                 return
-        as_message(recvbuf, "recvbuf", writable=True)
+        as_message(in_order(recvbuf), "recvbuf", writable=True)
         received = self.Irecv(recvbuf, source, recvtag)
         wait_all((self.Isend(message, dest, sendtag), received))
 
@@ -210,15 +215,16 @@ class Messages:
     @counted("message", _buffer_route)
     def Isend(self, buf: Buffer, dest: int, tag: int = 0) -> Request:
         """Start ``Send``. Non-blocking; leave ``buf`` unchanged until the request has completed."""
-        message = as_message(buf, "buf")
+        message = as_message(in_order(buf), "buf")
         return Request(
             self.comm.Isend(mpi.message(self.comm, message), self._partner(dest, "dest"), tag), None, (message,)
         )
 
     def Irecv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> Request:
         """Start ``Recv``. Non-blocking; the request's result is ``buf``."""
-        message = as_message(buf, "buf", writable=True)
-        return Request(self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag)), buf, (message,))
+        message = as_message(in_order(buf), "buf", writable=True)
+        handle = self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag))
+        return Request(delivering(handle, message), buf, (message,))
 
     def Send_init(self, buf: Buffer, dest: int, tag: int = 0) -> PersistentRequest:
         """Prepare sending ``buf`` to rank ``dest`` many times. Local: ``start`` of the request sends."""

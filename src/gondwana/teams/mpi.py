@@ -16,7 +16,7 @@ import numpy as np
 
 from gondwana.errors import LaunchError
 from gondwana.runtime import launcher
-from gondwana.teams.ops import IN_PLACE, Op, operation_on
+from gondwana.teams.ops import IN_PLACE, UFUNCS, Op, Operation, is_defined_by_user, operation_on
 from gondwana.teams.serial import SerialComm
 
 Communicator: TypeAlias = Any
@@ -130,23 +130,45 @@ def is_serial(comm: Communicator) -> bool:
     return isinstance(comm, SerialComm)
 
 
-def native(comm: Communicator, value: Any) -> Any:
-    """Return the MPI constant for ``value`` (an Op or IN_PLACE) on ``comm``; other values unchanged. Local."""
-    if is_serial(comm):
-        return value
-    if isinstance(value, Op):
-        return getattr(module(), value.name)
-    return module().IN_PLACE if value is IN_PLACE else value
+def in_place(comm: Communicator) -> Any:
+    """Return the constant ``IN_PLACE`` of ``comm``. Local."""
+    return IN_PLACE if is_serial(comm) else module().IN_PLACE
+
+
+def reduction(comm: Communicator, dtype: np.dtype[Any], op: Operation) -> Any:
+    """Return what combines elements of a dtype on ``comm``: of an ``Op`` MPI's operation, or the user's own. Local.
+
+    Raises:
+        UsageError: the operation is not possible.
+    """
+    return op if is_serial(comm) or is_defined_by_user(op) else operation(dtype.char, op)
 
 
 @functools.cache
-def reduction(dtype: str, op: Op) -> Any:
+def operation(dtype: str, op: Op) -> Any:
     """Return the MPI operation that combines elements of a dtype, given by its character. Local; MPI must run.
 
+    MPI leaves open what the largest of real numbers is if one of them is no number. That is NumPy's, too.
+
     Raises:
-        UsageError: it cannot.
+        UsageError: the operation is not possible.
     """
-    return getattr(module(), operation_on(np.dtype(dtype), op, "Allreduce").name)
+    op = operation_on(np.dtype(dtype), op, "Allreduce")
+    of_reals = op in (Op.MAX, Op.MIN) and np.dtype(dtype).kind == "f"
+    return extreme_of_reals(op) if of_reals else getattr(module(), op.name)
+
+
+@functools.cache
+def extreme_of_reals(op: Op) -> Any:
+    """Return the MPI operation that is MAX or MIN of real numbers, and NaN if one of them is. Local; MPI must run."""
+    function = UFUNCS[op]
+
+    def combine(given: Any, combined: Any, datatype: Any) -> None:
+        dtype = datatype.tocode()
+        total = np.frombuffer(combined, dtype)
+        function(np.frombuffer(given, dtype), total, out=total)
+
+    return module().Op.Create(combine, commute=True)
 
 
 def largest_count(comm: Communicator) -> int:

@@ -45,23 +45,37 @@ class Op(enum.Enum):
         return _FUNCTIONS[self](left, right)
 
 
+def _is_nan(value: Any) -> bool:
+    return bool(value != value)
+
+
+def _maximum(left: Any, right: Any) -> Any:
+    return right if right > left or (_is_nan(right) and not _is_nan(left)) else left
+
+
+def _minimum(left: Any, right: Any) -> Any:
+    return right if right < left or (_is_nan(right) and not _is_nan(left)) else left
+
+
 def _max_location(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
-    if left[0] == right[0]:
-        return left[0], min(left[1], right[1])
-    return max(left, right, key=operator.itemgetter(0))
+    return _location(left, right, _maximum)
 
 
 def _min_location(left: tuple[Any, Any], right: tuple[Any, Any]) -> tuple[Any, Any]:
-    if left[0] == right[0]:
+    return _location(left, right, _minimum)
+
+
+def _location(left: tuple[Any, Any], right: tuple[Any, Any], extreme: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    if left[0] == right[0] or (_is_nan(left[0]) and _is_nan(right[0])):
         return left[0], min(left[1], right[1])
-    return min(left, right, key=operator.itemgetter(0))
+    return left if extreme(left[0], right[0]) is left[0] else right
 
 
 _FUNCTIONS: dict[Op, Callable[[Any, Any], Any]] = {
     Op.SUM: operator.add,
     Op.PROD: operator.mul,
-    Op.MAX: max,
-    Op.MIN: min,
+    Op.MAX: _maximum,
+    Op.MIN: _minimum,
     Op.LAND: lambda left, right: bool(left) and bool(right),
     Op.LOR: lambda left, right: bool(left) or bool(right),
     Op.LXOR: lambda left, right: bool(left) != bool(right),

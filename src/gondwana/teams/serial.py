@@ -22,7 +22,7 @@ def _sent(obj: Any) -> Any:
 
 def _move(source: Array | InPlace | None, target: Array | None) -> None:
     if isinstance(source, np.ndarray) and target is not None:
-        np.copyto(target.reshape(-1, order="A"), source.reshape(-1, order="A"))
+        np.copyto(target.reshape(-1), source.reshape(-1))
 
 
 class SerialRequest:
@@ -76,7 +76,7 @@ class _Receive:
             raise ValueError(
                 f"message truncated: {message.nbytes} bytes for a buffer of {self.buffer.nbytes}: give a larger buffer"
             )
-        target = self.buffer.reshape(-1, order="A").view(np.uint8)
+        target = self.buffer.reshape(-1).view(np.uint8)
         target[: message.nbytes] = message
         self.done = True
 
@@ -253,7 +253,7 @@ class SerialComm:
 
     def Send(self, buf: Array, dest: int, tag: int = 0) -> None:
         """Deliver the bytes of ``buf`` to a matching receive, or keep them for a later one."""
-        message = buf.reshape(-1, order="A").view(np.uint8)
+        message = buf.reshape(-1).view(np.uint8)
         for position, receive in enumerate(self._receives):
             if receive.accepts(tag):
                 del self._receives[position]

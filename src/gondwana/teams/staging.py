@@ -1,6 +1,8 @@
-"""Buffers of collectives that lie on devices: host memory takes their place, since MPI is never given device memory.
+"""Buffers in whose place other memory is sent, received or combined.
 
-What finds such buffers, and copies, stands above teams and registers here.
+For buffers on devices host memory is, since MPI is never given device memory; what finds such buffers, and copies,
+stands above teams and registers here. For arrays in Fortran's order memory in C's is: elements have the order of their
+indices on all ranks.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from gondwana.teams.ops import InPlace
 
 
 class Staging(Protocol):
-    """Host memory that takes the place of a buffer on a device.
+    """Host memory that takes the place of a buffer.
 
     Attributes:
         memory: of the shape and dtype of the buffer, contiguous.
@@ -33,8 +35,37 @@ class Staging(Protocol):
         """Start to copy the host memory to the buffer; return a function that returns whether that is done. Local."""
 
 
+class _InOrder:
+    """Memory in C's order that takes the place of an array in another.
+
+    Args:
+        array: contiguous.
+        staging: whose memory the array is, if it stands for a buffer on a device.
+    """
+
+    def __init__(self, array: np.ndarray[Any, Any], staging: Staging | None = None) -> None:
+        self._array, self._staging = array, staging
+        self.memory = np.empty(array.shape, array.dtype)
+        self.readonly = not array.flags.writeable if staging is None else staging.readonly
+
+    def load(self) -> None:
+        """Copy the elements to the memory. Local."""
+        if self._staging is not None:
+            self._staging.load()
+        np.copyto(self.memory, self._array)
+
+    def store(self) -> Callable[[], bool]:
+        """Copy the memory to the elements; return a function that returns whether they are there. Local."""
+        np.copyto(self._array, self.memory)
+        return _at_once if self._staging is None else self._staging.store()
+
+
+def _at_once() -> bool:
+    return True
+
+
 class Staged(np.ndarray[Any, Any]):
-    """Host memory in place of a buffer on a device, and views of it: what MPI is given."""
+    """Memory in place of a buffer, and views of it: what MPI is given."""
 
     staging: Staging | None = None
 
@@ -43,7 +74,7 @@ class Staged(np.ndarray[Any, Any]):
 
 
 _ON_HOST = frozenset((np.ndarray, Staged, InPlace, type(None), int, float, bool, bytearray, memoryview))
-"""Types of which there is no need to ask."""
+"""Types of which there is no need to ask whether they lie on a device."""
 
 _find: list[Callable[[Buffer], Staging | None]] = []
 
@@ -53,16 +84,41 @@ def stage_by(find: Callable[[Buffer], Staging | None]) -> None:
     _find.append(find)
 
 
-def staged(buffer: Buffer, *, load: bool = True) -> Buffer:
-    """Return host memory in place of a buffer on a device; other objects unchanged. Local; blocks to load.
+def staged(buffer: Buffer, *, load: bool = True, whole: bool = True) -> Buffer:
+    """Return host memory in C's order in place of a buffer that has another, or lies on a device. Local; blocks.
+
+    Other objects are returned unchanged; among them arrays with gaps, which `as_buffer` refuses.
 
     Args:
         buffer: as a collective is given it.
         load: whether its contents are needed.
+        whole: whether the buffer is one thing. One that consists of parts of the ranks keeps its order: along which
+            axis they would be parts is not known, so `as_buffer` refuses it.
     """
+    if type(buffer) is np.ndarray and buffer.flags.c_contiguous:
+        return buffer  # most are such
     staging = None if type(buffer) in _ON_HOST or not _find else _find[0](buffer)
-    if staging is None:
-        return buffer
+    if whole:
+        staging = _in_order(buffer if staging is None else staging.memory, staging)
+    return buffer if staging is None else _standing_in(staging, load)
+
+
+def in_order(buffer: Buffer) -> Buffer:
+    """Return a copy in C's order in place of an array in Fortran's; other objects unchanged. Local.
+
+    What is received in its place comes to the array by `deliver` or `delivering`.
+    """
+    staging = _in_order(buffer, None)
+    return buffer if staging is None else _standing_in(staging, load=True)
+
+
+def _in_order(array: Any, staging: Staging | None) -> Staging | None:
+    if isinstance(array, np.ndarray) and not array.flags.c_contiguous and array.flags.f_contiguous:
+        return _InOrder(array, staging)
+    return staging
+
+
+def _standing_in(staging: Staging, load: bool) -> Staged:
     if load:
         staging.load()
     host = staging.memory.view(Staged)
@@ -73,18 +129,20 @@ def staged(buffer: Buffer, *, load: bool = True) -> Buffer:
 
 def staged_parts(given: VectorBuffer | None) -> Any:
     """Return `staged` of the buffer in a pair of a buffer and counts; other objects unchanged. Local; blocks."""
-    return (staged(given[0]), given[1]) if isinstance(given, tuple | list) and len(given) == 2 else given
+    return (staged(given[0], whole=False), given[1]) if isinstance(given, tuple | list) and len(given) == 2 else given
 
 
 def deliver(message: Any) -> None:
-    """Copy what was received in place of a buffer on a device to the device. Blocking; user-level progress.
+    """Copy what was received in place of a buffer to that. Blocking; user-level progress.
 
     Args:
         message: what MPI was given; None if nothing was received.
     """
     staging = _staging_of(message)
     if staging is not None:
-        progress.wait_until(staging.store(), "a copy to a device")
+        stored = staging.store()
+        if not stored():
+            progress.wait_until(stored, "a copy to a device")
 
 
 def delivering(handle: Any, message: Any) -> Any:
@@ -94,7 +152,7 @@ def delivering(handle: Any, message: Any) -> Any:
 
 
 class _Delivery:
-    """A request of MPI, and then a copy to a device."""
+    """A request of MPI, and then a copy to the buffer."""
 
     def __init__(self, handle: Any, staging: Staging) -> None:
         self._handle = handle

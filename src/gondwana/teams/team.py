@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import socket
+import weakref
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -25,6 +27,8 @@ _SHARED = "shared"
 _OWN = ("node", "leaders")
 """Purposes of the library's own teams, whose collectives need no shared memory of their own."""
 _hooks: list[Callable[[Team], None]] = []
+_teams: weakref.WeakValueDictionary[int, Team] = weakref.WeakValueDictionary()
+"""All teams of this process, by their `id`."""
 
 
 def at_split(hook: Callable[[Team], None]) -> None:
@@ -64,6 +68,7 @@ class Team(Collectives, Messages):
         self._forget: Callable[[], object] | None = None
         self._owned = False
         self.name = name
+        _teams[id(self)] = self
 
     @classmethod
     def from_comm(cls, comm: mpi.Communicator, name: str = "team") -> Team:
@@ -234,7 +239,7 @@ class Team(Collectives, Messages):
             self.comm.Free()
             self._owned = False
             self.on_node = self.between_nodes = self.direct = None
-            self.comm = _FreedComm(self.name)
+            self.comm = _NoComm(f"the team {self.name!r} was freed: call free() after the last use, or split again")
         if self._forget is not None:
             self._forget()
 
@@ -268,29 +273,32 @@ class Team(Collectives, Messages):
             ...     error = problem
             >>> gw.world.agree(error)
         """
-        report = None if error is None else (isinstance(error, UsageError), type(error).__name__, str(error))
-        reports = self.allgather(report)
-        if error is not None:
-            raise error
-        for rank, other in enumerate(reports):
-            if other is not None:
-                is_usage, kind, message = other
-                if is_usage:
-                    raise UsageError(message)
-                raise RemoteError(f"rank {rank} of {self.name} failed: {kind}: {message}")
+        self.expect_same("", error)
 
-    def expect_same(self, what: str, **given: object) -> None:
+    def expect_same(self, what: str, error: BaseException | None = None, /, **given: object) -> None:
         """Raise on all ranks unless all give the same values. Collective over team. Blocking.
 
         Args:
             what: is made of them, in the plural, for the message.
+            error: this rank's error; if any rank has one, `agree` decides what is raised, and values are not compared.
             **given: values by name, of types that say all about themselves when they are printed.
 
         Raises:
-            UsageError: two ranks differ; the message has the first name and the lowest rank.
+            UsageError: two ranks differ; the message has the first name and the lowest rank. Or as `agree`.
         """
-        everyone = self.allgather([repr(value) for value in given.values()])
-        for name, values in zip(given, zip(*everyone, strict=True), strict=True):
+        report: Any = tuple(map(repr, given.values()))
+        if error is not None:
+            report = [isinstance(error, UsageError), type(error).__name__, str(error)]
+        reports = self.allgather(report)
+        if error is not None:
+            raise error
+        for rank, other in enumerate(reports):
+            if isinstance(other, list):
+                is_usage, kind, message = other
+                if is_usage:
+                    raise UsageError(message)
+                raise RemoteError(f"rank {rank} of {self.name} failed: {kind}: {message}")
+        for name, values in zip(given, zip(*reports, strict=True), strict=True):
             rank = next((rank for rank, value in enumerate(values) if value != values[0]), 0)
             if rank:
                 raise UsageError(
@@ -326,8 +334,8 @@ class Team(Collectives, Messages):
     def __repr__(self) -> str:
         if "comm" not in self.__dict__:
             return f"<Team {self.name!r}, not connected yet>"
-        if isinstance(self.comm, _FreedComm):
-            return f"<Team {self.name!r}, freed>"
+        if isinstance(self.comm, _NoComm):
+            return f"<Team {self.name!r}, not to be used any more>"
         return f"<Team {self.name!r}: rank {self.rank} of {self.size}>"
 
     def __reduce__(self) -> NoReturn:
@@ -336,12 +344,36 @@ class Team(Collectives, Messages):
             "Send ranks or colors, and call split there"
         )
 
+    def _leave(self) -> None:
+        """Refuse from now on what a forked copy of a rank must not do: communicate in the name of the rank. Local."""
+        comm = self.__dict__.get("comm")
+        if comm is None or isinstance(comm, _NoComm) or mpi.is_serial(comm):
+            return
+        assert self.rank < self.size  # both are known from now on
+        self.on_node = self.between_nodes = self.direct = None
+        self.comm = _NoComm(
+            f"a process that rank {self.rank} has made by os.fork, as multiprocessing does, uses the team "
+            f"{self.name!r}, but it is no rank: communicate in the rank itself"
+        )
 
-class _FreedComm:
-    """Stands where a team that was freed had its communicator: every use of the team raises."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+class _NoComm:
+    """Stands where a team had its communicator: every use of the team raises.
+
+    Args:
+        reason: what raises says.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
 
     def __getattr__(self, attribute: str) -> NoReturn:
-        raise UsageError(f"the team {self._name!r} was freed: call free() after the last use, or split again")
+        raise UsageError(self._reason)
+
+
+def _leave_all() -> None:
+    for team in list(_teams.values()):
+        team._leave()
+
+
+os.register_at_fork(after_in_child=_leave_all)

@@ -33,7 +33,8 @@ def send(team: Team, buf: Buffer, dest: int, tag: int = 0) -> None:
 
     Args:
         team: the ranks among which `dest` counts.
-        buf: an ndarray or an Array without gaps; what travels is its memory.
+        buf: an ndarray or an Array without gaps; elements travel in the order of their indices. Compiled code refuses
+            Fortran's order, in which it would have to copy them.
         dest: rank of the receiver.
         tag: from 0; the receiver asks for it.
 

@@ -14,7 +14,7 @@ from gondwana.compiler.cpython_native import (
 )
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, store_release
-from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of, is_in_c_order
+from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of
 from gondwana.compiler.types.buffers import load_like
 from gondwana.memory.elements import BASE, COUNTERS, ITEM, NBYTES, NUMBER
 from gondwana.transfer.rows import ALL, LARGEST, UNFIT
@@ -39,7 +39,7 @@ def _size(words: int, offset: int, count: int, array: int, written: bool) -> int
     """Return the bytes to copy if the array and as many elements from an offset on fit each other, else `UNFIT`."""
     found = count_of(array, written)
     # Not `count not in (ALL, found)`, which needs Numba at run time.
-    if found < 0 or (count != ALL and count != found) or not is_in_c_order(array):
+    if found < 0 or (count != ALL and count != found):
         return UNFIT
     if dtype_number_of(array) != load_word(words + NUMBER):
         return UNFIT

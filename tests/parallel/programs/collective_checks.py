@@ -129,11 +129,11 @@ def check_sums_without_asking_the_arrays():
     of = [(rank + 1) * np.arange(24).reshape(2, 3, 4) % 11 for rank in range(n)]
     for dtype in ("f4", "f8", "i8", "q", "i4", "u8", "c16", ">f8", "b"):
         for shape in ((0,), (24,), (2, 3, 4), (4, 6)):
-            for order in ("CC", "FF", "FC"):
+            for order in ("CC", "FF", "FC", "CF"):
                 given, total = (np.zeros(shape, dtype, letter) for letter in order)
                 given[...] = np.resize(of[world.rank], shape)
                 oracle = sum(np.resize(rows.astype(dtype), shape) for rows in of).astype(dtype)
-                if order != "FC" and dtype != ">f8":
+                if dtype != ">f8":
                     world.Allreduce(given, total)
                     assert np.array_equal(total, oracle), (dtype, shape, order)
                     world.Allreduce(gw.IN_PLACE, given)
@@ -231,13 +231,140 @@ def check_many_in_a_row():
     )
 
 
-def check_nothing_is_lost_of_a_nan():
-    if not ON_NODE:
-        return  # MPI leaves open what the largest number is if there is a NaN
-    last = world.size - 1
-    found = largest(world, np.nan if world.rank == last else 1.0)
-    assert np.isnan(found).all()
-    assert np.isnan(gw.allreduce(world, np.nan if world.rank == 0 else 1.0, "max"))
+def check_a_nan_wins_everywhere():
+    """In every maximum and minimum, whichever rank has it and whatever way it takes, as in NumPy."""
+    n, r = world.size, world.rank
+    forms = gw.allreduce, in_place, started
+    for who in {0, n // 2, n - 1}:
+        for code in "dfg":
+            for count in (1, 9, LIMIT // 8 + 1, 5 * LIMIT):
+                rows = (np.arange(n * count).reshape(n, count) * 7 % 1013).astype(code)
+                rows[who, count // 2] = rows[(who + 1) % n, 0] = np.nan
+                if code != "g":
+                    extremes(world, high := rows[r].copy(), low := rows[r].copy())
+                    assert np.array_equal(high, np.maximum.reduce(rows), equal_nan=True), (code, count, who)
+                    assert np.array_equal(low, np.minimum.reduce(rows), equal_nan=True), (code, count, who)
+                for op, oracle in (("max", np.maximum), ("min", np.minimum)):
+                    expected = oracle.reduce(rows)
+                    for form in forms:
+                        found = rows[r].copy()
+                        form(world, found, op)
+                        assert np.array_equal(found, expected, equal_nan=True), (form, code, count, op, who)
+                    at_root = np.zeros(count, code) if r == who else None
+                    world.Reduce(rows[r], at_root, op, who)
+                    assert r != who or np.array_equal(at_root, expected, equal_nan=True), (code, count, op)
+                    part = np.zeros(count, code)
+                    world.Reduce_scatter_block(np.tile(rows[r], n), part, op)
+                    assert np.array_equal(part, expected, equal_nan=True), (code, count, op)
+        values = [np.nan if rank == who else float(rank) for rank in range(n)]
+        assert np.isnan(largest(world, values[r])).all()
+        for op, oracle in ((gw.MAX, np.maximum), ("min", np.minimum)):
+            for kind in (float, np.float32):
+                mine = kind(values[r])
+                assert np.isnan(world.allreduce(mine, op))
+                assert r != 0 or np.isnan(world.reduce(mine, op))
+                assert np.array_equal(world.scan(mine, op), oracle.reduce(values[: r + 1]), equal_nan=True)
+                assert r == 0 or np.array_equal(world.exscan(mine, op), oracle.reduce(values[:r]), equal_nan=True)
+            assert np.isnan(gw.allreduce(world, values[r], op))
+        for op in (gw.MAXLOC, gw.MINLOC):
+            value, place = world.allreduce((values[r], r), op)
+            assert np.isnan(value)
+            assert place == who
+    assert world.allreduce((np.nan, r + 5), "maxloc")[1] == 5
+    assert world.allreduce(f"rank {r}", "max") == f"rank {n - 1}"
+
+
+@gw.jit
+def extremes(team, high, low):
+    gw.allreduce(team, high, "max")
+    gw.allreduce(team, low, "min")
+
+
+def in_place(team, array, op):
+    team.Allreduce(gw.IN_PLACE, array, op)
+
+
+def started(team, array, op):
+    given = array.copy()
+    assert team.Iallreduce(given, array, op).result() is array
+
+
+def check_memory_orders_that_differ():
+    """Elements belong together by their indices, whatever the memory order is on each rank."""
+    n, r = world.size, world.rank
+    for shape in ((2, 3), (60, 100)):
+        table = np.arange(float(np.prod(shape))).reshape(shape)
+        stack = np.stack([table + rank for rank in range(n)])
+        counts = [table.size] * n
+        for first, others in ("CF", "FC", "FF"):
+            mine, other = (first, others) if r == 0 else (others, first)
+
+            def given(values, mine=mine):
+                return np.array(values, order=mine)
+
+            def room(other=other, shape=shape):
+                return np.zeros(shape, order=other)
+
+            boxed = gw.Array.zeros(gw.RectDomain((0, 0), shape), order=mine)
+            sums = [given(table) for _ in range(3)]
+            world.Allreduce(sums[0], total := room())
+            in_place(world, sums[1], "sum")
+            gw.allreduce(world, sums[2])
+            boxed.numpy()[...] = table
+            gw.allreduce(world, boxed)
+            assert (sums[0] == table).all()
+            assert all((found == n * table).all() for found in (total, *sums[1:], boxed.numpy()))
+            world.Iallreduce(given(table), total := room()).wait()
+            assert (total == n * table).all()
+            world.Reduce(given(table), total := room(), root=n - 1)
+            assert (total == n * table * (r == n - 1)).all()
+            world.Reduce_scatter_block(stack, total := room())
+            assert (total == n * stack[r]).all()
+            sent = [given(table * (r == n - 1)) for _ in range(3)]
+            world.Bcast(sent[0], n - 1)
+            gw.bcast(world, sent[1], n - 1)
+            world.Ibcast(sent[2], n - 1).wait()
+            assert all((found == table).all() for found in sent)
+            for name in ("Gather", "Allgather", "Gatherv", "Allgatherv", "Igather", "Iallgather"):
+                whole = np.zeros((n, *shape))
+                request = getattr(world, name)(given(stack[r]), (whole, counts) if name.endswith("v") else whole)
+                if request is not None:
+                    request.wait()
+                assert (whole == stack).all() or (r != 0 and "ll" not in name), name
+            world.Scatter(stack, part := room())
+            world.Scatterv((stack, counts), parts := room())
+            assert (part == stack[r]).all()
+            assert (parts == stack[r]).all()
+    world.barrier()
+
+
+def check_memory_orders_that_are_refused():
+    """Of a buffer of parts nobody knows along which axis they are parts; compiled code copies nothing."""
+    n = world.size
+    columns, rows = np.zeros((2 * n, 3), order="F"), np.zeros((2, 3))
+    for call, *arguments in (
+        (world.Allgather, rows, columns),
+        (world.Iallgather, rows, columns),
+        (world.Allgatherv, rows, (columns, [6] * n)),
+        (world.Alltoall, columns, columns.copy()),
+        (world.Alltoall, columns.copy("C"), columns),
+        (world.Alltoallv, (columns, [6] * n), (columns, [6] * n)),
+        (world.Reduce_scatter_block, columns, rows),
+        (world.Send_init, columns, 0),
+        (world.Recv_init, columns, 0),
+    ):
+        assert "give its transpose" in raises(ValueError, call, *arguments), call.__name__
+    if world.rank == 0:
+        assert "give its transpose" in raises(ValueError, world.Gather, rows, columns)
+        assert "give its transpose" in raises(ValueError, world.Scatter, columns, rows)
+    for array in (np.zeros(8)[::2], np.zeros(4, ">f8")):
+        raises((ValueError, TypeError), gw.allreduce, world, array)
+    for array in (np.zeros((2, 3), order="F"), gw.Array.zeros(gw.RectDomain((0, 0), (2, 3)), order="F")):
+        for what in (SUM, BCAST):
+            assert "give its transpose" in raises(ValueError, compiled, world, what, array, 0)
+    for shape in ((0, 3), (3, 1), (1, 3)):
+        compiled(world, SUM, np.zeros(shape, order="F"), 0)
+    world.barrier()
 
 
 def check_every_array_can_be_broadcast():
@@ -402,13 +529,19 @@ def check_different_collectives_are_refused():
     team = world.split(0)
     if world.rank == 0:
         message = raises(UsageError, team.barrier)
-        assert "rank 0 a barrier, rank 1 an allreduce by 'sum' of 16 bytes" in message, message
+        assert "rank 0 a barrier, rank 1 an allreduce by 'sum' of 16 bytes of float64" in message, message
     else:
         message = raises(UsageError, team.Allreduce, np.zeros(2), np.zeros(2))
-        assert "an allreduce by 'sum' of 16 bytes, rank 0 a barrier" in message, message
+        assert "an allreduce by 'sum' of 16 bytes of float64, rank 0 a barrier" in message, message
     team.barrier()
     array = np.zeros(1 + world.rank)
     assert "different" in raises(RuntimeError, compiled, team, SUM, array, 0)
+    for mine, other in ((float, "i8"), ("i4", "f4"), ("u8", "i8")):  # elements of one size, which would be mixed
+        array = np.zeros(2, mine if world.rank == 0 else other)
+        for _ in range(2):
+            message = raises(UsageError, team.Allreduce, gw.IN_PLACE, array)
+            assert f"by 'sum' of {array.nbytes} bytes of {array.dtype}" in message, message
+            assert f"bytes of {np.dtype(other if world.rank == 0 else mine)}" in message, message
     team.free()
 
 

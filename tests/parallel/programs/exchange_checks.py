@@ -461,6 +461,71 @@ def check_ranks_that_disagree():
         assert f"different global arrays: {name} is" in message, message
         assert f"on rank {world.size - 1}" in message
     assert "domain is" in raises(UsageError, gw.zeros, (8 + odd, 6))
+    assert "value is" in raises(UsageError, gw.full, 4, 1.0 + odd)
+    assert "value is" in raises(UsageError, gw.full_like, gw.zeros(4), 1.0 + odd)
+    for value in (1.5, np.float64(1.5)):  # the same number, of other types
+        gw.full(4, np.float32(1.5) if odd else value, float)
+    gw.full(4, math.nan)
+
+
+def check_data_that_differ_between_ranks():
+    record = np.zeros((3, 4), np.dtype([("a", "i1"), ("b", "f8")], align=True))
+    record["b"] = np.arange(4)
+    lines = np.arange(12.0).reshape(3, 4)
+    for data in (lines, np.asfortranarray(lines), lines[:, ::2], lines > 3, lines * 1j, record):
+        mine = data.copy("C" if world.rank == 0 or data is record else "F")
+        if data is record:  # what lies between the fields is no part of the data
+            mine.view(np.uint8).reshape(3, 4, -1)[..., 1:8] = world.rank
+        assert (gw.from_numpy(mine).to_numpy() == data).all()
+        if world.size == 1:
+            continue
+        other = data.copy()
+        if world.rank == world.size - 1:
+            other[2, 1] = other[0, 0] if data.dtype != bool else not other[2, 1]
+        message = raises(UsageError, gw.from_numpy, other)
+        assert "data is an ndarray of checksum" in message, message
+        assert f"on rank {world.size - 1}" in message
+    if world.size > 1:
+        assert "is" in raises(UsageError, gw.from_numpy, np.zeros(3 + world.rank))
+
+
+def check_orders_of_arrays_that_differ_between_ranks():
+    """The first exchange of arrays compares them; later ones are right in any order."""
+    names = "UVW"
+    T = {name: gw.zeros((9, 8), ghost=1, periodic=True, dtype="f4" if name == "V" else "f8") for name in names}
+
+    def fill(step):
+        for number, name in enumerate(names):
+            T[name].fill(-1)
+            T[name].local.restrict(T[name].owned).fill(10 * step + number)
+
+    def all_filled(step):
+        inside = gw.RectDomain((0, -1), (9, 9)) if world.size == 1 else T["U"].owned.accrete(1)
+        faces = [inside & T["U"].owned.accrete(gw.Point(*unit)) for unit in ((1, 0), (0, 1))]
+        return all(
+            (T[name].local.restrict(face).numpy() == 10 * step + number).all()
+            for number, name in enumerate(names)
+            for face in faces
+        )
+
+    odd = world.rank == world.size - 1
+    if world.size > 1:
+        message = raises(UsageError, gw.exchange, *(T[name] for name in (names[::-1] if odd else names)))
+        for what in ("different exchanges: arrays is ['array", "on rank 0 and ['array", "of (9, 8) float32"):
+            assert what in message, message
+        assert "arrays is" in raises(UsageError, gw.exchange, T["U"], T["W" if odd else "V"])
+        assert "corners is" in raises(UsageError, T["U"].exchange, corners=odd)
+        made = {}
+        for name in reversed(names) if odd else names:
+            made[name] = gw.zeros(5)
+        assert "arrays is" in raises(UsageError, gw.exchange, made["U"])
+    gw.exchange(*T.values()).wait()
+    for step, order in enumerate(itertools.permutations(names)):
+        world.barrier()
+        fill(step)
+        world.barrier()
+        gw.exchange(*(T[name] for name in (names if odd else order))).wait()
+        assert all_filled(step), (step, order)
 
 
 def check_use_after_closing():

@@ -132,6 +132,53 @@ def check_errors_reach_all_ranks():
     assert "no complete checkpoint" in refused(lambda: checkpoint.load(FOLDER / "none.bp", {"a": array}))
 
 
+def check_names_in_another_order_on_one_rank():
+    """Names that come from a set have another order on each rank: arrays are matched by name."""
+    names = ["U", "V", "W"]
+    made = {name: gw.full((12, 4), number, "f4" if name == "W" else "f8") for number, name in enumerate(names)}
+    mine = {name: made[name] for name in (reversed(names) if world.rank == world.size - 1 else names)}
+    with StepWriter(FOLDER / "names.bp", mine) as out:
+        out.write(1, made)
+        out.write(2, dict(reversed(mine.items())))
+    with Dataset(FOLDER / "names.bp") as data:
+        for number, name in enumerate(names):
+            assert all((data.read(name, step) == number).all() for step in (0, 1)), name
+    checkpoint.save(FOLDER / "names_saved.bp", mine, step=1)
+    for array in made.values():
+        array.fill(-1)
+    checkpoint.load(FOLDER / "names_saved.bp", dict(reversed(mine.items())))
+    for number, name in enumerate(names):
+        assert made[name].min() == made[name].max() == number, name
+
+
+def check_what_differs_between_ranks_is_refused():
+    if world.size == 1:
+        return
+    odd = world.rank == world.size - 1
+    u, v = gw.zeros((4, 4)), gw.zeros((4, 4))
+    both, swapped, one = {"u": u, "v": v}, {"u": v, "v": u}, {"u": u}
+    path = FOLDER / "differs.bp"
+    for other in (swapped, one, {"u": u, "w": v}):
+        given = other if odd else both
+        message = refused(lambda given=given: StepWriter(path, given))
+        assert "different datasets: arrays is ['u: array" in message, message
+        assert f"on rank {world.size - 1}" in message
+        assert "different datasets" in refused(lambda given=given: checkpoint.save(path, given, step=1))
+    for option, value, of_odd in (("background", True, False), ("append_after", None, 3), ("replace", True, False)):
+        options = {option: of_odd if odd else value}
+        assert f"{option} is" in refused(lambda options=options: StepWriter(path, both, **options))
+    with StepWriter(path, both) as out:
+        message = refused(lambda: out.write(1 + odd, both))
+        assert "different steps: step is 1 on rank 0 and 2" in message, message
+        out.write(3, both)
+    with Dataset(path) as data:
+        assert data.steps.tolist() == [3]
+    checkpoint.save(path, both, step=1)
+    for other in (swapped, one):
+        given = other if odd else both
+        assert "different restarts: arrays is" in refused(lambda given=given: checkpoint.load(path, given))
+
+
 def check_histograms_are_whole_on_every_rank():
     shape = (7, 5, 6)
     u = gw.zeros(RectDomain.from_shape(shape))

@@ -238,11 +238,17 @@ def check_messages_by_machine_code():
 
     for dtype in ("?", "b", "H", "i4", "u8", "q", "f4", "f8", "c8", "c16", ">i4", "m8[s]", [("a", "i4"), ("b", "f8")]):
         for shape in ((), (0,), (3,), (2, 3), (2, 3, 4)):
-            for order in "CF":
-                of = [np.full(shape, rank + 1, np.int8).astype(dtype, order=order) for rank in range(n)]
-                received = np.zeros(shape, dtype, order)
-                pass_on(of[r], received)
-                assert received.tobytes() == of[left].tobytes()
+            for order, other in ("CC", "FF", "CF", "FC"):
+                of = [np.resize(np.arange(1, 9) + rank, shape).astype(np.int8).astype(dtype) for rank in range(n)]
+                received, again = np.zeros(shape, dtype, other), np.zeros(shape, dtype, other)
+                sent = of[r].copy(order)
+                pass_on(sent, received)
+                arrival, departure = world.Irecv(again, left, 9), world.Isend(sent, right, 9)
+                assert arrival.result() is again
+                departure.wait()
+                world.Sendrecv(sent, right, 9, between := np.zeros(shape, dtype, other), left, 9)
+                for found in (received, again, between):
+                    assert found.tobytes() == of[left].tobytes(), (dtype, shape, order)
     for size in (1, 600, 5000, 300_000):  # eager, in pieces, after a handshake
         received = np.full(size, -1)
         pass_on(np.arange(size) + r, received)

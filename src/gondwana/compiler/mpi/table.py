@@ -13,7 +13,7 @@ import numpy as np
 
 from gondwana.compiler.types.arguments import DTYPES
 from gondwana.runtime.tracing import recorder
-from gondwana.teams import addresses, mpi
+from gondwana.teams import Op, addresses, mpi
 
 SYMBOL = "gondwana_mpi"
 """The name by which machine code refers to the table."""
@@ -47,6 +47,8 @@ FUNCTIONS = {
 """The functions in the table, without MPI_, and how many arguments each takes."""
 
 OPERATIONS = ("SUM", "PROD", "MAX", "MIN", "LAND", "LOR", "LXOR", "BAND", "BOR", "BXOR", "REPLACE", "NO_OP")
+OF_REALS = {"MAX": "MAX_OF_REALS", "MIN": "MIN_OF_REALS"}
+"""Places of the operations that take the place of MPI's where elements may be NaN."""
 CONSTANTS = ("IN_PLACE", "ANY_SOURCE")
 
 UNUSED_TAG = "UNUSED_TAG"
@@ -70,7 +72,10 @@ LOANS = "LOANS"
 
 _STATUS_BYTES = 256
 
-_NAMES = [*FUNCTIONS, *OPERATIONS, *sorted(DTYPES), *CONSTANTS, UNUSED_TAG, STATUS, MAILBOX, DELIVERY, RECORDS, LOANS]
+_NAMES = [
+    *(*FUNCTIONS, *OPERATIONS, *OF_REALS.values(), *sorted(DTYPES), *CONSTANTS),
+    *(UNUSED_TAG, STATUS, MAILBOX, DELIVERY, RECORDS, LOANS),
+]
 SLOTS = {name: place for place, name in enumerate(_NAMES)}
 """Place of every entry in the table, by its name."""
 
@@ -138,6 +143,7 @@ def _entries() -> list[int]:
     return [
         *[addresses.function(f"MPI_{name}") for name in FUNCTIONS],
         *[addresses.operation(name) for name in OPERATIONS],
+        *[addresses.handle(mpi.extreme_of_reals(Op[name])) for name in OF_REALS],
         *[addresses.datatype(dtype) for dtype in sorted(DTYPES)],
         *[addresses.constant(name) for name in CONSTANTS],
         mpi.largest_tag(),

@@ -19,6 +19,8 @@ ROOM = 4096
 
 BITS = ir.IntType(1)
 
+_TRANSPOSED = -2
+
 
 def is_array(kind: Any) -> bool:
     """Tell whether a Numba type is an array: one of NumPy or one of ours. Local."""
@@ -41,8 +43,10 @@ def check_array(kind: Any, what: str, *, writable: bool = False) -> None:
 
 @inlined
 def contiguous_count(array: Any) -> int:
-    """The number of elements of an array without gaps, in either order of its axes."""
+    """The number of elements of an array without gaps whose axes are in C's order: see `teams.buffers`."""
     count = _extent(array)
+    if count == _TRANSPOSED:
+        raise ValueError("the array is in Fortran's order, and elements travel in C's: give its transpose, or a copy")
     if count < 0:
         raise ValueError("the array is not contiguous: copy it into a contiguous one first")
     return count  # type: ignore[no-any-return]
@@ -78,17 +82,27 @@ def item_size(typingctx: Any, array: Any) -> Any:
 
 @intrinsic
 def _extent(typingctx: Any, array: Any) -> Any:
-    """The number of elements of an array, or -1 if there are gaps between them."""
+    """The number of elements of an array; `_TRANSPOSED` in Fortran's order, or -1 if there are gaps between them."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        transposed, gaps = ir.Constant(INT, _TRANSPOSED), ir.Constant(INT, -1)
         if isinstance(array, types.Array):
-            return arrayobj.make_array(array)(context, builder, args[0]).nitems
+            memory = arrayobj.make_array(array)(context, builder, args[0])
+            if array.layout == "C" or array.ndim < 2:
+                return memory.nitems
+            lengths = cgutils.unpack_tuple(builder, memory.shape, array.ndim)
+            axes, distance = [], ir.Constant(INT, 1)
+            for length in lengths:
+                axes.append((length, distance))
+                distance = builder.mul(distance, length)
+            is_ordered, count = _gapless(builder, reversed(axes))
+            is_ordered = builder.or_(is_ordered, builder.icmp_signed("==", count, ir.Constant(INT, 0)))
+            return builder.select(is_ordered, count, transposed)
         axes = [axis_extent(builder, array, args[0], axis) for axis in range(array.ndim)]
         row_major, count = _gapless(builder, reversed(axes))
         column_major, _ = _gapless(builder, axes)
-        dense = builder.or_(row_major, column_major)
-        dense = builder.or_(dense, builder.icmp_signed("==", count, ir.Constant(INT, 0)))
-        return builder.select(dense, count, ir.Constant(INT, -1))
+        row_major = builder.or_(row_major, builder.icmp_signed("==", count, ir.Constant(INT, 0)))
+        return builder.select(row_major, count, builder.select(column_major, transposed, gaps))
 
     return types.int64(array), codegen
 

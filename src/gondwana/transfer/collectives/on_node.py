@@ -36,11 +36,13 @@ SLOT = -(-(WORD + LIMIT) // HEAD) * HEAD
 """Bytes of the head, of the first word of a slot, and of a slot."""
 
 BARRIER, BCAST, ALLREDUCE = 0, 1, 2
-KIND, NUMBER = 14, 20
+KIND, NUMBER = 14, 21
 """Where in the word of a slot the kind of the collective and its number begin; below them are its bytes."""
 NBYTES = (1 << KIND) - 1
 
-ALLGATHER = ALLREDUCE + len(UFUNCS)
+ELEMENTS = "bhilBHILfd"
+"""What allreduces of different elements are told apart by: the characters of their dtypes."""
+ALLGATHER = ALLREDUCE + len(UFUNCS) * len(ELEMENTS)
 
 NUMPY = 0
 """How contributions are combined where machine code does not: after the meeting, by NumPy."""
@@ -68,8 +70,12 @@ _meet = Native(_MODULE, "meet", 2, brief=True)
 _combine = Native(_MODULE, "combine", 5, brief=True)
 _fill = Native(_MODULE, "fill", 4, brief=True)
 
-_CODES = {op: ALLREDUCE + code for code, op in enumerate(UFUNCS)}
-_NAMES = ("a barrier", "a broadcast", *(f"an allreduce by {op.name.lower()!r}" for op in UFUNCS), "an allgather")
+_ORDER = list(UFUNCS)
+_NAMES = (
+    *("a barrier of {} bytes", "a broadcast of {} bytes"),
+    *(f"an allreduce by {op.name.lower()!r} of {{}} bytes of {np.dtype(char)}" for op in UFUNCS for char in ELEMENTS),
+    "an allgather of {} bytes",
+)
 
 
 def coded(operation: int, element: int) -> int:
@@ -83,8 +89,16 @@ _HOW = {
     for element, equal in enumerate(("d", "lq", "f"))
     for char in equal
 }
+
+
+def kind_of(op: Op, dtype: np.dtype[Any]) -> int:
+    """Return the kind of an allreduce of elements of a dtype. Local."""
+    element = ELEMENTS.index({"q": "l", "Q": "L"}.get(dtype.char, dtype.char))
+    return ALLREDUCE + _ORDER.index(op) * len(ELEMENTS) + element
+
+
 _PLANS = {
-    (char, op): (_CODES[op] << KIND, _HOW.get((char, op), NUMPY))
+    (char, op): (kind_of(op, np.dtype(char)) << KIND, _HOW.get((char, op), NUMPY))
     for op in UFUNCS
     for char in "bhilqBHILQfd"
     if np.dtype(char).kind in ops.KINDS[op]
@@ -101,11 +115,6 @@ _world: Team | None = None
 def meaning(kind: int, nbytes: int) -> int:
     """Return what the word of a slot says of a collective beside its number: the same on all ranks. Local."""
     return kind << KIND | nbytes
-
-
-def kind_of(op: Op) -> int:
-    """Return the kind of an allreduce. Local."""
-    return _CODES[op]
 
 
 def most_of(size: int) -> int:
@@ -228,7 +237,7 @@ class OnNode:
         kind, how = plan
         n = self._run(kind | nbytes, id(send) + DATA_AT, id(recv) + DATA_AT, how)
         if how == NUMPY or not self._machine_code:
-            fold(self._contributions(recv.dtype, recv.size)[n & 1], recv.reshape(-1, order="A"), op)
+            fold(self._contributions(recv.dtype, recv.size)[n & 1], recv.reshape(-1), op)
         return True
 
     def combine(self, send: npt.NDArray[Any], recv: npt.NDArray[Any], op: Op) -> bool:
@@ -293,7 +302,7 @@ class OnNode:
         if self._machine_code and not self._busy and not progress.thread.flow.depth:
             n = self._advance(self._own, what, source, target, how, self._polls)
             return n if n >= 0 else self._finish(n, what, source, target, how)
-        progress.refuse_in_callback(_NAMES[what >> KIND])
+        progress.refuse_in_callback(_name(what))
         if self._busy:
             progress.wait_until(lambda: not self._busy, f"a collective of {self._name} that another task has begun")
         self._busy = True
@@ -349,7 +358,7 @@ class OnNode:
                 mpi.drive()  # a rank that is late may need this one for a message of MPI
             return n != LATE
 
-        progress.wait_until(ready, _NAMES[what >> KIND])
+        progress.wait_until(ready, _name(what))
         return n
 
     def _mismatch(self, what: int) -> UsageError:
@@ -376,8 +385,8 @@ def _load(address: int) -> int:
 
 
 def _name(what: int) -> str:
-    nbytes = what & NBYTES
-    return f"{_NAMES[what >> KIND]} of {nbytes} bytes" if nbytes else _NAMES[what >> KIND]
+    name, nbytes = _NAMES[what >> KIND], what & NBYTES
+    return name.format(nbytes) if nbytes else name.partition(" of {}")[0]
 
 
 def share(team: Team) -> None:

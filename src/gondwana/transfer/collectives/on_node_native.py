@@ -17,7 +17,7 @@ import numpy as np
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, sched_yield, store_release
 from gondwana.compiler.ndarrays import DATA
-from gondwana.compiler.ndarrays_native import count_of, dtype_number_of, is_in_c_order
+from gondwana.compiler.ndarrays_native import count_of, dtype_number_of
 from gondwana.compiler.types.buffers import element, item_size, set_element
 from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
 from gondwana.transfer.collectives.on_node import (
@@ -25,6 +25,7 @@ from gondwana.transfer.collectives.on_node import (
     BARRIER,
     BCAST,
     CODED,
+    ELEMENTS,
     HEAD,
     IN_MACHINE_CODE,
     KIND,
@@ -48,7 +49,8 @@ _AREA, _RANK, _SIZE, _ENTERED, _ITEM_SIZES = 0, 8, 16, 24, 32
 from the last one on, the bytes of an element by the number of its dtype."""
 
 _BROADCAST = BCAST << KIND
-_ELEMENTS = len(CODED)
+_ELEMENTS, _KINDS_OF_ONE = len(CODED), len(ELEMENTS)
+_DOUBLE_PLACE, _INTEGER_PLACE, _FLOAT_PLACE = map(ELEMENTS.index, CODED)
 _DOUBLES, _INTEGERS, _FLOATS = (CODED.index(char) for char in "dlf")
 _SUM, _PROD, _MAX = (IN_MACHINE_CODE.index(op) for op in (SUM, PROD, MAX))
 
@@ -243,7 +245,9 @@ def combine(block: int, operation: int, send: int, recv: int, polls: int) -> int
     how, nbytes = how_to_combine(operation, send, recv)
     if how == NUMPY or not _fits(block, nbytes):
         return UNFIT
-    what = (ALLREDUCE + operation) << KIND | nbytes
+    element = (how - 1) % _ELEMENTS
+    place = _DOUBLE_PLACE if element == _DOUBLES else _INTEGER_PLACE if element == _INTEGERS else _FLOAT_PLACE
+    what = (ALLREDUCE + operation * _KINDS_OF_ONE + place) << KIND | nbytes
     return _advance(block, what, send + DATA, recv + DATA, how, polls)  # type: ignore[no-any-return]
 
 
@@ -260,7 +264,7 @@ def how_to_combine(operation: int, send: int, recv: int) -> tuple[int, int]:
     else:
         return NUMPY, 0
     alike = count_of(send, False) == count and dtype_number_of(send) == number
-    if count < 1 or not alike or not (is_in_c_order(send) and is_in_c_order(recv)):
+    if count < 1 or not alike:
         return NUMPY, 0
     return 1 + operation * _ELEMENTS + element, nbytes
 

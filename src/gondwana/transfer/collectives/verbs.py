@@ -20,8 +20,8 @@ from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.runtime.start import at_connect
 from gondwana.sync import delivery
-from gondwana.teams import IN_PLACE, Op, Team, mpi
-from gondwana.teams.buffers import as_message
+from gondwana.teams import Op, Team, mpi
+from gondwana.teams.buffers import as_message, as_operand
 from gondwana.teams.ops import Operation, fold, operation_on
 from gondwana.teams.request import complete
 from gondwana.teams.staging import deliver, staged
@@ -65,7 +65,7 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
     Args:
         team: the ranks.
         buf: an ndarray or an Array without gaps, of one size and dtype on all ranks; in Python also an array without
-            gaps in the memory of a device of this rank.
+            gaps in the memory of a device of this rank. In any memory order in Python, in C's in compiled code.
         root: the rank whose data it becomes, the same on all ranks.
 
     Raises:
@@ -79,7 +79,7 @@ def bcast(team: Team, buf: Buffer, root: int = 0) -> None:
         >>> a.tolist()
         [7]
     """
-    buffer = as_message(memory_of(staged(buf, load=root == team.rank)), "buf", writable=root != team.rank)
+    buffer = as_message(_in_host_memory(buf, load=root == team.rank), "buf", writable=root != team.rank)
     if not 0 <= root < team.size:
         raise UsageError(f"bcast from rank {root}: the ranks of {team.name} are 0 to {team.size - 1}")
     if team.on_node is not None and buffer.nbytes <= team.on_node.largest:
@@ -105,7 +105,8 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
         team: the ranks.
         value: a number of the same dtype on all ranks (int is int64, float is float64), or an ndarray or Array without
             gaps, of one size and dtype on all ranks, which is combined in place, element by element; in Python also an
-            array without gaps in the memory of a device of this rank.
+            array without gaps in the memory of a device of this rank. In any memory order in Python, in C's in compiled
+            code.
         op: "sum", "prod", "max", "min"; of integers also "band", "bor", "bxor"; of integers and bools "land", "lor",
             "lxor"; or `gw.MAX` and so on, or in Python mpi4py's `MPI.MAX`. Compiled code must know it: a literal, or an
             argument that Python gives.
@@ -125,14 +126,22 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
         >>> a.tolist() == [1.0, gw.world.size - 1]
         True
     """
-    value = staged(value)
-    is_array = isinstance(value, np.ndarray) or hasattr(value, "numpy")
-    buffer = memory_of(value) if is_array else np.array(value).reshape(1)
+    given = staged(value)
+    is_array = isinstance(given, np.ndarray) or hasattr(given, "numpy")
+    buffer = _in_host_memory(given) if is_array else np.array(given).reshape(1)
     meant = operation_on(buffer.dtype, op, "allreduce")
+    if is_array:
+        buffer = as_operand(buffer, "value", writable=True)
     if team.on_node is None or not team.on_node.allreduce(buffer, buffer, meant):
         _combine(team, buffer, meant)  # as compiled code does: the two may meet
     deliver(buffer)
     return None if is_array else buffer[0] if isinstance(value, np.generic) else buffer[0].item()
+
+
+def _in_host_memory(buf: Buffer, *, load: bool = True) -> Any:
+    """Return an array as memory on the host in C's order: its own, or what stands in for it."""
+    found = staged(buf, load=load)
+    return found if isinstance(found, np.ndarray) else staged(memory_of(found), load=load)
 
 
 def _combine(team: Team, buffer: np.ndarray[Any, Any], op: Op) -> None:
@@ -143,13 +152,12 @@ def _combine(team: Team, buffer: np.ndarray[Any, Any], op: Op) -> None:
             _gather_and_fold(team, buffer, op)
             return
         complete(team.comm.Ibarrier(), "gw.allreduce")
-    in_place, operation = (mpi.native(team.comm, thing) for thing in (IN_PLACE, op))
-    team.comm.Allreduce(in_place, buffer, operation)
+    team.comm.Allreduce(mpi.in_place(team.comm), buffer, mpi.reduction(team.comm, buffer.dtype, op))
 
 
 def _gather_and_fold(team: Team, buffer: np.ndarray[Any, Any], op: Op) -> None:
     """Send the contribution to all ranks, and combine those of all in the order of the ranks."""
-    mine = as_message(buffer, "value", writable=True).reshape(-1, order="A")
+    mine = buffer.reshape(-1)
     gathered = np.empty((team.size, mine.size), mine.dtype)
     complete(team.comm.Iallgather(mine.view(np.uint8), gathered.view(np.uint8)), "gw.allreduce")
     fold(list(gathered), mine, op)

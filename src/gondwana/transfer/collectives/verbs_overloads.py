@@ -21,6 +21,7 @@ from gondwana.compiler import recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield
 from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
+from gondwana.compiler.mpi.table import OF_REALS
 from gondwana.compiler.mpi.team_overloads import check_team, communicator, has_mpi, memory_on_node
 from gondwana.compiler.types.arguments import HandleSpec
 from gondwana.compiler.types.buffers import (
@@ -239,7 +240,8 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
         return _keep_array if is_array(value) else _keep_number
     if is_array(value):
         check_array(value, "value", writable=True)
-    combine = _on_node(meant) if can_combine(dtype, meant) else _by_mpi(meant.name)
+    by_mpi = _by_mpi(OF_REALS.get(meant.name, meant.name) if dtype.kind == "f" else meant.name)
+    combine = _on_node(meant, dtype, by_mpi) if can_combine(dtype, meant) else by_mpi
 
     def array_with_mpi(team: Any, value: Any, op: Any = "sum") -> None:
         begin = recording.begin()
@@ -271,9 +273,9 @@ def _by_mpi(name: str) -> Any:
     return combine
 
 
-def _on_node(op: Op) -> Any:
+def _on_node(op: Op, dtype: np.dtype[Any], by_mpi: Any) -> Any:
     """Return the function that combines through shared memory what fits, and the rest by MPI."""
-    by_mpi, function, start = _by_mpi(op.name), FUNCTIONS[op], meaning(kind_of(op), 0)
+    function, start = FUNCTIONS[op], meaning(kind_of(op, dtype), 0)
 
     @inlined
     def combine(team: Any, address: int, count: int, like: Any) -> None:

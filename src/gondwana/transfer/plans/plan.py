@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import NoReturn, Self
@@ -9,7 +10,7 @@ from typing import NoReturn, Self
 from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
 from gondwana.runtime import progress
-from gondwana.teams import PersistentRequest
+from gondwana.teams import PersistentRequest, mpi
 from gondwana.transfer.plans.pairs import Copies
 from gondwana.transfer.plans.recording import Rounds, rounds_of
 
@@ -139,6 +140,23 @@ def under_way() -> list[Copies]:
     """Return the copies of the plans that this rank has started and not finished. Local."""
     return [plan._copies for plan in _under_way]
 
+
+def _refuse(self: Plan) -> NoReturn:
+    """Stand in a forked copy of a rank for what uses the counters of the rank."""
+    raise UsageError(
+        f"a process that a rank has made by os.fork, as multiprocessing does, uses the {self._what} of the rank, but "
+        "it is no rank: communicate in the rank itself"
+    )
+
+
+def _leave() -> None:
+    if mpi.is_running():
+        for kind in (Plan, *Plan.__subclasses__()):
+            for name in ("start", "wait", "__gondwana_argument__"):
+                setattr(kind, name, _refuse)
+
+
+os.register_at_fork(after_in_child=_leave)
 
 _FIRST_TAG, _TAGS = 30_002, 2000
 
