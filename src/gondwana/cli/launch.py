@@ -104,7 +104,7 @@ def become(command: Command) -> NoReturn:
         argv = (sys.executable, "-I", "-S", supervisor.__file__, f"{command.end_signal:d}", *argv)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(argv[0], argv, command.environment())
+    os.execvpe(argv[0], argv, command.environment())
 
 
 def cores() -> int:
@@ -387,4 +387,9 @@ def _refuse_nesting() -> None:
         raise LaunchError(
             f"this process was itself started by {launch.launcher}: start the job with `gondwana run` alone, or call "
             "`python -P -m gondwana.cli.rank PROGRAM ...` below your own launcher"
+        )
+    if in_slurm() and launcher.in_step():
+        raise LaunchError(
+            "this process was started by a rank of a Slurm step, and srun would wait until that has ended: start the "
+            "job from the batch script, or one rank here, without -n"
         )

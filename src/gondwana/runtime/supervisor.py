@@ -80,6 +80,8 @@ _TRACE, _PARTS = "GONDWANA_TRACE", ".parts"
 
 _LOOK = 0.25
 _RANKS = (b"PMIX_RANK=", b"PMI_RANK=")
+_NOTE = b"GONDWANA_RANK_PROCESS="
+"""As in `gondwana.runtime.launcher`: a process that a rank has started has it at its start."""
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
@@ -355,7 +357,10 @@ def _is_rule(line: bytes) -> bool:
 
 
 def _is_rank(pid: int) -> bool:
-    return any(word.startswith(_RANKS) for word in _read(f"/proc/{pid}/environ").split(b"\0"))
+    """Return whether a process was started as a rank, and not by one."""
+    words = _read(f"/proc/{pid}/environ").split(b"\0")
+    by = next((word.removeprefix(_NOTE).split()[0] for word in words if word.startswith(_NOTE)), b"%d" % pid)
+    return any(word.startswith(_RANKS) for word in words) and by == b"%d" % pid
 
 
 def _handles(pid: int, number: int) -> bool:
