@@ -4,6 +4,9 @@ Launchers of MPI kill the ranks half a second after SIGINT or SIGTERM, which los
 then. So the ranks that handle SIGTERM get the first signal from here and have time to stop. The launcher gets a signal
 that makes it end the job when they need too long, at the second signal, and when this process is killed.
 
+The ranks keep the time limit of the job themselves, unless they are stopped (SIGSTOP): from here they are continued
+when the time is over, so that they can report, and ended if even that does not help.
+
 Below the message of a rank that has ended the job, Open MPI's launcher prints notices of four to twelve lines between
 two rules, which only repeat that the job was ended. Here they are left out of the error output.
 
@@ -34,6 +37,18 @@ MUCH = 1 << 20
 ECHO = 0.5
 """Seconds after a signal in which one more is no second one: timeout(1), for one, sends each of its signals twice."""
 
+CONTINUE = 1.0
+"""Seconds between two looks for stopped processes once the time limit is over."""
+
+OVERDUE = 60.0
+"""Seconds after twice the time limit in which the ranks must have ended the job, wherever their own time began.
+
+They count anew when they are connected, and then have some seconds to report.
+"""
+
+TIMED_OUT = 124
+"""As in `gondwana.runtime.watchdog`."""
+
 KILL_AFTER = 5.0
 """Seconds that the launcher has to end the job, before all of it is killed."""
 
@@ -53,6 +68,10 @@ RULE = 60
 
 LINES = 20
 """Lines that a notice has at most."""
+
+KILLED = b"prterun noticed that process rank "
+"""How the first line of what the launcher says of a rank begins that a signal has ended."""
+
 
 SESSIONS = "PRTE_MCA_prte_local_tmpdir_base"
 """Names the variable with the folder in which Open MPI's launcher makes the one of its job.
@@ -109,13 +128,28 @@ class Errors:
                 passed += self._passed(line + newline)
                 self._held = _without_stray(rest)
             if _is_notice(self._held):
-                self._notices, self._held = self._notices + self._held, b""
+                if KILLED in self._held:
+                    passed += self._death(self._held)
+                else:
+                    self._notices += self._held
+                self._held = b""
         return passed
 
     def end(self) -> bytes:
         """Return what is to be printed when no more data will come; notices only if no rank has reported. Local."""
         held = b"" if self._notices and not self._held.strip(_STRAY) else self._held
         return held + (b"" if self._reported else self._notices)
+
+    def _death(self, notice: bytes) -> bytes:
+        """Return one line on a rank that a signal has ended before others could report it; else the notice itself."""
+        import re  # seldom needed, and large
+
+        words = rb"process rank (\d+) with PID (\d+) on node (\S+) exited on (signal \d+(?: \([^)]*\))?)"
+        found = None if self._reported else re.search(words, b" ".join(notice.split()))
+        if found is None:
+            return notice
+        self._reported = True
+        return b"gondwana: rank %b (process %b on %b) was ended by %b; ending the job\n" % found.groups()
 
     def _passed(self, piece: bytes) -> bytes:
         self._line = (self._line + piece)[: len(max(REPORTS, key=len))]
@@ -139,6 +173,9 @@ class Supervisor:
         self._patience = patience
         self._asked, self._asked_at = 0, 0.0
         self._ended = False
+        self._timed_out = False
+        limit = _time_limit()
+        self._continue_at, self._limit_at = time.monotonic() + limit, time.monotonic() + 2 * limit + OVERDUE
         self._written = 0
         self._deadline = self._latest = float("inf")
         # A shell that starts a job in the background ignores SIGINT, and so does the job.
@@ -170,9 +207,10 @@ class Supervisor:
             self._watch_deadline()
 
     def _next_signal(self) -> int:
-        if self._deadline == float("inf"):
+        next_look = min(self._continue_at, time.monotonic() + _LOOK if self._deadline < float("inf") else float("inf"))
+        if next_look == float("inf"):
             return signal.sigwaitinfo(self._signals).si_signo
-        found = signal.sigtimedwait(self._signals, _LOOK)
+        found = signal.sigtimedwait(self._signals, max(0.0, next_look - time.monotonic()))
         return 0 if found is None else found.si_signo
 
     def _stop(self, number: int) -> None:
@@ -200,7 +238,9 @@ class Supervisor:
     def _watch_deadline(self) -> None:
         """Grant time while the ranks write, and end the job when the time is over."""
         now = time.monotonic()
-        if not self._asked or self._deadline == float("inf"):
+        if now >= self._continue_at:
+            self._keep_time_limit(now)
+        if self._deadline == float("inf"):
             return
         written = _written(descendants(self._job))
         if not self._ended and abs(written - self._written) >= MUCH:
@@ -208,6 +248,18 @@ class Supervisor:
         if now > self._deadline:
             if not self._ended:
                 _report("the program has not stopped in time: ending it")
+            self._end()
+
+    def _keep_time_limit(self, now: float) -> None:
+        """Let stopped processes of the job go on, so that they find the time to be over; at last end the job."""
+        self._continue_at = now + CONTINUE
+        for pid in (self._job, *descendants(self._job)):
+            if _is_stopped(pid):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGCONT)
+        if now >= self._limit_at and not self._ended:
+            self._timed_out = True
+            _report("the ranks have not ended the job in spite of its time limit: ending it")
             self._end()
 
     def _end(self) -> None:
@@ -221,6 +273,8 @@ class Supervisor:
 
     def _status(self, status: int) -> int:
         """Return the status of the job: that of the launcher, but of a signal if one has stopped the job."""
+        if self._timed_out:
+            return TIMED_OUT
         if self._asked and (self._ended or status == 0):
             return 128 + self._asked
         if status < 0:
@@ -348,7 +402,7 @@ def _may_be_notice(text: bytes) -> bool:
         stray = rule.startswith(_STRAY) and any(start.startswith(rule.lstrip(_STRAY)) for start in REPORTS)
         return stray or rule == b"-" * len(rule)
     first = lines[0]
-    fits = any(first.startswith(start) or (len(lines) == 1 and start.startswith(first)) for start in NOTICES)
+    fits = any(first.startswith(start) or (len(lines) == 1 and start.startswith(first)) for start in (*NOTICES, KILLED))
     return _is_rule(rule) and fits and len(lines) <= LINES
 
 
@@ -361,6 +415,20 @@ def _is_rank(pid: int) -> bool:
     words = _read(f"/proc/{pid}/environ").split(b"\0")
     by = next((word.removeprefix(_NOTE).split()[0] for word in words if word.startswith(_NOTE)), b"%d" % pid)
     return any(word.startswith(_RANKS) for word in words) and by == b"%d" % pid
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether a signal has stopped a process."""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"T"]
+
+
+def _time_limit() -> float:
+    """The seconds that the ranks may take, which check what they are given; infinite if there is no limit."""
+    try:
+        limit = float(os.environ.get("GONDWANA_TIME_LIMIT") or "inf")
+    except ValueError:
+        limit = 0.0
+    return limit if limit > 0.0 else float("inf")
 
 
 def _handles(pid: int, number: int) -> bool:

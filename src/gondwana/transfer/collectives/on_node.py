@@ -349,7 +349,7 @@ class OnNode:
                 mpi.drive()  # a rank that is late may need this one for a message of MPI
             return n != LATE
 
-        progress.wait_until(ready, _NAMES[what >> KIND])
+        progress.wait_until(ready, _NAMES[what >> KIND], for_ranks=True)
         return n
 
     def _mismatch(self, what: int) -> UsageError:
