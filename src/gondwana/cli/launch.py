@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import whole_number
+from gondwana.runtime import beginning, launcher, supervisor, terminal
 from gondwana.runtime import cores as world_cores
-from gondwana.runtime import launcher, supervisor, terminal
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
 from gondwana.teams import mpi_probe
@@ -104,6 +104,8 @@ def become(command: Command) -> NoReturn:
         argv = (sys.executable, "-I", "-S", supervisor.__file__, f"{command.end_signal:d}", *argv)
     sys.stdout.flush()
     sys.stderr.flush()
+    if argv[0] == sys.executable:
+        beginning.pass_on()
     os.execvpe(argv[0], argv, command.environment())
 
 

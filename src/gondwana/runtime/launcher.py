@@ -26,7 +26,7 @@ DAEMONS = ("prterun", "prted", "mpirun", "mpiexec", "orterun", "orted", "mpiexec
 _SETS = (
     *("OMPI_", "PMIX_", "PMI_", "PMI2_", "HYDI_", "MPI_LOCAL", "MV2_COMM_WORLD", "FLUX_TASK", "JSM_", "PALS_"),
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP"),
-    *("GONDWANA_BIND", "GONDWANA_TERMINAL", "GONDWANA_TIMING"),
+    *("GONDWANA_BIND", "GONDWANA_STDIN", "GONDWANA_TERMINAL", "GONDWANA_TIMING"),
 )
 """How the variables begin that a launcher, and `gondwana run`, set for one rank or one job alone."""
 

@@ -7,6 +7,9 @@ that makes it end the job when they need too long, at the second signal, and whe
 The ranks keep the time limit of the job themselves, unless they are stopped (SIGSTOP): from here they are continued
 when the time is over, so that they can report, and ended if even that does not help.
 
+Standard input is for rank 0, which opens it itself: see `gondwana.runtime.stdin`. A terminal, which only processes in
+its foreground may read, is read here.
+
 Below the message of a rank that has ended the job, Open MPI's launcher prints notices of four to twelve lines between
 two rules, which only repeat that the job was ended. Here they are left out of the error output.
 
@@ -18,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import sys
@@ -87,6 +91,9 @@ Ranks that are ended leave them there, one each, so a job has a folder of its ow
 
 SHARED_MEMORY = "/dev/shm/."
 """The value that asks for such a folder in Open MPI's default; whatever else a user has set stays."""
+
+STDIN = "GONDWANA_STDIN"
+"""As in `gondwana.runtime.stdin`."""
 
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
@@ -185,6 +192,7 @@ class Supervisor:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         source, sink = os.pipe()
         self._folders = [_session_folder(), _memory_folder()]
+        os.environ[STDIN] = f"/proc/{os.getpid()}/fd/{_readable_by_others()}"
         self._job = _start(command, mask, end_signal, sink)
         os.close(sink)
         self._errors = threading.Thread(target=_print_errors, args=(source,), daemon=True)
@@ -362,10 +370,43 @@ def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_sig
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, {*mask, signal.SIGINT})
         os.dup2(errors, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        signal.signal(signal.SIGTTIN, signal.SIG_DFL)
         os.execvp(command[0], list(command))
     except OSError as error:
         _report(f"error: {command[0]}: {error.strerror}")
     os._exit(127)
+
+
+def _readable_by_others() -> int:
+    """Return a descriptor of what is on standard input that another process of the job can open, and read."""
+    if not os.isatty(0):
+        with contextlib.suppress(OSError):
+            os.close(os.open("/proc/self/fd/0", os.O_RDONLY | os.O_NONBLOCK))
+            return 0
+    # A terminal, a socket, or a file of somebody else.
+    signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # reading in the background is an error then
+    source, sink = os.pipe()
+    threading.Thread(target=_pump, args=(sink,), daemon=True).start()
+    return source
+
+
+def _pump(sink: int) -> None:
+    """Pass on standard input to a pipe until its end. Whenever the job is in the background, the terminal waits."""
+    while True:
+        try:
+            data = os.read(0, 1 << 16)
+        except OSError as error:
+            if error.errno != errno.EIO or not os.isatty(0):
+                break
+            time.sleep(CONTINUE)
+            continue
+        if not data:
+            break
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(sink, data) :]
+    os.close(sink)
 
 
 def _print_errors(source: int) -> None:
