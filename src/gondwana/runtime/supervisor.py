@@ -67,6 +67,12 @@ NOTICES = (
 REPORTS = (b"[rank ", b"gondwana: error: ", b"gondwana: rank ", b"gondwana: where the ranks stand")
 """How the lines begin in which a rank says why the job ends."""
 
+TIME_OVER = b"gondwana: where the ranks stand (the time limit of "
+"""How the report begins after which the status is that of the time limit.
+
+MPICH's launcher may end with that of another rank, which a signal has ended meanwhile.
+"""
+
 RULE = 60
 """Hyphens that the line above and below a notice has at least."""
 
@@ -114,13 +120,18 @@ _libc = ctypes.CDLL(None)
 
 
 class Errors:
-    """Separates notices of the launcher from the error output of a job, which comes in pieces of any length. Pure."""
+    """Separates notices of the launcher from the error output of a job, which comes in pieces of any length. Pure.
+
+    Attributes:
+        time_is_over: whether a rank has reported that the time limit is over.
+    """
 
     def __init__(self) -> None:
         self._line = b""
         self._held = b""
         self._notices = b""
         self._reported = False
+        self.time_is_over = False
 
     def pass_on(self, data: bytes) -> bytes:
         """Return what can be printed now: all but what is, or may become, a notice. Local."""
@@ -159,7 +170,8 @@ class Errors:
         return b"gondwana: rank %b (process %b on %b) was ended by %b; ending the job\n" % found.groups()
 
     def _passed(self, piece: bytes) -> bytes:
-        self._line = (self._line + piece)[: len(max(REPORTS, key=len))]
+        self._line = (self._line + piece)[: len(max(*REPORTS, TIME_OVER, key=len))]
+        self.time_is_over = self.time_is_over or self._line.startswith(TIME_OVER)
         self._reported = self._reported or self._line.startswith(REPORTS)
         if piece.endswith(b"\n"):
             self._line = b""
@@ -181,6 +193,7 @@ class Supervisor:
         self._asked, self._asked_at = 0, 0.0
         self._ended = False
         self._timed_out = False
+        self._printed = Errors()
         limit = _time_limit()
         self._continue_at, self._limit_at = time.monotonic() + limit, time.monotonic() + 2 * limit + OVERDUE
         self._written = 0
@@ -195,7 +208,7 @@ class Supervisor:
         os.environ[STDIN] = f"/proc/{os.getpid()}/fd/{_readable_by_others()}"
         self._job = _start(command, mask, end_signal, sink)
         os.close(sink)
-        self._errors = threading.Thread(target=_print_errors, args=(source,), daemon=True)
+        self._errors = threading.Thread(target=_print_errors, args=(source, self._printed), daemon=True)
         self._errors.start()
 
     def run(self) -> int:
@@ -281,7 +294,7 @@ class Supervisor:
 
     def _status(self, status: int) -> int:
         """Return the status of the job: that of the launcher, but of a signal if one has stopped the job."""
-        if self._timed_out:
+        if self._timed_out or (status and self._printed.time_is_over):
             return TIMED_OUT
         if self._asked and (self._ended or status == 0):
             return 128 + self._asked
@@ -409,9 +422,8 @@ def _pump(sink: int) -> None:
     os.close(sink)
 
 
-def _print_errors(source: int) -> None:
+def _print_errors(source: int, errors: Errors) -> None:
     """Print what comes from a pipe until all that write to it have ended."""
-    errors = Errors()
     while data := os.read(source, 1 << 16):
         _write_all(errors.pass_on(data))
     _write_all(errors.end())
