@@ -384,7 +384,8 @@ def _slurm(layout: _Layout, library: Library, program: tuple[str, ...], settings
     offered = (listed.stdout + listed.stderr).split()
     wanted = ("pmix",) if library.vendor == "Open MPI" else ("cray_shasta", "pmi2", "pmix")
     argv += [f"--mpi={kind}" for kind in wanted if kind in offered][:1]
-    return Command((*argv, *program), settings)
+    # For all ranks, each would have a copy of the standard input.
+    return Command((*argv, "--input=0", *program), settings)
 
 
 def _refuse_nesting() -> None:
