@@ -41,17 +41,8 @@ MUCH = 1 << 20
 ECHO = 0.5
 """Seconds after a signal in which one more is no second one: timeout(1), for one, sends each of its signals twice."""
 
-CONTINUE = 1.0
-"""Seconds between two looks for stopped processes once the time limit is over."""
-
 OVERDUE = 60.0
-"""Seconds after twice the time limit in which the ranks must have ended the job, wherever their own time began.
-
-They count anew when they are connected, and then have some seconds to report.
-"""
-
-TIMED_OUT = 124
-"""As in `gondwana.runtime.watchdog`."""
+"""Seconds after twice the time limit in which the job must have ended: ranks count anew when they are connected."""
 
 KILL_AFTER = 5.0
 """Seconds that the launcher has to end the job, before all of it is killed."""
@@ -68,10 +59,7 @@ REPORTS = (b"[rank ", b"gondwana: error: ", b"gondwana: rank ", b"gondwana: wher
 """How the lines begin in which a rank says why the job ends."""
 
 TIME_OVER = b"gondwana: where the ranks stand (the time limit of "
-"""How the report begins after which the status is that of the time limit.
-
-MPICH's launcher may end with that of another rank, which a signal has ended meanwhile.
-"""
+"""How the report begins after which MPICH's launcher may end with the status of another rank."""
 
 RULE = 60
 """Hyphens that the line above and below a notice has at least."""
@@ -98,8 +86,8 @@ Ranks that are ended leave them there, one each, so a job has a folder of its ow
 SHARED_MEMORY = "/dev/shm/."
 """The value that asks for such a folder in Open MPI's default; whatever else a user has set stays."""
 
-STDIN = "GONDWANA_STDIN"
-"""As in `gondwana.runtime.stdin`."""
+STDIN, TIMED_OUT = "GONDWANA_STDIN", 124
+"""As in `gondwana.runtime.stdin` and `gondwana.runtime.watchdog`."""
 
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
@@ -120,11 +108,7 @@ _libc = ctypes.CDLL(None)
 
 
 class Errors:
-    """Separates notices of the launcher from the error output of a job, which comes in pieces of any length. Pure.
-
-    Attributes:
-        time_is_over: whether a rank has reported that the time limit is over.
-    """
+    """Separates notices of the launcher from the error output of a job, which comes in pieces of any length. Pure."""
 
     def __init__(self) -> None:
         self._line = b""
@@ -273,7 +257,7 @@ class Supervisor:
 
     def _keep_time_limit(self, now: float) -> None:
         """Let stopped processes of the job go on, so that they find the time to be over; at last end the job."""
-        self._continue_at = now + CONTINUE
+        self._continue_at = now + _LOOK
         for pid in (self._job, *descendants(self._job)):
             if _is_stopped(pid):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -412,7 +396,7 @@ def _pump(sink: int) -> None:
         except OSError as error:
             if error.errno != errno.EIO or not os.isatty(0):
                 break
-            time.sleep(CONTINUE)
+            time.sleep(_LOOK)
             continue
         if not data:
             break
