@@ -1,7 +1,12 @@
 """Gondwana: one global address space over many memories."""
 
-# The first of all imports, since the others take their time: from here on, a rank ends with its launcher.
+# isort: off
+# The first of all imports, since the others take their time: Ctrl-C ends what still imports.
+from gondwana.runtime import beginning as _beginning  # noqa: F401
+
+# From here on, a rank ends with its launcher.
 from gondwana.runtime import lifeline as _lifeline  # noqa: F401
+# isort: on
 
 # The second one, so that a trace shows how long they take.
 from gondwana.runtime.tracing import recorder as _recorder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -175,6 +176,81 @@ def test_a_signal_prints_the_roll_call_and_the_job_goes_on_until_it_is_terminate
         finally:
             jobs.kill_group(process)
     assert jobs.left_behind(family) == []
+
+
+FINISHED = "where the ranks stand (ranks 1, 2 wait for rank 0, which has finished)"
+
+
+@pytest.mark.parametrize(
+    ("then", "status", "message"),
+    [
+        ("before one more sum", 1, FINISHED),
+        ("before a message is received", 1, FINISHED),
+        ("beside a thread", 3, "[rank 2 on {host}] exits with status 3, but its threads are still running (worker)"),
+        ("and the last two still work", 0, ""),
+    ],
+)
+def test_what_ranks_that_have_finished_would_have_to_do_ends_the_job(then: str, status: int, message: str) -> None:
+    outcome = jobs.run_command(gondwana_run(3, str(PROGRAM), f"others finish {then}"), timeout=60)
+    assert outcome.status == status, str(outcome)
+    assert count(outcome.stderr, message.format(host=os.uname().nodename)) == 1 or outcome.stderr == message, str(
+        outcome
+    )
+    assert "Traceback" not in outcome.stderr, str(outcome)
+
+
+def rank_of(process: int) -> str:
+    with contextlib.suppress(OSError):
+        words = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+        return next((word.partition(b"=")[2].decode() for word in words if word.startswith(b"PMIX_RANK=")), "")
+    return ""
+
+
+@pytest.mark.parametrize("whom", ["rank 0", "everybody"])
+def test_the_time_limit_holds_for_ranks_that_are_stopped(whom: str) -> None:
+    with jobs.start_command(gondwana_run(3, "--time-limit", "8", str(PROGRAM), "wander")) as process:
+        try:
+            for _ in range(3):
+                assert "is here" in process.stdout.readline()
+            for pid in descendants(process.pid):
+                if whom == "everybody" or rank_of(pid) == "0":
+                    os.kill(pid, signal.SIGSTOP)
+            stderr = process.communicate(timeout=80)[1]
+        finally:
+            jobs.kill_group(process)
+    assert process.returncode == 124, stderr
+    assert count(stderr, "where the ranks stand (the time limit of 8 s is over") == 1, stderr
+    assert "ranks 0, 1 in solve (misbehave.py:" in stderr, stderr
+
+
+def test_without_gondwana_run_another_rank_keeps_the_time_limit_of_a_stopped_one() -> None:
+    command = launch.command(3, [str(PROGRAM), "wander"], threads=1, time_limit=4)
+    with jobs.start_command(command.argv, variables=command.variables) as process:
+        try:
+            for _ in range(3):
+                assert "is here" in process.stdout.readline()
+            os.kill(next(pid for pid in descendants(process.pid) if rank_of(pid) == "0"), signal.SIGSTOP)
+            stderr = process.communicate(timeout=80)[1]
+        finally:
+            jobs.kill_group(process)
+    assert process.returncode == 124, stderr
+    assert "the time limit of 4 s is over, and rank 0 does not end the job" in stderr, stderr
+
+
+def test_a_rank_that_is_killed_while_it_starts_is_named_in_one_line() -> None:
+    with jobs.start_command(gondwana_run(2, str(PROGRAM), "wander")) as process:
+        try:
+            end = time.monotonic() + 60
+            while not (found := [pid for pid in descendants(process.pid) if rank_of(pid) == "1"]):
+                assert time.monotonic() < end
+            os.kill(found[0], signal.SIGKILL)
+            stderr = process.communicate(timeout=60)[1]
+        finally:
+            jobs.kill_group(process)
+    assert process.returncode == 137, stderr
+    named = f"gondwana: rank 1 (process {found[0]} on {os.uname().nodename}) was ended by signal 9 (Killed)"
+    assert [line for line in stderr.splitlines() if "signal 9" in line] == [f"{named}; ending the job"], stderr
+    assert "prterun noticed" not in stderr
 
 
 def test_a_signal_and_the_time_limit_work_after_rank_0_has_finished() -> None:

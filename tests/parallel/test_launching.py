@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -237,3 +238,76 @@ def test_a_plain_program_imports_no_mpi() -> None:
 def test_a_program_that_imports_mpi4py_shares_its_world() -> None:
     code = "from mpi4py import MPI; from gondwana.teams import world; print(world.comm == MPI.COMM_WORLD)"
     assert jobs.run_command([sys.executable, "-c", code]).stdout == "True\n"
+
+
+READS = """
+import sys, gondwana as gw
+found = gw.world.allgather(len(sys.stdin.read()) if len(sys.argv) > 1 else -1)
+print(found if gw.world.rank == 0 else "", end="")
+"""
+INPUTS = {
+    "a pipe": ("seq 100000 | {run} all", "[588895, 0]"),
+    "a file": ("seq 100000 > list; {run} all < list", "[588895, 0]"),
+    "the rest of a file": ("seq 9 > list; {{ read first; {run} all; }} < list", "[16, 0]"),
+    "a here-document": ("{run} all <<END\nline\nEND", "[5, 0]"),
+    "a closed one": ("{run} all <&-", "[0, 0]"),
+    "a socket": ("{socket} {run} all", "[7, 0]"),
+    "that of a loop": ("seq 3 | while read line; do {run}; done", "[-1, -1]" * 3),
+}
+SOCKET = (
+    "import os, socket, sys; a, b = socket.socketpair(); a.sendall(b'message'); a.close(); "
+    "os.dup2(b.fileno(), 0); os.execvp(sys.argv[1], sys.argv[1:])"
+)
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_rank_0_has_all_of_the_standard_input_to_its_end(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "reads.py").write_text(READS)
+    script, expected = INPUTS[kind]
+    run = f"{sys.executable} -m gondwana.cli.main run -n 2 -t 1 --time-limit 60 reads.py"
+    socket = f'{sys.executable} -c "{SOCKET}"'
+    outcome = jobs.run_command(["bash", "-c", script.format(run=run, socket=socket)], timeout=100, cwd=tmp_path)
+    assert (outcome.status, outcome.stdout.replace("\n", "")) == (0, expected), str(outcome)
+
+
+def test_rank_0_has_the_standard_input_with_mpich(mpich_python: Path, tmp_path: Path) -> None:
+    (tmp_path / "reads.py").write_text(READS)
+    run = f"{mpich_python} -m gondwana.cli.main run -n 2 -t 1 --time-limit 60 reads.py"
+    outcome = jobs.run_command(["bash", "-c", f"seq 100000 > list; {run} all < list"], timeout=100, cwd=tmp_path)
+    assert (outcome.status, outcome.stdout.replace("\n", "")) == (0, "[588895, 0]"), str(outcome)
+
+
+def test_rank_0_reads_from_a_terminal_until_its_end(tmp_path: Path) -> None:
+    program = tmp_path / "reads.py"
+    program.write_text(READS)
+    ours, theirs = os.openpty()
+    words = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2", "-t", "1", "--time-limit", "60", str(program)]
+    with subprocess.Popen(
+        [*words, "all"], stdin=theirs, stdout=subprocess.PIPE, env=jobs.clean_environment()
+    ) as process:
+        os.write(ours, b"typed\n\x04")  # Ctrl-D
+        assert process.communicate(timeout=100)[0].strip() == b"[6, 0]"
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_tolerated(ranks: int, closed: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import sys, gondwana as gw\n"
+        "print('out'); print('errors', file=sys.stderr); sys.stdin.read()\n"
+        "if gw.world.allreduce(1) and gw.world.rank == 0:\n    open('result', 'w').write(f'{gw.world.size}')\n"
+    )
+    script = f"{sys.executable} -m gondwana.cli.main run -n {ranks} -t 1 program.py {closed}"
+    outcome = jobs.run_command(["bash", "-c", script], cwd=tmp_path)
+    assert (outcome.status, (tmp_path / "result").read_text()) == (0, str(ranks)), str(outcome)
+    assert outcome.stdout == ("" if ">&-" in closed.split() else "out\n" * ranks), str(outcome)
+    assert outcome.stderr == ("" if "2>&-" in closed else "errors\n" * ranks), str(outcome)
+
+
+@pytest.mark.parametrize(("words", "status"), [("--help", 0), ("run nothing.py", 2), ("model --help", 0)])
+def test_commands_tolerate_closed_streams(words: str, status: int) -> None:
+    script = f"{sys.executable} -m gondwana.cli.main {words} <&- >&- 2>&-"
+    outcome = jobs.run_command(["bash", "-c", script])
+    assert (outcome.status, outcome.stdout, outcome.stderr) == (status, "", "")

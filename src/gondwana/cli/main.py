@@ -10,7 +10,7 @@ from typing import Any, cast
 import typer
 
 from gondwana.inputs import message_of, printable
-from gondwana.runtime import exits, tracing
+from gondwana.runtime import beginning, exits, tracing
 
 COMMANDS = ("run", "plot", "ls", "bench", "inspect", "report", "model", "doctor")
 """Each is a function, or commands of its own, of the same name in ``gondwana.cli.<name>``."""
@@ -53,7 +53,9 @@ def application() -> typer.Typer:
 def _status() -> int:
     """Run the command and return its exit status; errors of the program keep their traceback."""
     try:
-        status = application()(standalone_mode=False)
+        command = application()
+        beginning.all_is_imported()
+        status = command(standalone_mode=False)
         # What cannot be written, as to a full disk, is an error of this command and none of Python's exit.
         sys.stdout.flush()
     except BrokenPipeError:

@@ -14,7 +14,7 @@ from types import TracebackType
 from gondwana.apps import registry
 from gondwana.cli.programs import installed
 from gondwana.compiler import compilation, threads
-from gondwana.runtime import exits, launcher, start, watchdog
+from gondwana.runtime import beginning, exits, launcher, start, stdin, watchdog
 from gondwana.runtime.placement import binding, report
 from gondwana.teams import mpi
 
@@ -30,7 +30,9 @@ def main(target: str, arguments: list[str], *, module: bool = False) -> int:
         arguments: for the program.
         module: whether the target is a module.
     """
+    beginning.all_is_imported()
     exits.install()
+    stdin.receive(first=launcher.is_first())
     watchdog.arm(watchdog.time_limit(), first=launcher.is_first())
     place()
     if launcher.detect() is not None:

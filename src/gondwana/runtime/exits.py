@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import contextlib
 import math
@@ -50,7 +51,9 @@ class _State:
     leaving: bool = False
     left: bool = False
     copied: bool = False
+    exiting: bool = False
     announce: Callable[[], None] = lambda: None
+    finished: Callable[[], None] = lambda: None
     last_actions: list[Callable[[], object]] = field(default_factory=list)
 
 
@@ -112,11 +115,21 @@ def status_of(error: BaseException) -> int:
 def set_status(status: int) -> None:
     """Record that this process is about to exit with ``status``. Local."""
     _state.status = status
+    if status and _state.comm is not None and not _state.exiting:
+        _state.exiting = True
+        with contextlib.suppress(RuntimeError):  # the interpreter is about to end
+            # Not a `threading.Thread`: see `interruptions`.
+            _thread.start_new_thread(_exit_in_spite_of_threads, ())
 
 
 def announce_by(announce: Callable[[], None]) -> None:
     """Register a function to be called before this rank ends the job, so that others need not report it. Local."""
     _state.announce = announce
+
+
+def when_finished(note: Callable[[], None]) -> None:
+    """Register a function to be called when the program of this rank has finished and others may still run. Local."""
+    _state.finished = note
 
 
 def leaving() -> bool:
@@ -164,6 +177,21 @@ def _exit(status: Any = None) -> NoReturn:
     error = SystemExit(status)
     set_status(status_of(error))
     raise error
+
+
+def _exit_in_spite_of_threads() -> None:
+    """End the job if this rank exits with a non-zero status, and Python waits for threads that do not end.
+
+    Only the main thread has ended then, and nothing is called at exit. A program may also catch the exit and go on.
+    """
+    threading.current_thread().name = "gondwana-exit"
+    threading.main_thread().join()
+    time.sleep(PATIENCE)
+    status = _state.status if _ended_by_exception(_state.main_frame) else 0
+    if status and not _state.leaving:
+        main = threading.main_thread()
+        names = [thread.name for thread in threading.enumerate() if thread is not main and not thread.daemon]
+        _end_by_exit(status, f"its threads are still running ({', '.join(names)})")
 
 
 def _on_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -245,6 +273,7 @@ def _leave() -> None:
     if _state.comm is None:
         return
     _state.leaving = True
+    _state.finished()
     arrived = _state.comm.Ibarrier()
     end = time.monotonic() + PATIENCE if status else math.inf
     while not _state.left:

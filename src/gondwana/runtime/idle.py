@@ -33,6 +33,9 @@ _LONGEST_SLEEP = 1e-2
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "riscv64": 98}.get(platform.machine(), -1)
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
 
+_AWAKE = 0.5
+"""Seconds after the last sleep of a wait in which the rank still counts as waiting, on a loaded machine."""
+
 Poll = Callable[[], bool]
 
 _polled: list[Poll] = []
@@ -105,18 +108,39 @@ def must_poll() -> bool:
     return any(under_way() for under_way in _polled)
 
 
+class _ForRanks:
+    """The last wait of this rank that only the programs of other ranks can end.
+
+    Attributes:
+        since: when it had waited so long that it sleeps, by `time.monotonic`.
+        seen: when it slept last; 0: it is over.
+    """
+
+    since = seen = 0.0
+
+
+_for_ranks = _ForRanks()
+
+
+def waited_for_ranks() -> float:
+    """Return for how many seconds this rank has waited for other ranks, and still waits; 0: it does not. Local."""
+    now = time.monotonic()
+    return now - _for_ranks.since if now < _for_ranks.seen + _AWAKE else 0.0
+
+
 class Idle:
     """The idleness of one wait. Local.
 
     Args:
         bell: whether all that the wait is for rings the bell of this rank.
         end: when it times out, by `time.monotonic`; None: never.
+        for_ranks: whether only the programs of other ranks can end it: see `waited_for_ranks`.
     """
 
-    __slots__ = ("_bell", "_crowded", "_end", "_failed", "_since")
+    __slots__ = ("_bell", "_crowded", "_end", "_failed", "_for_ranks", "_since")
 
-    def __init__(self, bell: bool = False, end: float | None = None) -> None:
-        self._bell, self._end = bell, end
+    def __init__(self, bell: bool = False, end: float | None = None, for_ranks: bool = False) -> None:
+        self._bell, self._end, self._for_ranks = bell, end, for_ranks and end is None
         self._failed, self._since, self._crowded = 0, 0.0, cores.crowded()
 
     @property
@@ -127,6 +151,11 @@ class Idle:
     def reset(self) -> None:
         """Take note that a poll has found work. Local."""
         self._failed = 0
+
+    def over(self) -> None:
+        """Take note that the wait is over. Local."""
+        if self._failed > _YIELDS:
+            _for_ranks.seen = 0.0
 
     def pause(self, look: Poll) -> None:
         """Take note of a failed poll; return at once, or yield the processor, or sleep. Local.
@@ -144,6 +173,8 @@ class Idle:
 
     def _sleep(self, look: Poll) -> None:
         now = time.monotonic()
+        if self._for_ranks:
+            _for_ranks.since, _for_ranks.seen = self._since, now
         if self._bell and not must_poll():
             seconds = _LONGEST_SLEEP
         else:

@@ -1,12 +1,43 @@
-"""The launcher that started this process, as environment variables describe it. Pure: starts nothing."""
+"""The launcher that started this process, as environment variables describe it. Starts nothing.
+
+What a rank starts inherits these variables, and would take the place of the rank in its job. So a rank notes its
+process and its job in one more variable. Another process that finds the note, and the same job, is a child of that
+rank: it forgets the launcher, and is one rank of its own. A program that a rank executes in its own place (`os.exec`)
+has its process number, and is still the rank; so is what a shell between launcher and rank starts, for a shell notes
+nothing.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from gondwana.inputs import whole_number
+
+NOTE = "GONDWANA_RANK_PROCESS"
+"""Names the variable with the process number of a rank and what identifies its job, for what the rank starts."""
+
+DAEMONS = ("prterun", "prted", "mpirun", "mpiexec", "orterun", "orted", "mpiexec.hydra", "hydra_pmi_proxy")
+"""Names of processes of Open MPI and of Hydra (MPICH and others) that start ranks and live as long as these."""
+
+_SETS = (
+    *("OMPI_", "PMIX_", "PMI_", "PMI2_", "HYDI_", "MPI_LOCAL", "MV2_COMM_WORLD", "FLUX_TASK", "JSM_", "PALS_"),
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP"),
+    *("GONDWANA_BIND", "GONDWANA_STDIN", "GONDWANA_TERMINAL", "GONDWANA_TIMING"),
+)
+"""How the variables begin that a launcher, and `gondwana run`, set for one rank or one job alone."""
+
+_SETTINGS = ("OMPI_MCA_", "PMIX_MCA_", "OMPI_ALLOW_RUN_AS_ROOT")
+"""How variables begin that hold settings of users, and are to stay."""
+
+_JOBS = (
+    *("PMIX_NAMESPACE", "PMI_FD", "PMI_PORT", "PMI_JOBID", "SLURM_JOB_ID", "SLURM_STEP_ID", "FLUX_JOB_ID"),
+    *("JSM_JOBID", "PALS_APID"),
+)
+"""Variables of which at least one differs between the jobs of a launcher that can meet."""
 
 _VARIABLES = (
     # launcher, variable with the rank, variable with the number of ranks (empty: it has none)
@@ -66,6 +97,76 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
     if number is not None and tasks is not None and tasks > 1:
         return Launch("srun", number, tasks, wired=False)
     return None
+
+
+def enter() -> Launch | None:
+    """Note that this process is a rank, or forget the launcher if it is a child of one; return its launch. Local.
+
+    To be called before anything else that asks for the launcher.
+    """
+    if _is_child(os.environ):
+        forget()
+    launch = detect()
+    if launch is not None:
+        os.environ[NOTE] = f"{os.getpid()} {_job(os.environ)}"
+        os.register_at_fork(after_in_child=forget)
+    return launch
+
+
+def forget() -> None:
+    """Remove what the launcher has set from the environment of this process, which is no rank of its job. Local."""
+    alone = without(os.environ)
+    for name in os.environ.keys() - alone.keys():
+        del os.environ[name]
+
+
+def in_step() -> bool:
+    """Return whether this process, or one above it, was started by a rank of a step of this Slurm allocation. Local."""
+    return f"SLURM_JOB_ID={os.environ.get('SLURM_JOB_ID')}" in os.environ.get(NOTE, "").split()
+
+
+def without(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what makes a process a rank of a job. Pure."""
+    return {
+        name: value for name, value in environment.items() if not name.startswith(_SETS) or name.startswith(_SETTINGS)
+    }
+
+
+def _is_child(environment: Mapping[str, str]) -> bool:
+    """Return whether a rank of the job that the environment describes has started this process."""
+    process, _, job = environment.get(NOTE, "").partition(" ")
+    rank = whole_number(process)
+    if rank is None or rank == os.getpid() or job != _job(environment):
+        return False
+    # Jobs of Hydra may look alike: not if a launcher of its own stands between this process and the rank.
+    parent = os.getppid()
+    while parent not in (0, rank):
+        if name_of(parent) in DAEMONS:
+            return False
+        parent = _parent_of(parent)
+    return True
+
+
+def _job(environment: Mapping[str, str]) -> str:
+    launch = detect(environment)
+    return " ".join(
+        [f"{launch and launch.rank}", *(f"{name}={environment[name]}" for name in _JOBS if name in environment)]
+    )
+
+
+def name_of(process: int) -> str:
+    """Return the name of a process, "" if there is none. Local."""
+    try:
+        return Path(f"/proc/{process}/comm").read_text().rstrip("\n")
+    except OSError:
+        return ""
+
+
+def _parent_of(process: int) -> int:
+    """Return the process that has started another one, 0 if that is not known."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
 
 
 def on_one_host(environment: Mapping[str, str] = os.environ) -> bool:

@@ -11,13 +11,9 @@ import _thread
 import os
 import select
 import signal
-from pathlib import Path
 
 from gondwana.runtime import launcher
 from gondwana.runtime.supervisor import end_with_parent
-
-PARENTS = ("prterun", "prted", "mpirun", "mpiexec", "orterun", "orted", "mpiexec.hydra", "hydra_pmi_proxy")
-"""Names of processes of Open MPI and of Hydra (MPICH and others) that start ranks and live as long as these."""
 
 _OUTPUTS = (1, 2)
 
@@ -29,11 +25,11 @@ def arm() -> None:
     nobody reads its output any more, unless compiled code holds the interpreter then. Without a launcher nothing is
     done.
     """
-    if launcher.detect() is None:
+    if launcher.enter() is None:
         return
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Hydra passes on what its supervisor has blocked
     parent = os.getppid()
-    started_by_launcher = _name(parent) in PARENTS
+    started_by_launcher = launcher.name_of(parent) in launcher.DAEMONS
     if started_by_launcher:
         end_with_parent(signal.SIGKILL)
     # The launcher may have ended before: it was the only one to read what this process prints.
@@ -51,13 +47,6 @@ def _end_with_readers() -> None:
         if any(event & select.POLLNVAL for _, event in poll.poll()):
             return  # the program has closed it
     os._exit(1)
-
-
-def _name(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/comm").read_text().rstrip("\n")
-    except OSError:
-        return ""
 
 
 def _nobody_reads(descriptor: int) -> bool:

@@ -200,6 +200,11 @@ def suspend_by(scheduler: Scheduler) -> None:
     _tasks.scheduler = scheduler
 
 
+def has_tasks() -> bool:
+    """Return whether tasks of this rank may run while its program waits, or has finished. Local."""
+    return _tasks.scheduler is not None
+
+
 def current_task() -> object:
     """Return the task that calls, None in the program itself and on threads without tasks. Local."""
     tasks = thread.flow.tasks
@@ -258,6 +263,7 @@ def wait_until(
     source: Source | None = None,
     *,
     bell: bool = False,
+    for_ranks: bool = False,
 ) -> None:
     """Make user-level progress until a condition holds; other tasks of this rank run meanwhile. Local; blocks.
 
@@ -267,6 +273,7 @@ def wait_until(
         timeout: seconds; None: no limit.
         source: calls back when the condition begins to hold; None: `ready` is polled.
         bell: whether what makes it hold happens on this rank or rings its bell, so that the rank may sleep meanwhile.
+        for_ranks: whether only the programs of other ranks make it hold, so that it never does once they have finished.
 
     Raises:
         ProgressError: called inside a callback when the condition does not hold yet.
@@ -277,7 +284,7 @@ def wait_until(
     refuse_in_callback(what)
     end = None if timeout is None else time.monotonic() + timeout
     left = timeout
-    idleness = idle.Idle(bell, end)
+    idleness = idle.Idle(bell, end, for_ranks)
 
     holds = False  # asked once only: a signal's `ready` consumes what it has found
 
@@ -298,6 +305,7 @@ def wait_until(
             if holds or ready():
                 return
             raise TimeoutError(f"waited {timeout:g} s for {what}: give a longer timeout=, or None")
+    idleness.over()
 
 
 def refuse_in_callback(what: str) -> None:

@@ -4,6 +4,12 @@ Launchers of MPI kill the ranks half a second after SIGINT or SIGTERM, which los
 then. So the ranks that handle SIGTERM get the first signal from here and have time to stop. The launcher gets a signal
 that makes it end the job when they need too long, at the second signal, and when this process is killed.
 
+The ranks keep the time limit of the job themselves, unless they are stopped (SIGSTOP): from here they are continued
+when the time is over, so that they can report, and ended if even that does not help.
+
+Standard input is for rank 0, which opens it itself: see `gondwana.runtime.stdin`. A terminal, which only processes in
+its foreground may read, is read here.
+
 Below the message of a rank that has ended the job, Open MPI's launcher prints notices of four to twelve lines between
 two rules, which only repeat that the job was ended. Here they are left out of the error output.
 
@@ -15,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import sys
@@ -34,6 +41,9 @@ MUCH = 1 << 20
 ECHO = 0.5
 """Seconds after a signal in which one more is no second one: timeout(1), for one, sends each of its signals twice."""
 
+OVERDUE = 60.0
+"""Seconds after twice the time limit in which the job must have ended: ranks count anew when they are connected."""
+
 KILL_AFTER = 5.0
 """Seconds that the launcher has to end the job, before all of it is killed."""
 
@@ -48,11 +58,18 @@ NOTICES = (
 REPORTS = (b"[rank ", b"gondwana: error: ", b"gondwana: rank ", b"gondwana: where the ranks stand")
 """How the lines begin in which a rank says why the job ends."""
 
+TIME_OVER = b"gondwana: where the ranks stand (the time limit of "
+"""How the report begins after which MPICH's launcher may end with the status of another rank."""
+
 RULE = 60
 """Hyphens that the line above and below a notice has at least."""
 
 LINES = 20
 """Lines that a notice has at most."""
+
+KILLED = b"prterun noticed that process rank "
+"""How the first line of what the launcher says of a rank begins that a signal has ended."""
+
 
 SESSIONS = "PRTE_MCA_prte_local_tmpdir_base"
 """Names the variable with the folder in which Open MPI's launcher makes the one of its job.
@@ -69,6 +86,9 @@ Ranks that are ended leave them there, one each, so a job has a folder of its ow
 SHARED_MEMORY = "/dev/shm/."
 """The value that asks for such a folder in Open MPI's default; whatever else a user has set stays."""
 
+STDIN, TIMED_OUT = "GONDWANA_STDIN", 124
+"""As in `gondwana.runtime.stdin` and `gondwana.runtime.watchdog`."""
+
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
 
@@ -80,6 +100,8 @@ _TRACE, _PARTS = "GONDWANA_TRACE", ".parts"
 
 _LOOK = 0.25
 _RANKS = (b"PMIX_RANK=", b"PMI_RANK=")
+_NOTE = b"GONDWANA_RANK_PROCESS="
+"""As in `gondwana.runtime.launcher`: a process that a rank has started has it at its start."""
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
@@ -93,6 +115,7 @@ class Errors:
         self._held = b""
         self._notices = b""
         self._reported = False
+        self.time_is_over = False
 
     def pass_on(self, data: bytes) -> bytes:
         """Return what can be printed now: all but what is, or may become, a notice. Local."""
@@ -107,7 +130,11 @@ class Errors:
                 passed += self._passed(line + newline)
                 self._held = _without_stray(rest)
             if _is_notice(self._held):
-                self._notices, self._held = self._notices + self._held, b""
+                if KILLED in self._held:
+                    passed += self._death(self._held)
+                else:
+                    self._notices += self._held
+                self._held = b""
         return passed
 
     def end(self) -> bytes:
@@ -115,8 +142,20 @@ class Errors:
         held = b"" if self._notices and not self._held.strip(_STRAY) else self._held
         return held + (b"" if self._reported else self._notices)
 
+    def _death(self, notice: bytes) -> bytes:
+        """Return one line on a rank that a signal has ended before others could report it; else the notice itself."""
+        import re  # seldom needed, and large
+
+        words = rb"process rank (\d+) with PID (\d+) on node (\S+) exited on (signal \d+(?: \([^)]*\))?)"
+        found = None if self._reported else re.search(words, b" ".join(notice.split()))
+        if found is None:
+            return notice
+        self._reported = True
+        return b"gondwana: rank %b (process %b on %b) was ended by %b; ending the job\n" % found.groups()
+
     def _passed(self, piece: bytes) -> bytes:
-        self._line = (self._line + piece)[: len(max(REPORTS, key=len))]
+        self._line = (self._line + piece)[: len(max(*REPORTS, TIME_OVER, key=len))]
+        self.time_is_over = self.time_is_over or self._line.startswith(TIME_OVER)
         self._reported = self._reported or self._line.startswith(REPORTS)
         if piece.endswith(b"\n"):
             self._line = b""
@@ -137,6 +176,10 @@ class Supervisor:
         self._patience = patience
         self._asked, self._asked_at = 0, 0.0
         self._ended = False
+        self._timed_out = False
+        self._printed = Errors()
+        limit = _time_limit()
+        self._continue_at, self._limit_at = time.monotonic() + limit, time.monotonic() + 2 * limit + OVERDUE
         self._written = 0
         self._deadline = self._latest = float("inf")
         # A shell that starts a job in the background ignores SIGINT, and so does the job.
@@ -146,9 +189,10 @@ class Supervisor:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         source, sink = os.pipe()
         self._folders = [_session_folder(), _memory_folder()]
+        os.environ[STDIN] = f"/proc/{os.getpid()}/fd/{_readable_by_others()}"
         self._job = _start(command, mask, end_signal, sink)
         os.close(sink)
-        self._errors = threading.Thread(target=_print_errors, args=(source,), daemon=True)
+        self._errors = threading.Thread(target=_print_errors, args=(source, self._printed), daemon=True)
         self._errors.start()
 
     def run(self) -> int:
@@ -168,9 +212,10 @@ class Supervisor:
             self._watch_deadline()
 
     def _next_signal(self) -> int:
-        if self._deadline == float("inf"):
+        next_look = min(self._continue_at, time.monotonic() + _LOOK if self._deadline < float("inf") else float("inf"))
+        if next_look == float("inf"):
             return signal.sigwaitinfo(self._signals).si_signo
-        found = signal.sigtimedwait(self._signals, _LOOK)
+        found = signal.sigtimedwait(self._signals, max(0.0, next_look - time.monotonic()))
         return 0 if found is None else found.si_signo
 
     def _stop(self, number: int) -> None:
@@ -198,7 +243,9 @@ class Supervisor:
     def _watch_deadline(self) -> None:
         """Grant time while the ranks write, and end the job when the time is over."""
         now = time.monotonic()
-        if not self._asked or self._deadline == float("inf"):
+        if now >= self._continue_at:
+            self._keep_time_limit(now)
+        if self._deadline == float("inf"):
             return
         written = _written(descendants(self._job))
         if not self._ended and abs(written - self._written) >= MUCH:
@@ -206,6 +253,18 @@ class Supervisor:
         if now > self._deadline:
             if not self._ended:
                 _report("the program has not stopped in time: ending it")
+            self._end()
+
+    def _keep_time_limit(self, now: float) -> None:
+        """Let stopped processes of the job go on, so that they find the time to be over; at last end the job."""
+        self._continue_at = now + _LOOK
+        for pid in (self._job, *descendants(self._job)):
+            if _is_stopped(pid):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGCONT)
+        if now >= self._limit_at and not self._ended:
+            self._timed_out = True
+            _report("the ranks have not ended the job in spite of its time limit: ending it")
             self._end()
 
     def _end(self) -> None:
@@ -219,6 +278,8 @@ class Supervisor:
 
     def _status(self, status: int) -> int:
         """Return the status of the job: that of the launcher, but of a signal if one has stopped the job."""
+        if self._timed_out or (status and self._printed.time_is_over):
+            return TIMED_OUT
         if self._asked and (self._ended or status == 0):
             return 128 + self._asked
         if status < 0:
@@ -306,15 +367,47 @@ def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_sig
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, {*mask, signal.SIGINT})
         os.dup2(errors, 2)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        signal.signal(signal.SIGTTIN, signal.SIG_DFL)
         os.execvp(command[0], list(command))
     except OSError as error:
         _report(f"error: {command[0]}: {error.strerror}")
     os._exit(127)
 
 
-def _print_errors(source: int) -> None:
+def _readable_by_others() -> int:
+    """Return a descriptor of what is on standard input that another process of the job can open, and read."""
+    if not os.isatty(0):
+        with contextlib.suppress(OSError):
+            os.close(os.open("/proc/self/fd/0", os.O_RDONLY | os.O_NONBLOCK))
+            return 0
+    # A terminal, a socket, or a file of somebody else.
+    signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # reading in the background is an error then
+    source, sink = os.pipe()
+    threading.Thread(target=_pump, args=(sink,), daemon=True).start()
+    return source
+
+
+def _pump(sink: int) -> None:
+    """Pass on standard input to a pipe until its end. Whenever the job is in the background, the terminal waits."""
+    while True:
+        try:
+            data = os.read(0, 1 << 16)
+        except OSError as error:
+            if error.errno != errno.EIO or not os.isatty(0):
+                break
+            time.sleep(_LOOK)
+            continue
+        if not data:
+            break
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(sink, data) :]
+    os.close(sink)
+
+
+def _print_errors(source: int, errors: Errors) -> None:
     """Print what comes from a pipe until all that write to it have ended."""
-    errors = Errors()
     while data := os.read(source, 1 << 16):
         _write_all(errors.pass_on(data))
     _write_all(errors.end())
@@ -346,7 +439,7 @@ def _may_be_notice(text: bytes) -> bool:
         stray = rule.startswith(_STRAY) and any(start.startswith(rule.lstrip(_STRAY)) for start in REPORTS)
         return stray or rule == b"-" * len(rule)
     first = lines[0]
-    fits = any(first.startswith(start) or (len(lines) == 1 and start.startswith(first)) for start in NOTICES)
+    fits = any(first.startswith(start) or (len(lines) == 1 and start.startswith(first)) for start in (*NOTICES, KILLED))
     return _is_rule(rule) and fits and len(lines) <= LINES
 
 
@@ -355,7 +448,24 @@ def _is_rule(line: bytes) -> bool:
 
 
 def _is_rank(pid: int) -> bool:
-    return any(word.startswith(_RANKS) for word in _read(f"/proc/{pid}/environ").split(b"\0"))
+    """Return whether a process was started as a rank, and not by one."""
+    words = _read(f"/proc/{pid}/environ").split(b"\0")
+    by = next((word.removeprefix(_NOTE).split()[0] for word in words if word.startswith(_NOTE)), b"%d" % pid)
+    return any(word.startswith(_RANKS) for word in words) and by == b"%d" % pid
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether a signal has stopped a process."""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"T"]
+
+
+def _time_limit() -> float:
+    """The seconds that the ranks may take, which check what they are given; infinite if there is no limit."""
+    try:
+        limit = float(os.environ.get("GONDWANA_TIME_LIMIT") or "inf")
+    except ValueError:
+        limit = 0.0
+    return limit if limit > 0.0 else float("inf")
 
 
 def _handles(pid: int, number: int) -> bool:

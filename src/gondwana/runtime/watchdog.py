@@ -23,11 +23,11 @@ from collections.abc import Callable
 from types import FrameType
 
 from gondwana.errors import UsageError
-from gondwana.runtime import cores, exits, liveness, standard_error
+from gondwana.runtime import cores, exits, idle, liveness, progress, standard_error
 from gondwana.runtime.channels import tree
 from gondwana.runtime.channels.channel import Channel
 from gondwana.runtime.placement import report
-from gondwana.runtime.rollcall import FINISHED, Stack, has_user_code, roll_call
+from gondwana.runtime.rollcall import FINISHED, Stack, has_user_code, name_ranks, roll_call
 
 ANSWER_TIME = 3.0
 """Seconds that the ranks have to answer with their stacks."""
@@ -37,6 +37,15 @@ LAUNCHER_GRACE = 0.02
 
 TIMED_OUT = 124
 """The exit status of a job that has reached its time limit, as timeout(1) has it."""
+
+OVERDUE = 2 * ANSWER_TIME + 2.0
+"""Seconds after the time limit in which rank 0 must have ended the job; then the others do."""
+
+LOOK = 1.0
+"""Seconds between two looks at whether all ranks stand still, once one of them has finished."""
+
+STILL = 1.5 * LOOK
+"""Seconds that a rank has waited for others before it counts as standing still: two looks see the same wait."""
 
 DEEPEST = 200
 """How many frames of a stack are reported, the innermost ones."""
@@ -71,8 +80,8 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
     report.record(members)
     cores.share([member.cores for member in members if member.host == members[comm.rank].host])
     channels = tree.connect(comm, [member.host for member in members])
-    deadline = None if limit is None or comm.rank else time.monotonic() + limit
-    dog = _Watchdog(comm.rank, comm.size, channels, _signal_pipe(), watch, limit, deadline)
+    dog = _Watchdog(comm.rank, comm.size, channels, _signal_pipe(), watch, limit)
+    exits.when_finished(dog.note_finish)
     threading.Thread(target=dog.run, name="gondwana-watchdog", daemon=True).start()
     arm(limit, first=comm.rank == 0)
 
@@ -120,8 +129,7 @@ class _Watchdog:
         channels: to the other watchdogs.
         signals: readable after a signal, None if the program handles SIGUSR1.
         watch: of the processes of this host.
-        limit: seconds, for the report.
-        deadline: when the job has reached the limit, on rank 0.
+        limit: seconds that the job may take, None for any time.
     """
 
     def __init__(
@@ -132,34 +140,80 @@ class _Watchdog:
         signals: socket.socket | None,
         watch: liveness.Monitor,
         limit: float | None,
-        deadline: float | None,
     ) -> None:
         self._rank = rank
         self._size = size
         self._channels = channels
         self._watch = watch
         self._limit = limit
-        self._deadline = deadline
+        # Rank 0 ends the job in time. If it is stopped, or cannot be reached, one of the others does it later.
+        late = OVERDUE + 0.1 * min(rank, 50) if rank else 0.0
+        self._deadline = math.inf if limit is None else time.monotonic() + limit + late
+        self._next_look = math.inf
+        self._still = 0
+        self._finish = os.eventfd(0, os.EFD_CLOEXEC)
         self._quiet_until = 0.0
         self._selector = selectors.DefaultSelector()
         if signals is not None:
             self._on_readable(signals, lambda: self._on_signal(signals))
+        self._on_readable(self._finish, self._on_finish)
         for handle in watch.handles:
             self._on_readable(handle, functools.partial(self._on_death, handle))
         for channel in channels.channels:
             self._on_readable(channel.socket, functools.partial(self._on_message, channel, channel.socket.fileno()))
 
     def run(self) -> None:
-        """Sleep until a rank asks, a signal arrives, a process ends or the time limit is reached, and react."""
+        """Sleep until a rank asks, a signal arrives, a process ends or a time has come, and react."""
         while True:
-            left = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-            ready = self._selector.select(left)
-            if self._deadline is not None and time.monotonic() >= self._deadline:
-                faulthandler.cancel_dump_traceback_later()
-                self._report(f"the time limit of {self._limit:g} s is over")
-                exits.abort(TIMED_OUT)
+            next_time = min(self._deadline, self._next_look)
+            ready = self._selector.select(None if next_time == math.inf else max(0.0, next_time - time.monotonic()))
+            now = time.monotonic()
+            if now >= self._deadline:
+                self._on_deadline()
+            if now >= self._next_look:
+                self._look()
             for key, _ in ready:
                 key.data()
+
+    def note_finish(self) -> None:
+        """Take note that the program of this rank has finished. Local; any thread may call it."""
+        os.eventfd_write(self._finish, 1)
+
+    def _on_finish(self) -> None:
+        """Have rank 0 look whether the others still can."""
+        os.eventfd_read(self._finish)
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        if self._rank:
+            self._channels.request("finished")
+        else:
+            self._next_look = min(self._next_look, time.monotonic() + LOOK)
+
+    def _look(self) -> None:
+        """End the job if nothing can happen any more: all ranks have finished, or wait for what these would have to do.
+
+        It has to be so twice, since a rank may just have got what it has waited for.
+        """
+        stacks = self._channels.collect(still_stack(), LOOK, "still")
+        finished = [rank for rank, stack in sorted(stacks.items()) if stack == [FINISHED]]
+        waiting = [rank for rank, stack in sorted(stacks.items()) if stack and stack != [FINISHED]]
+        self._still = self._still + 1 if len(finished) + len(waiting) == self._size and waiting and finished else 0
+        if self._still == 2:
+            wait, have = "waits" if len(waiting) == 1 else "wait", "has" if len(finished) == 1 else "have"
+            reason = f"{name_ranks(waiting)} {wait} for {name_ranks(finished)}, which {have} finished"
+            standard_error.write(roll_call(reason, dict(sorted(stacks.items()))))
+            exits.abort(1)
+        self._next_look = time.monotonic() + LOOK
+
+    def _on_deadline(self) -> None:
+        """Report that the time limit is over, and end the job."""
+        faulthandler.cancel_dump_traceback_later()
+        reason = f"the time limit of {self._limit:g} s is over"
+        if self._rank:
+            reason += f", and rank 0 does not end the job: rank {self._rank} does"
+        self._report(reason)
+        exits.abort(TIMED_OUT)
 
     def _on_readable(self, what: socket.socket | int, react: Callable[[], None]) -> None:
         self._selector.register(what, selectors.EVENT_READ, react)
@@ -188,6 +242,10 @@ class _Watchdog:
                 case ["where", int(question), float(seconds)]:
                     faulthandler.cancel_dump_traceback_later()
                     self._channels.answer(question, self._channels.collect(main_stack(), seconds))
+                case ["still", int(question), float(seconds)]:
+                    self._channels.answer(question, self._channels.collect(still_stack(), seconds, "still"))
+                case ["finished"]:
+                    self._look_soon()
                 case ["report", str(reason)]:
                     self._report_once(reason)
         if channel not in self._channels.channels:
@@ -196,7 +254,7 @@ class _Watchdog:
     def _report_once(self, reason: str) -> None:
         """Report on rank 0, unless the same signal has just caused a report; elsewhere, ask the rank above."""
         if self._rank:
-            self._channels.request_report(reason)
+            self._channels.request("report", reason)
         elif time.monotonic() > self._quiet_until:
             self._report(reason)
             self._quiet_until = time.monotonic() + 1.0
@@ -205,6 +263,20 @@ class _Watchdog:
         """Ask every rank for its stack and print the roll call."""
         stacks = self._channels.collect(main_stack(), ANSWER_TIME)
         standard_error.write(roll_call(reason, {rank: stacks.get(rank) for rank in range(self._size)}))
+
+
+def still_stack() -> Stack:
+    """Return the stack of the main thread if this rank does nothing more without another one, else an empty one. Local.
+
+    That is so if its program has finished, or waits for other ranks for some time, and nothing else of it can run.
+    """
+    busy = progress.has_tasks() or any(_is_users(thread) for thread in threading.enumerate())
+    stack = main_stack()
+    return stack if not busy and (stack == [FINISHED] or idle.waited_for_ranks() > STILL) else []
+
+
+def _is_users(thread: threading.Thread) -> bool:
+    return thread is not threading.main_thread() and not thread.name.startswith("gondwana-")
 
 
 def main_stack() -> Stack:

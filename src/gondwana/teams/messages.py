@@ -99,14 +99,16 @@ class Messages:
         if mpi.is_serial(self.comm):
             self.comm.send(obj, self._partner(dest, "dest"), tag)
         else:
-            progress.wait_until(self.comm.isend(obj, self._partner(dest, "dest"), tag).Test, "a message to be sent")
+            progress.wait_until(
+                self.comm.isend(obj, self._partner(dest, "dest"), tag).Test, "a message to be sent", for_ranks=True
+            )
 
     @traced("message", "recv")
     def recv(self, source: int | None = None, tag: int | None = None) -> Any:
         """Return an object that ``send`` sent here. Blocking until it has arrived."""
         place = self._from(source, tag)
         if not mpi.is_serial(self.comm):
-            progress.wait_until(lambda: self.comm.Iprobe(*place), "a message")
+            progress.wait_until(lambda: self.comm.Iprobe(*place), "a message", for_ranks=True)
         return self.comm.recv(None, *place)
 
     @counted("message", _buffer_route)
@@ -193,7 +195,7 @@ class Messages:
             found = self.Iprobe(source, tag)
             return found is not None
 
-        progress.wait_until(has_arrived, "a message")
+        progress.wait_until(has_arrived, "a message", for_ranks=True)
         assert found is not None
         return found
 

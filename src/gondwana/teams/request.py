@@ -41,7 +41,7 @@ def _wait(handle: Any, what: str) -> None:
                 return True
         return False
 
-    progress.wait_until(done, what)
+    progress.wait_until(done, what, for_ranks=True)
 
 
 class Request:

@@ -85,7 +85,7 @@ class DirectMessages:
             return found <= 0
 
         try:
-            progress.wait_until(done, what)
+            progress.wait_until(done, what, for_ranks=True)
         except BaseException:
             _abandoned.append(buffers)
             raise

@@ -28,6 +28,24 @@ def fail() -> None:
     raise ValueError("the odd one")
 
 
+def be_last(what: str, odd: bool) -> None:
+    """Go on when rank 0 has finished, which has had its part."""
+    two = world.split(int(world.rank > 0))
+    if world.rank == 0:
+        return
+    if what.endswith("before one more sum"):
+        world.allreduce(1) if odd else two.allreduce(1)
+    elif what.endswith("before a message is received"):
+        world.recv(0)
+    elif what.endswith("and the last two still work"):
+        if odd:
+            time.sleep(6)  # longer than a rank waits that stands still
+        two.allreduce(1)
+    elif odd:
+        threading.Thread(target=wander, name="worker").start()
+        sys.exit(3)
+
+
 def act(what: str, odd: bool) -> None:
     if what == "all raise":
         raise ValueError("everybody")
@@ -43,6 +61,9 @@ def act(what: str, odd: bool) -> None:
         if world.rank == 0:
             return
         wander()
+    if what.startswith("others finish"):
+        be_last(what, odd)
+        return
     if not odd:
         if what == "leave early":
             time.sleep(2)

@@ -51,14 +51,20 @@ class Tree:
         """All that are open."""
         return self.below if self.above is None else [*self.below, self.above]
 
-    def collect(self, own: Stack, seconds: float) -> dict[int, Stack]:
-        """Return the stacks of this rank and of those below it that answer in time. Local; blocks."""
+    def collect(self, own: Stack, seconds: float, verb: str = "where") -> dict[int, Stack]:
+        """Return the stacks of this rank and of those below it that answer in time. Local; blocks.
+
+        Args:
+            own: the stack of this rank.
+            seconds: the time.
+            verb: what they are asked.
+        """
         self._question += 1
         end = time.monotonic() + seconds
         stacks = {self._rank: own}
         with selectors.DefaultSelector() as asked:
             for channel in list(self.below):
-                if self._send(channel, ["where", self._question, RELAYED * seconds]):
+                if self._send(channel, [verb, self._question, RELAYED * seconds]):
                     asked.register(channel.socket, selectors.EVENT_READ, channel)
             while asked.get_map() and (left := end - time.monotonic()) > 0:
                 for key, _ in asked.select(left):
@@ -71,10 +77,10 @@ class Tree:
         if self.above is not None:
             self._send(self.above, ["here", question, list(stacks.items())])
 
-    def request_report(self, reason: str) -> None:
-        """Ask the rank above for a report on all ranks. Local."""
+    def request(self, *message: str) -> None:
+        """Ask the rank above for something that concerns all ranks. Local."""
         if self.above is not None:
-            self._send(self.above, ["report", reason])
+            self._send(self.above, [*message])
 
     def receive(self, channel: Channel) -> list[Message]:
         """Return the messages that have arrived on a channel; it is closed if nothing more can arrive. Local."""

@@ -11,16 +11,13 @@ import socket
 import subprocess
 import sys
 import threading
-from typing import Any
 
-from gondwana.runtime import cores
+from gondwana.runtime import cores, launcher
 from gondwana.tasks.pool import messages
 from gondwana.tasks.pool.keeper import ORDER, REPORT, SLOTS
 from gondwana.tasks.pool.messages import Message
 from gondwana.tasks.pool.sockets import Connection, Patience
 
-_LAUNCHERS = ("OMPI_", "PMIX_", "PMI_", "MV2_", "FLUX_TASK", "JSM_", "PALS_", "SLURM_PROCID", "GONDWANA_MPI")
-"""How the variables begin by which a process finds that it is a rank, which a worker is not."""
 _ENDING = 10.0
 """Seconds that the workers and their keeper have to end."""
 
@@ -200,7 +197,6 @@ def _start_keeper(workers: int) -> tuple[subprocess.Popen[bytes], socket.socket,
 
 def _environment(workers: int) -> dict[str, str]:
     """Return the environment of workers: each is alone, with its share of the cores."""
-    kept: dict[str, Any] = {name: value for name, value in os.environ.items() if not name.startswith(_LAUNCHERS)}
     threads = str(max(1, cores.count() // workers))
     shared = dict.fromkeys(("GONDWANA_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), threads)
-    return {**kept, **shared, "GONDWANA_MPI": "0"}
+    return {**launcher.without(os.environ), **shared, "GONDWANA_MPI": "0"}

@@ -358,7 +358,7 @@ class OnNode:
                 mpi.drive()  # a rank that is late may need this one for a message of MPI
             return n != LATE
 
-        progress.wait_until(ready, _name(what))
+        progress.wait_until(ready, _name(what), for_ranks=True)
         return n
 
     def _mismatch(self, what: int) -> UsageError:
