@@ -39,12 +39,20 @@ def kill_oneself() -> None:
 
 
 def leave() -> None:
-    sys.exit(3)
+    os._exit(3)
+
+
+def interrupt_oneself() -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 def test_a_lost_worker_fails_its_task_and_is_replaced(pool: gw.WorkerPool) -> None:
     before = pool.workers
-    for function, how in ((kill_oneself, "was killed by SIGKILL"), (leave, "exited with status 3")):
+    for function, how in (
+        (kill_oneself, "was killed by SIGKILL"),
+        (leave, "exited with status 3"),
+        (interrupt_oneself, "exited with status"),
+    ):
         error = pool.submit(function).exception(PATIENCE)
         assert isinstance(error, gw.WorkerLostError)
         assert how in str(error)

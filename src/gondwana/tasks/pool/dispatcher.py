@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gondwana.runtime import cores, progress
+from gondwana.runtime import cores, interruptions, progress
 from gondwana.tasks.pool import messages, packing
 from gondwana.tasks.pool.batches import describe
 from gondwana.tasks.pool.errors import PoolBrokenError, PoolClosedError, WorkerLostError
@@ -309,7 +309,8 @@ class Dispatcher:
         elif succeeded:
             try:
                 value = packing.load(data, buffers)
-            except Exception as problem:
+            except BaseException as problem:
+                interruptions.let_delivered_pass(problem)
                 error = problem
         else:
             error = packing.load_error(data, self._lines.name(worker))
