@@ -60,7 +60,7 @@ class OwnError(BaseException):
     """An error that `except Exception` does not catch."""
 
 
-class Defiant(OwnError):
+class DefiantError(OwnError):
     """One that refuses to be pickled, by another one."""
 
     def __reduce__(self):
@@ -92,12 +92,12 @@ def leave(status):
 
 
 def defy(*_):
-    raise Defiant("mine")
+    raise DefiantError("mine")
 
 
 def return_defiance(x):
     """Return what cannot be pickled for 2."""
-    return Defiant("result") if x == 2 else x
+    return DefiantError("result") if x == 2 else x
 
 
 class Explosive:
@@ -255,7 +255,7 @@ def errors_and_results_that_do_not_travel(pool):
     alone = is_alone(pool)
     found = pool.submit(defy).exception(PATIENCE)
     assert "mine" in str(found)
-    assert isinstance(found, Defiant if alone else RemoteError)
+    assert isinstance(found, DefiantError if alone else RemoteError)
     found = pool.submit(throw, FrozenError(7)).exception(PATIENCE)
     assert isinstance(found, FrozenError if alone else RemoteError)
     if alone:

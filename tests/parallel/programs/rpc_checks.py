@@ -33,7 +33,7 @@ class OwnError(BaseException):
     """An error that `except Exception` does not catch."""
 
 
-class Defiant(OwnError):
+class DefiantError(OwnError):
     """One that refuses to be pickled, by another one."""
 
     def __reduce__(self):
@@ -175,7 +175,7 @@ def check_errors_come_back():
             assert found.args == error.args
     assert str(gw.rpc(NEXT, Explosive).exception()) == "as it is loaded"
     assert str(gw.rpc(NEXT, where, Explosive()).exception()) == "as it is loaded"
-    for error in (FrozenError(7), Defiant("mine")):
+    for error in (FrozenError(7), DefiantError("mine")):
         assert type(error).__name__ in str(raised(RemoteError, gw.rpc(NEXT, throw_new, type(error)).result))
     unpicklable = raised(TypeError, gw.rpc(NEXT, threading.Lock).result)
     assert "pickle" in str(unpicklable)
