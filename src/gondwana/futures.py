@@ -93,7 +93,7 @@ class Future(Generic[T]):
                 return
             try:
                 promise.set_result(call(cast(T, done._value)))
-            except Exception as error:
+            except BaseException as error:
                 interruptions.let_pass(error)
                 promise.set_exception(error)
 

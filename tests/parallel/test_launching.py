@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from gondwana.cli import launch
 from gondwana.errors import LaunchError, UsageError
+from gondwana.runtime import launcher
 from support import jobs
 
 pytestmark = pytest.mark.parallel
@@ -30,10 +33,88 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_everything_after_the_program_is_the_programs(script: Path) -> None:
-    outcome = gondwana("run", "-n", "2", str(script), "--help", "-n", "7", "--", "x")
-    assert outcome.status == 0, str(outcome)
-    assert sorted(outcome.stdout.splitlines()) == [f"{rank} 2 ['--help', '-n', '7', '--', 'x']" for rank in (0, 1)]
+WORDS = [
+    *(
+        "--help",
+        "-n",
+        "7",
+        "--",
+        "x",
+        ":",
+        "",
+        "--map-by",
+        "slot",
+        "--bind-to=none",
+        "--x",
+        "-x",
+        "=",
+        "--quoted",
+        "::",
+    ),
+    *(
+        "-mca",
+        "btl",
+        "self",
+        "--mca",
+        "plm_base_verbose",
+        "5",
+        "a b",
+        "a\nb\n",
+        "'",
+        '"',
+        "$HOME",
+        "%s",
+        "\\",
+        "\u00e9",
+    ),
+    *("\udcff\udcfe", "--packed", "--prtemca", "--personality", ":", ""),
+]
+"""Words that launchers of MPI take for their own, wherever they stand, and those that shells and encodings change."""
+
+
+@pytest.fixture
+def echo(tmp_path: Path) -> Path:
+    """A program whose only rank that says anything, 0, prints what it was given: the words, or their hash."""
+    path = tmp_path / "echo.py"
+    path.write_text(
+        "import hashlib, os, sys\nfrom gondwana.teams import world\n"
+        "if world.rank == 0:\n"
+        "    words = ascii(sys.argv[1:])\n"
+        "    print(words if len(words) < 5000 else hashlib.sha256(words.encode()).hexdigest(), world.size)\n"
+        "    print([name for name in os.environ if name.startswith('GONDWANA_WORDS')])\n"
+    )
+    return path
+
+
+def check_words(echo: Path, python: str | Path, ranks: int) -> None:
+    """Check that a program gets all words as they are, and more of them than one variable has room for."""
+    start = [str(python), "-m", "gondwana.cli.main", "run", "-n", str(ranks)]
+    few = jobs.run_command([*start, str(echo), *WORDS])
+    assert few.stdout == f"{WORDS!a} {ranks}\n[]\n", str(few)
+    assert (few.status, few.stderr) == (0, ""), str(few)
+    many = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(5000)] + [":", "--mca", "", "\udcff"]
+    long = jobs.run_command([*start, "-m", echo.stem, *many], cwd=echo.parent)
+    assert long.stdout == f"{hashlib.sha256(ascii(many).encode()).hexdigest()} {ranks}\n[]\n", str(long)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_everything_after_the_program_is_the_programs(echo: Path, ranks: int) -> None:
+    check_words(echo, sys.executable, ranks)
+
+
+def test_mpichs_launcher_changes_no_word_either(echo: Path, mpich_python: Path) -> None:
+    check_words(echo, mpich_python, 2)
+
+
+def test_what_the_system_cannot_pass_on_is_refused(script: Path) -> None:
+    noise = random.Random(7).randbytes(1_700_000).replace(b"\0", b"\1")
+    words = [os.fsdecode(noise[start : start + 100_000]) for start in range(0, len(noise), 100_000)]
+    # Linux passes on a quarter of the stack's limit.
+    start = ["prlimit", f"--stack={8 << 20}", sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2"]
+    outcome = jobs.run_command([*start, str(script), *words])
+    assert outcome.status == 2, str(outcome)
+    assert outcome.stderr.startswith("gondwana: error: the arguments and the environment are longer than")
+    assert outcome.stderr.count("\n") == 1
 
 
 def test_one_rank_needs_no_launcher(script: Path) -> None:
@@ -144,6 +225,13 @@ def test_slurm_allocations_use_srun(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert command.argv[:6] == ("srun", "-n", "8", "-c", "4", "--mpi=pmix")
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "6")
     assert launch.default_threads(8) == 6
+    program, variables = launch.as_rank("x.py", WORDS, module=True)
+    command = launch.command(8, program, variables=variables)
+    assert launcher.command(command.argv)[-len(WORDS) - 3 :] == [launcher.RANK, "-m", "x.py", *WORDS]
+    program, variables = launch.as_rank("x.py", 2000 * WORDS)
+    command = launch.command(8, program, variables=variables)
+    assert max(map(len, command.variables.values())) < 1 << 17
+    assert launcher.command(command.argv, command.variables)[-2000 * len(WORDS) :] == 2000 * WORDS
 
 
 def test_a_launcher_of_another_mpi_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,12 +39,20 @@ def kill_oneself() -> None:
 
 
 def leave() -> None:
-    sys.exit(3)
+    os._exit(3)
+
+
+def interrupt_oneself() -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 def test_a_lost_worker_fails_its_task_and_is_replaced(pool: gw.WorkerPool) -> None:
     before = pool.workers
-    for function, how in ((kill_oneself, "was killed by SIGKILL"), (leave, "exited with status 3")):
+    for function, how in (
+        (kill_oneself, "was killed by SIGKILL"),
+        (leave, "exited with status 3"),
+        (interrupt_oneself, "exited with status"),
+    ):
         error = pool.submit(function).exception(PATIENCE)
         assert isinstance(error, gw.WorkerLostError)
         assert how in str(error)
@@ -100,6 +108,80 @@ def test_a_pool_without_workers_is_broken() -> None:
                 error = known
             assert isinstance(error, gw.PoolBrokenError)
             assert reason in str(error)
+
+
+LIMITED = """
+import resource, sys
+import gondwana as gw
+resource.setrlimit(getattr(resource, sys.argv[1]), 2 * (int(sys.argv[2]),))
+try:
+    with gw.WorkerPool(int(sys.argv[3])) as pool:
+        print({str(pool.submit(abs, -1).exception(60)) for _ in range(5)})
+except gw.PoolBrokenError as error:
+    print(error)
+"""
+AS_NOBODY = ["setpriv", "--reuid=64321", "--clear-groups", "--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+"""Becomes a user who has no process yet, and may read what the superuser may."""
+
+
+REFUSED = """
+import os, resource, signal
+import gondwana as gw
+with gw.WorkerPool(1) as pool:
+    worker = pool.submit(os.getpid).result(60)
+    resource.prlimit(pool._processes._keeper.pid, resource.RLIMIT_NPROC, (1, 1))
+    pool.add(1)
+    print(pool.submit(abs, -1).result(60))
+    os.kill(worker, signal.SIGKILL)
+    try:
+        print([pool.submit(abs, -1).exception(60) for _ in range(1000)][-1])
+    except gw.PoolBrokenError as error:
+        print(error)
+"""
+"""A pool whose second worker cannot be started, nor one in place of the first."""
+
+
+@pytest.mark.parametrize(
+    ("program", "limit", "workers", "found"),
+    [
+        (LIMITED, ("RLIMIT_NOFILE", 16), 16, "WorkerPool(16): no worker can be started: Too many open files: "),
+        (LIMITED, ("RLIMIT_NPROC", 1), 2, "WorkerPool(2): no worker can be started: Resource temporarily unavailable"),
+        (LIMITED, ("RLIMIT_NPROC", 2), 2, "the thread of a pool cannot be started: Resource temporarily unavailable"),
+        (REFUSED, ("RLIMIT_NPROC", 1), 1, "1\nworker 3 could not be started: Resource temporarily unavailable: "),
+    ],
+)
+def test_a_worker_that_cannot_start_says_why(program: str, limit: tuple[str, int], workers: int, found: str) -> None:
+    if limit[0] == "RLIMIT_NPROC" and os.geteuid():
+        pytest.skip("only the superuser can become a user who has no process yet")
+    start = AS_NOBODY if limit[0] == "RLIMIT_NPROC" else []
+    outcome = jobs.run_command(
+        [*start, sys.executable, "-c", program, limit[0], str(limit[1]), str(workers)],
+        variables={"HOME": "/", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert outcome.status == 0, str(outcome)
+    assert outcome.stdout.startswith(found), str(outcome)
+    assert outcome.stdout.count("\n") == 1 + found.count("\n")
+    if program == REFUSED:
+        assert outcome.stderr.startswith("gondwana: worker 2 could not be started: "), str(outcome)
+        assert outcome.stderr.count("\n") == 1, str(outcome)
+
+
+def test_a_pool_without_an_interpreter_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/no/python")
+    with pytest.raises(gw.PoolBrokenError, match=r"WorkerPool.3.: no worker can be started: /no/python: No such file"):
+        gw.WorkerPool(3)
+
+
+def test_a_pool_whose_interpreter_does_not_work_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "numpy.py").write_text("raise KeyboardInterrupt('as from a library without threads')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with gw.WorkerPool(1) as pool:
+        try:
+            error = pool.submit(abs, -1).exception(PATIENCE)
+        except gw.PoolBrokenError as known:
+            error = known
+    assert isinstance(error, gw.PoolBrokenError)
+    assert "keeps the workers (which exited with status 1)" in str(error)
 
 
 def test_workers_can_be_added_and_the_pool_ends(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _signal
+import asyncio
 import functools
 import importlib
 import signal
@@ -16,7 +18,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.futures import deferred_by
-from gondwana.runtime import interruptions
+from gondwana.runtime import interruptions, second_interrupt
 
 
 def fail(number: int, frame: FrameType | None) -> None:
@@ -56,6 +58,37 @@ def test_exits_are_the_programs_and_other_errors_are_not() -> None:
     assert not interruptions.is_interruption(raised.value)
     assert interruptions.is_interruption(SystemExit(0))
     assert interruptions.is_interruption(KeyboardInterrupt())
+
+
+@pytest.mark.parametrize("handler", [_signal.default_int_handler, second_interrupt._interrupt])
+def test_an_interruption_is_delivered_unless_the_program_raises_it(handler: Any) -> None:
+    previous = signal.signal(signal.SIGINT, handler)
+    try:
+        for interrupt, delivered in (
+            (lambda: signal.raise_signal(signal.SIGINT), True),
+            (lambda: asyncio.run(_interrupted()), True),
+            (_raise_interrupt, False),
+        ):
+            with pytest.raises(KeyboardInterrupt) as raised:
+                interrupt()
+            assert interruptions.is_delivered(raised.value) == delivered
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert not interruptions.is_delivered(SystemExit(0))
+
+
+async def _interrupted() -> None:
+    signal.raise_signal(signal.SIGINT)
+    await asyncio.sleep(60)
+
+
+def _raise_interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interruption_of_a_task_ends_the_body_of_its_pool() -> None:
+    with pytest.raises(KeyboardInterrupt), gw.WorkerPool() as pool:
+        pool.submit(signal.raise_signal, signal.SIGINT)
 
 
 def test_it_is_no_result_of_a_call_or_a_continuation(handled: Callable[[Any], None]) -> None:

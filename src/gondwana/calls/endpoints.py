@@ -272,7 +272,7 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
     except AwaitedError as awaited:
         _park(awaited.key, rings.CALL_REPLY, source, tag, number, data)
         return
-    except Exception as problem:
+    except BaseException as problem:
         interruptions.let_pass(problem)
         error = problem
     else:
@@ -343,7 +343,7 @@ def _serve_any(box: Mailbox, done: int) -> bool:
     return True
 
 
-_Call: TypeAlias = tuple[int, int, Any, Exception | None]
+_Call: TypeAlias = tuple[int, int, Any, BaseException | None]
 """The sender, the number and the content of a request, or the error of decoding it."""
 
 
@@ -369,7 +369,7 @@ def _read_call(source: int, tag: int, number: int, data: Any) -> _Call | None:
     except AwaitedError as awaited:
         _park(awaited.key, rings.CALL, source, tag, number, data)
         return None
-    except Exception as error:
+    except BaseException as error:
         interruptions.let_pass(error)
         return source, number, None, error
 
@@ -386,7 +386,7 @@ def _read_content(source: int, tag: int, data: Any) -> Any:
 
 
 @traced("call", "serve a call")
-def _run(box: Mailbox, source: int, number: int, content: Any, error: Exception | None) -> None:
+def _run(box: Mailbox, source: int, number: int, content: Any, error: BaseException | None) -> None:
     """Run a request and send its reply, now or when the future that it returns is ready."""
     try:
         if error is not None:
@@ -405,13 +405,13 @@ def _fail(box: Mailbox, source: int, number: int, problem: BaseException) -> Non
 
     An exit of this rank while it serves another ends this rank: the exception is not sent.
     """
-    if not isinstance(problem, Exception):
+    if interruptions.is_interruption(problem):
         if isinstance(problem, SystemExit) and number != FORGET and exits.status_of(problem) == 0:
             # This rank will wait for the others at exit, so none of them may wait for this reply.
             lost = RemoteError(f"rank {world.rank} has left the program, with status 0, in a call of rank {source}")
             _answer(box, source, number, None, lost)
+        interruptions.claim(problem)
         raise problem
-    interruptions.let_pass(problem)
     if number == FORGET:
         box.finished[source] += 1
         problem.add_note(f"Raised by a call that rank {source} sent to rank {world.rank} by rpc_ff.")
@@ -446,7 +446,7 @@ def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseExcep
     if error is None:
         try:
             tag, parts = wire.encode_result(value)
-        except Exception as problem:
+        except BaseException as problem:
             interruptions.let_pass(problem)
             error = problem
         else:

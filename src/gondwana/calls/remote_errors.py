@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import traceback
+from typing import Any
 
 from gondwana.calls import wire
 from gondwana.runtime import interruptions
@@ -16,7 +18,7 @@ def pickled(error: BaseException) -> bytes:
     try:
         data = wire.encode(error)[1]
         return pickle.dumps((data[0] if len(data) == 1 else b"", text))
-    except Exception as problem:
+    except BaseException as problem:
         interruptions.let_pass(problem)
         return pickle.dumps((b"", text))
 
@@ -29,12 +31,27 @@ def rebuilt(source: int, pickled: bytes, text: str) -> BaseException:
         pickled: the exception.
         text: its traceback there.
     """
-    error: BaseException | None = None
+    error: Any = None
     try:
         error = pickle.loads(pickled) if pickled else None
-    except Exception as problem:
+    except BaseException as problem:
         interruptions.let_pass(problem)
-    if not isinstance(error, BaseException):
-        error = RemoteError(f"a call on rank {source} failed: {text.strip().splitlines()[-1]}")
-    error.add_note(f"\nRaised by a call on rank {source}:\n{text}")
-    return error
+    return noted(error, f"a call on rank {source}", text)
+
+
+def noted(error: Any, what: str, text: str) -> BaseException:
+    """Return an exception with the traceback that it had elsewhere as a note. Local.
+
+    Args:
+        error: what was unpickled; if that is none to which a note can be added, the result is a RemoteError.
+        what: has raised it.
+        text: its traceback there.
+    """
+    note = f"\nRaised by {what}:\n{text}"
+    if isinstance(error, BaseException):
+        with contextlib.suppress(Exception):  # as of a frozen dataclass, which takes no attributes
+            error.add_note(note)
+            return error
+    lost = RemoteError(f"{what} failed: {text.strip().splitlines()[-1]}")
+    lost.add_note(note)
+    return lost

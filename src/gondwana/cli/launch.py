@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import os
@@ -97,7 +98,11 @@ class _Layout:
 
 
 def become(command: Command) -> NoReturn:
-    """Replace this process by a job, or by its supervisor. Local."""
+    """Replace this process by a job, or by its supervisor. Local.
+
+    Raises:
+        UsageError: the system does not start a command of this length.
+    """
     argv = command.argv
     if command.end_signal is not None:
         # Isolated and without site: it is there as long as the job, and needs little of Python.
@@ -106,7 +111,15 @@ def become(command: Command) -> NoReturn:
     sys.stderr.flush()
     if argv[0] == sys.executable:
         beginning.pass_on()
-    os.execvpe(argv[0], argv, command.environment())
+    try:
+        os.execvpe(argv[0], argv, command.environment())
+    except OSError as error:
+        if error.errno != errno.E2BIG:
+            raise
+        raise UsageError(
+            "the arguments and the environment are longer than this system passes to a process: write them into a "
+            "file, and give the program its name"
+        ) from None
 
 
 def cores() -> int:
@@ -176,6 +189,18 @@ def command(
         return Command((python, *program), settings)
     settings[terminal.VARIABLE] = terminal.describe()
     return _with_launcher(layout, python, (python, *program), settings)
+
+
+def as_rank(target: str, arguments: Sequence[str], *, module: bool = False) -> tuple[list[str], dict[str, str]]:
+    """Return what runs a program as `gondwana run` does: ``program`` and ``variables`` for `command`. Local.
+
+    Args:
+        target: a module if ``module`` is true; else an application, the path of a script, or a command.
+        arguments: for the program, which gets them as they are, whatever the launcher.
+        module: whether the target is a module.
+    """
+    words, variables = launcher.quote([target, *arguments])
+    return ["-P", "-m", launcher.RANK, *(["-m"] if module else []), *words], variables
 
 
 def native(ranks: int, program: Sequence[str], variables: Mapping[str, str], *, oversubscribe: bool = False) -> Command:

@@ -134,7 +134,8 @@ def _draw_pdfs(dataset: Path, folder: Path, names: list[str], places: list[int],
 
     target = folder / "pdf.bp"
     arguments = [str(dataset), str(target), "--bins", str(bins), "--names", *names, "--places", *map(str, places)]
-    command = launch.command(ranks, ["-P", "-m", "gondwana.cli.rank", pdf.__file__, *arguments])
+    program, variables = launch.as_rank(pdf.__file__, arguments)
+    command = launch.command(ranks, program, variables=variables)
     status = subprocess.run(command.argv, env=command.environment(), stdin=subprocess.DEVNULL, check=False).returncode
     if status:
         # The ranks have said why.

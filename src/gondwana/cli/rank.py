@@ -141,7 +141,8 @@ def users_part(trace: TracebackType | None) -> TracebackType | None:
 if __name__ == "__main__":
     try:
         _module = sys.argv[1] == "-m"
-        _target, *_arguments = sys.argv[1 + _module :]
+        _target, *_arguments = launcher.unquote(sys.argv[1 + _module :])
+        launcher.forget_words()
         sys.exit(main(_target, _arguments, module=_module))
     except SystemExit as leaving:
         exits.set_status(exits.status_of(leaving))

@@ -88,12 +88,13 @@ def run(
         check_target(target, arguments, ranks)
     if time_limit is not None and not 0 < time_limit < 1e7:
         raise UsageError(f"--time-limit {time_limit:g}: legal is a positive number of seconds")
-    variables = {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
+    program, variables = launch.as_rank(target, arguments, module=module)
+    variables |= {"GONDWANA_TIMING": f"{time.time():.3f}"} if timing else {}
     if trace is not None:
         variables[tracing.VARIABLE] = trace_file(trace)
     command = launch.command(
         ranks,
-        ["-P", "-m", "gondwana.cli.rank", *(["-m"] if module else []), target, *arguments],
+        program,
         threads=threads,
         ranks_per_node=ranks_per_node,
         bind=bind,

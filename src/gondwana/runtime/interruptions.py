@@ -13,6 +13,7 @@ import _thread
 import contextlib
 import importlib
 import math
+import opcode
 import signal
 import sys
 import threading
@@ -20,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 PATIENCE = 2.0
@@ -35,6 +36,7 @@ class _State:
     number: int | None = None  # the signal that has the main thread raise the exception
     give_up: Callable[[BaseException], None] = lambda error: None
     ignore: Callable[[Any], object] = sys.__unraisablehook__
+    claimed: BaseException | None = None
 
 
 _state = _State()
@@ -54,15 +56,30 @@ def install(give_up: Callable[[BaseException], None]) -> None:
 
 def is_interruption(error: BaseException) -> bool:
     """Return whether an exception is the program's: an exit, Ctrl-C, or raised by its signal handler. Local."""
-    if isinstance(error, SystemExit | KeyboardInterrupt):
+    return isinstance(error, SystemExit | KeyboardInterrupt) or is_delivered(error)
+
+
+def is_delivered(error: BaseException) -> bool:
+    """Return whether an exception only was delivered where it was raised: by a signal handler, or claimed. Local.
+
+    An exit, or a KeyboardInterrupt that a `raise` statement has raised, is none.
+    """
+    if error is _state.claimed:
         return True
     handlers = {_code(signal.getsignal(number)) for number in signal.valid_signals()}
-    trace = error.__traceback__
+    trace, last = error.__traceback__, None
     while trace is not None:
-        if trace.tb_frame.f_code in handlers:
+        code = trace.tb_frame.f_code
+        if code in handlers:
             return True
-        trace = trace.tb_next
-    return False
+        last, trace = trace, trace.tb_next
+    # Python's own handler of SIGINT leaves no frame, and asyncio's has the loop raise what it stands for.
+    return isinstance(error, KeyboardInterrupt) and (last is None or not _is_raised(last))
+
+
+def claim(error: BaseException) -> None:
+    """Have an exception that is about to be raised reach the program, whatever code it passes through. Local."""
+    _state.claimed = error
 
 
 def let_pass(error: BaseException) -> None:
@@ -71,6 +88,15 @@ def let_pass(error: BaseException) -> None:
     For code that catches what user code raises and makes a result of it.
     """
     if is_interruption(error):
+        raise error
+
+
+def let_delivered_pass(error: BaseException) -> None:
+    """Raise an exception again if it only was delivered here (see `is_delivered`). Local.
+
+    For code that makes a result of all that user code raises, of exits, too.
+    """
+    if is_delivered(error):
         raise error
 
 
@@ -152,6 +178,14 @@ def _deliver(number: int, frame: FrameType | None) -> None:
     error = take()
     if error is not None:
         raise error
+
+
+def _is_raised(trace: TracebackType) -> bool:
+    """Return whether a `raise` statement of the program is where an exception comes from."""
+    code, frame = trace.tb_frame.f_code, trace.tb_frame
+    if trace.tb_lasti < 0 or frame.f_globals.get("__name__") == "asyncio.runners":
+        return False
+    return opcode.opname[code.co_code[trace.tb_lasti]] == "RAISE_VARARGS"
 
 
 def _code(handler: Any) -> CodeType | None:

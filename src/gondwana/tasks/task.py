@@ -143,6 +143,7 @@ class Task(Future[T], Generic[T]):
             trace = error.__traceback__
             self._end(None, error.with_traceback(None if trace is None else trace.tb_next))
             if interruptions.is_interruption(error):
+                interruptions.claim(error)
                 strand.home.throw_into_program(error)
         else:
             self._end(value, None)

@@ -12,15 +12,13 @@ from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.results import environment
-from gondwana.runtime import files
+from gondwana.runtime import files, launcher
 from gondwana.runtime.tracing import PARTS, part
 from gondwana.runtime.tracing.part import Part
 from gondwana.traces import times
 from gondwana.traces.rank_events import End, RankEvents, microseconds
 
 SCHEMA = 1
-_LAUNCHED = "gondwana.cli.rank"
-"""The module that a rank of `gondwana run` executes."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +166,8 @@ def _program(parts: dict[int, Part]) -> tuple[str, list[str]]:
     """The name of the program, and the command that runs it."""
     first = parts[min(parts)]
     words: list[str] = next((line["command"] for line in first.about if "command" in line), [])
-    if _LAUNCHED in words:
-        given = words[words.index(_LAUNCHED) + 1 :]
+    if launcher.RANK in words:
+        given = words[words.index(launcher.RANK) + 1 :]
         name = next((word for word in given if word != "-m"), "?")
         return os.path.basename(name), ["gondwana", "run", "-n", str(1 + max(parts)), *given]
     name = next((word for word in words[1:] if not word.startswith("-")), "?")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import dataclasses
+import functools
 import itertools
+import logging
 import operator
 import os
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +56,65 @@ class OddError(Exception):
         super().__init__(first)
 
 
+class OwnError(BaseException):
+    """An error that `except Exception` does not catch."""
+
+
+class DefiantError(OwnError):
+    """One that refuses to be pickled, by another one."""
+
+    def __reduce__(self):
+        raise OwnError("not to be pickled")
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenError(Exception):
+    """An error to which no note can be added."""
+
+    number: int
+
+    def __reduce__(self):
+        return FrozenError, (self.number,)
+
+
+BASE_ERRORS = (
+    asyncio.CancelledError("c"), GeneratorExit("g"), OwnError("o"), SystemExit(3), SystemExit("s"), SystemExit(),
+    KeyboardInterrupt("k"),
+)  # fmt: skip
+
+
+def throw(error):
+    raise error
+
+
+def leave(status):
+    sys.exit(status)
+
+
+def defy(*_):
+    raise DefiantError("mine")
+
+
+def return_defiance(x):
+    """Return what cannot be pickled for 2."""
+    return DefiantError("result") if x == 2 else x
+
+
+class Explosive:
+    """What raises where it is unpickled."""
+
+    def __reduce__(self):
+        return throw, (OwnError("as it is loaded"),)
+
+
+def throw_for(x, error):
+    return throw(error) if x == 2 else x
+
+
+def caught_inside(pool):
+    return [type(pool.submit(throw, error).exception(PATIENCE)).__name__ for error in BASE_ERRORS]
+
+
 def square(x):
     return x * x
 
@@ -67,6 +131,24 @@ def half(x):
 
 def fail_oddly():
     raise OddError("one", "two")
+
+
+def throw_from_callback(error, future):
+    raise error
+
+
+def make_lock(x):
+    return threading.Lock() if x % 3 == 2 else x
+
+
+@contextlib.contextmanager
+def expected(kind: type[BaseException]) -> Iterator[None]:
+    """Expect an exception of a class."""
+    try:
+        yield
+    except kind:
+        return
+    raise AssertionError(f"no {kind.__name__}")
 
 
 def hold(path):
@@ -139,6 +221,77 @@ def errors(pool):
         assert "OddError: one" in str(odd)
         assert isinstance(pool.submit(threading.Lock).exception(PATIENCE), TypeError), "a lock cannot be sent"
     assert isinstance(error_of(pool.submit, square, threading.Lock()), TypeError)
+
+
+@case
+def errors_that_are_no_exceptions(pool):
+    for error in BASE_ERRORS:
+        found = pool.submit(throw, error).exception(PATIENCE)
+        assert type(found) is type(error)
+        assert found.args == error.args
+        future = pool.submit(throw, error)
+        try:
+            future.result(PATIENCE)
+        except type(error) as raised:
+            found = raised
+        assert found.args == error.args
+        for chunksize in (1, 3):
+            results = pool.map(throw_for, range(4), [error] * 4, chunksize=chunksize)
+            assert (next(results), next(results)) == (0, 1)
+            with expected(type(error)):
+                next(results)
+        for batch in (1, 3):
+            with expected(type(error)):
+                list(pool.pmap(throw_for, range(4), [error] * 4, batch=batch, on_error=str, retries=2))
+    assert pool.submit(leave, 3).exception(PATIENCE).code == 3
+    assert pool.submit(caught_inside, pool).result(PATIENCE) == [type(error).__name__ for error in BASE_ERRORS]
+    with expected(RuntimeError):
+        list(pool.pmap(throw, [StopIteration(1)] * 3, batch=1))
+    assert pool.submit(square, 4).result(PATIENCE) == 16
+
+
+@case
+def errors_and_results_that_do_not_travel(pool):
+    alone = is_alone(pool)
+    found = pool.submit(defy).exception(PATIENCE)
+    assert "mine" in str(found)
+    assert isinstance(found, DefiantError if alone else RemoteError)
+    found = pool.submit(throw, FrozenError(7)).exception(PATIENCE)
+    assert isinstance(found, FrozenError if alone else RemoteError)
+    if alone:
+        return
+    for function, argument, text in ((return_defiance, 2, "not to be pickled"), (Explosive, None, "as it is loaded")):
+        found = pool.submit(function, *([] if argument is None else [argument])).exception(PATIENCE)
+        assert isinstance(found, OwnError)
+        assert str(found) == text
+    locks = list(pool.pmap(make_lock, range(6), batch=6, on_error=lambda error: type(error).__name__))
+    assert locks == [0, 1, "TypeError", 3, 4, "TypeError"], "others of the batch have their results"
+    assert list(pool.map(square, range(5), chunksize=3)) == [0, 1, 4, 9, 16]
+
+
+@case
+def callbacks_that_raise(pool):
+    """What a callback raises is logged and concerns neither the future nor whoever completes it."""
+    logger, messages = logging.getLogger("concurrent.futures"), []
+    logger.addFilter(lambda record: messages.append(record.getMessage()) is not None)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            path, called = Path(folder) / "continue", []
+            future = pool.submit(hold, str(path)) if not is_alone(pool) else None
+            for error in BASE_ERRORS if future is not None else ():
+                future.add_done_callback(functools.partial(throw_from_callback, error))
+            path.touch()
+            if future is not None:
+                future.add_done_callback(called.append)
+                end = time.monotonic() + PATIENCE
+                while not called and time.monotonic() < end:  # the pool's own thread completes it
+                    time.sleep(0.01)
+                assert called == [future]
+                assert len(messages) == len(BASE_ERRORS)
+                assert future.result(PATIENCE) is None
+    finally:
+        logger.filters.clear()
+    assert pool.submit(square, 5).result(PATIENCE) == 25
 
 
 @case

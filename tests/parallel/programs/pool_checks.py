@@ -22,8 +22,8 @@ def prepared():
     return list(ready)
 
 
-def refuse():
-    raise RuntimeError("no")
+def refuse(error=None):
+    raise error or RuntimeError("no")
 
 
 def used_cpu():
@@ -89,6 +89,13 @@ def check_a_failing_initializer_breaks_the_pool():
             error = str(broken)
         assert "initializer of rank" in error
         assert "RuntimeError('no')" in error
+    for base in pool_cases.BASE_ERRORS:
+        with gw.WorkerPool(initializer=refuse, initargs=(base,)) as pool:
+            try:
+                cause = pool.submit(abs, -1).exception(60).__cause__
+            except gw.PoolBrokenError as broken:
+                cause = broken.__cause__
+            assert type(cause) is type(base)
 
 
 def check_idle_ranks_sleep():

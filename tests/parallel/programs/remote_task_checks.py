@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import operator
 import os
@@ -26,6 +27,10 @@ def fail(text):
     raise LookupError(text)
 
 
+def throw(error):
+    raise error
+
+
 def fib(n):
     """Nested spawns: each waits for the next in its own task."""
     return n if n < 2 else gw.spawn(fib, n - 1).result() + gw.spawn(fib, n - 2).result()
@@ -39,6 +44,10 @@ def check_results_and_errors_come_back():
     assert "nothing there" in str(error)
     assert f"rank {RIGHT}" in "".join(error.__notes__)
     assert "in fail" in "".join(error.__notes__)
+    for error in (asyncio.CancelledError("c"), GeneratorExit("g")):
+        found = gw.spawn_at(RIGHT, throw, error).exception(60)
+        assert type(found) is type(error)
+        assert found.args == error.args
     assert "ranks of" in raises(UsageError, gw.spawn_at, world.size, add, 1)
     world.barrier()
 

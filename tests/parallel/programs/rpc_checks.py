@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import resource
 import threading
@@ -28,6 +29,34 @@ class OddError(Exception):
         super().__init__(first)
 
 
+class OwnError(BaseException):
+    """An error that `except Exception` does not catch."""
+
+
+class DefiantError(OwnError):
+    """One that refuses to be pickled, by another one."""
+
+    def __reduce__(self):
+        raise OwnError("not to be pickled")
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenError(Exception):
+    """An error to which no note can be added."""
+
+    number: int
+
+    def __reduce__(self):
+        return FrozenError, (self.number,)
+
+
+class Explosive:
+    """What raises where it is unpickled."""
+
+    def __reduce__(self):
+        return throw, (OwnError("as it is loaded"),)
+
+
 class Shelf:
     """Something whose methods are called remotely."""
 
@@ -49,6 +78,14 @@ def where(*args, **kwargs):
 
 def fail(text):
     raise ValueError(text)
+
+
+def throw(error):
+    raise error
+
+
+def throw_new(kind):
+    raise kind(7)
 
 
 def fail_oddly():
@@ -131,6 +168,15 @@ def check_errors_come_back():
     odd = raised(RemoteError, gw.rpc(NEXT, fail_oddly).result)
     assert "OddError" in str(odd)
     assert "int()" in raises(TypeError, gw.rpc(NEXT, where, 1).then(lambda _: int([])).result)
+    for error in (asyncio.CancelledError("c"), GeneratorExit("g"), OwnError("o")):
+        for call in (gw.rpc(NEXT, throw, error), gw.rpc(NEXT, where).then(lambda _, error=error: throw(error))):
+            found = call.exception()
+            assert type(found) is type(error)
+            assert found.args == error.args
+    assert str(gw.rpc(NEXT, Explosive).exception()) == "as it is loaded"
+    assert str(gw.rpc(NEXT, where, Explosive()).exception()) == "as it is loaded"
+    for error in (FrozenError(7), DefiantError("mine")):
+        assert type(error).__name__ in str(raised(RemoteError, gw.rpc(NEXT, throw_new, type(error)).result))
     unpicklable = raised(TypeError, gw.rpc(NEXT, threading.Lock).result)
     assert "pickle" in str(unpicklable)
     assert "pickle" in raises(TypeError, gw.rpc, NEXT, where, threading.Lock())

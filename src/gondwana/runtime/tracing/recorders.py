@@ -257,7 +257,7 @@ def _born() -> int:
 
 def _command() -> list[str]:
     """The words of the command that runs in this process, as far as Python knows them yet."""
-    return list(sys.orig_argv)
+    return launcher.command(sys.orig_argv)
 
 
 def _from_environment() -> Recorder | None:

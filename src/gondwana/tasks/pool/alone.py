@@ -45,8 +45,8 @@ class Alone:
         try:
             args, kwargs = packing.load(task.arguments, task.buffers)
             value = packing.load_function(task.function)(*args, **kwargs)
-        except Exception as error:
-            interruptions.let_pass(error)
+        except BaseException as error:
+            interruptions.let_delivered_pass(error)
             problem = error
         task.future.settle(value, problem)
 

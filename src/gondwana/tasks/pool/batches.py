@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from reprlib import repr as shortened
-from typing import Any
+from typing import Any, TypeAlias
 
 from gondwana.runtime import interruptions
 from gondwana.tasks.pool import packing
-from gondwana.tasks.pool.packing import Function
+from gondwana.tasks.pool.packing import Function, Packer
+
+Outcomes: TypeAlias = tuple[float, list[tuple[bool, Any]]]
+"""The seconds of a batch, and of each call whether it succeeded, and its result or packed error."""
 
 
-def run_batch(function: Function, items: list[Any], stop: bool) -> tuple[float, list[tuple[bool, Any]]]:
+def run_batch(function: Function, items: list[Any], stop: bool) -> Outcomes:
     """Call a function for each of the items; return the seconds and the outcomes. Local; runs on a worker.
 
     Args:
@@ -24,12 +27,25 @@ def run_batch(function: Function, items: list[Any], stop: bool) -> tuple[float, 
     for item in items:
         try:
             outcomes.append((True, call(*item)))
-        except Exception as error:
-            interruptions.let_pass(error)
+        except BaseException as error:
+            interruptions.let_delivered_pass(error)
             outcomes.append((False, packing.pack_error(error)[0]))
             if stop:
                 break
     return time.perf_counter() - start, outcomes
+
+
+def sendable(result: Outcomes, packer: Packer) -> Outcomes:
+    """Return the result of a batch with errors in place of the results that cannot be packed. Local."""
+    outcomes: list[tuple[bool, Any]] = []
+    for succeeded, value in result[1]:
+        try:
+            packer.value(value)
+            outcomes.append((succeeded, value))
+        except BaseException as error:
+            interruptions.let_delivered_pass(error)
+            outcomes.append((False, packing.pack_error(error)[0]))
+    return result[0], outcomes
 
 
 RUN_BATCH = f"{__name__}:{run_batch.__qualname__}"

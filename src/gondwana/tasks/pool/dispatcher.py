@@ -11,6 +11,8 @@ a thread of the pool, the stand-in, takes over.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import threading
 import time
 from collections import deque
@@ -18,10 +20,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gondwana.runtime import cores, progress
+from gondwana.runtime import cores, interruptions, progress, standard_error
 from gondwana.tasks.pool import messages, packing
 from gondwana.tasks.pool.batches import describe
-from gondwana.tasks.pool.errors import PoolBrokenError, PoolClosedError, WorkerLostError
+from gondwana.tasks.pool.errors import PoolBrokenError, PoolClosedError, WorkerLostError, unstartable
 from gondwana.tasks.pool.future import TaskFuture
 from gondwana.tasks.pool.packing import Function, Packer
 from gondwana.tasks.scheduler import has_tasks
@@ -129,7 +131,7 @@ class Dispatcher:
         self._number = self._submitted = self._failed_starts = 0
         self._broken = ""
         self._cause: BaseException | None = None
-        self._closed = self._at_once = False
+        self._closed = self._at_once = self._missed = False
         self._duty = threading.Lock()
         self._led = self._followers = 0
         self._parked = True
@@ -155,6 +157,8 @@ class Dispatcher:
                 raise PoolClosedError("the pool is shut down: submit tasks inside its `with` statement")
             if self._broken:
                 raise PoolBrokenError(self._broken) from self._cause
+            if self._stand_in is None:
+                self._start_stand_in()
             self._enqueue(task)
             self._submitted += 1
         if self._parked:
@@ -271,6 +275,8 @@ class Dispatcher:
             self._break(error, f"the initializer of {self._lines.name(worker)} failed: {error!r}", ended)
         elif verb == messages.LOST:
             self._lose(worker, content[0], content[1], ended)
+        elif verb == messages.MISSING:
+            self._miss(worker, content[0], ended)
 
     def _unlist(self, seat: _Seat) -> None:
         """Take a worker from the lists of those that have nothing to do."""
@@ -309,7 +315,8 @@ class Dispatcher:
         elif succeeded:
             try:
                 value = packing.load(data, buffers)
-            except Exception as problem:
+            except BaseException as problem:
+                interruptions.let_delivered_pass(problem)
                 error = problem
         else:
             error = packing.load_error(data, self._lines.name(worker))
@@ -345,6 +352,15 @@ class Dispatcher:
                 self._break(None, f"the last {self._failed_starts or 1} workers were lost: {name} {how}", ended)
             return
         self._assign()
+
+    def _miss(self, worker: int, error: OSError, ended: list[Outcome]) -> None:
+        """Go on without a worker that the system has not started, as long as there are others."""
+        reason = f"{self._lines.name(worker)} could not be started: {unstartable(error)}"
+        if not self._lines.workers:
+            self._break(error, reason, ended)
+        elif not self._missed:
+            standard_error.write(f"gondwana: {reason}; the pool goes on with {self._lines.workers}\n")
+        self._missed = True
 
     def _break(self, cause: BaseException | None, reason: str, ended: list[Outcome]) -> None:
         """Fail all tasks, since there is nobody to run them."""
@@ -422,11 +438,22 @@ class Dispatcher:
             with self.condition:
                 self.condition.notify_all()
 
+    def _start_stand_in(self) -> None:
+        """Start the stand-in.
+
+        Raises:
+            PoolBrokenError: this process can start no thread.
+        """
+        thread = threading.Thread(target=self._stand_by, name="gondwana-pool", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            limit = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            raise PoolBrokenError(f"the thread of a pool cannot be started: {unstartable(limit)}") from None
+        self._stand_in = thread
+
     def _call_stand_in(self) -> None:
         with self.condition:
-            if self._stand_in is None:
-                self._stand_in = threading.Thread(target=self._stand_by, name="gondwana-pool", daemon=True)
-                self._stand_in.start()
             self._parked = False
             self._work.set()
 
@@ -476,10 +503,13 @@ class Dispatcher:
                 future.set_running_or_notify_cancel()
         for outcome in ended:
             self._settle(*outcome)
-        if first:
+        if first and self._stand_in is None:  # there was no task
+            with self._duty:
+                self._lines.stop(at_once=self._at_once)
+        elif first:
             self._call_stand_in()
             self._lines.wake()
-        if wait and self._stand_in is not threading.current_thread():
+        if wait and self._stand_in not in (None, threading.current_thread()):
             self.wait(lambda: self.outstanding == 0, None)
             self._work.set()
             assert self._stand_in is not None

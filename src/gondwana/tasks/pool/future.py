@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any, Protocol
+
+from gondwana.runtime import interruptions
+
+_log = logging.getLogger("concurrent.futures")
 
 _PENDING, _RUNNING, _FINISHED = "PENDING", "RUNNING", "FINISHED"
 _CANCELLED = ("CANCELLED", "CANCELLED_AND_NOTIFIED")
@@ -60,7 +65,16 @@ class TaskFuture(concurrent.futures.Future[Any]):
                 (waiter.add_result if error is None else waiter.add_exception)(self)
             self._condition.notify_all()
         if self._done_callbacks:
-            self._invoke_callbacks()  # type: ignore[attr-defined]
+            self._invoke_callbacks()
+
+    def _invoke_callbacks(self) -> None:
+        """Run the callbacks; what they raise is logged, as `concurrent.futures` does with an `Exception`."""
+        for call in self._done_callbacks:
+            try:
+                call(self)
+            except BaseException as error:  # whatever thread this is, it has others to complete
+                interruptions.let_delivered_pass(error)
+                _log.exception("exception calling callback for %r", self)
 
     def result(self, timeout: float | None = None) -> Any:
         """Return the result of the task, or raise its exception. Blocks.

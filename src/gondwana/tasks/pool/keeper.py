@@ -10,6 +10,7 @@ they begin.
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import select
@@ -34,7 +35,10 @@ SLOTS = 1 << 17
 ORDER = struct.Struct("<q")
 """From the pool: the number of a worker to start, with the descriptor of its end of a socket pair."""
 REPORT = struct.Struct("<qqq")
-"""To the pool: the number of a worker that has ended, its process, and its exit status, negative for a signal."""
+"""To the pool: the number of a worker that has ended, its process, and its exit status, negative for a signal.
+
+For a worker that could not be started: 0 as the process, and the number of the system's error.
+"""
 
 PATIENCE = 5.0
 """Seconds that workers have to end when their pool has closed its connections to them."""
@@ -72,25 +76,46 @@ class Keeper:
 
     def _obey(self) -> bool:
         """Start a worker; return False if the pool is closed."""
-        data, descriptors, _, _ = socket.recv_fds(self._control, ORDER.size, 1)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, ORDER.size, 1)
+        except ConnectionError:  # closed before all reports were read
+            return False
         if not data:
             return False
         (number,) = ORDER.unpack(data)
+        try:
+            if not descriptors:  # there was no room for it
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            self._start(number, descriptors[0])
+        except OSError as error:
+            self._send(number, 0, error.errno or errno.EAGAIN)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        return True
+
+    def _start(self, number: int, descriptor: int) -> None:
         keeper = os.getpid()
         process = os.fork()
         if process == 0:
-            self._become_worker(number, descriptors[0], keeper)
-        os.close(descriptors[0])
-        handle = os.pidfd_open(process)
+            self._become_worker(number, descriptor, keeper)
+        try:
+            handle = os.pidfd_open(process)
+        except OSError:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            raise
         self._workers[handle] = number, process
         self._poll.register(handle, select.POLLIN)
-        return True
 
     def _report(self, handle: int) -> None:
         number, process = self._workers.pop(handle)
         self._poll.unregister(handle)
         os.close(handle)
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        self._send(number, process, status)
+
+    def _send(self, number: int, process: int, status: int) -> None:
         with contextlib.suppress(OSError):  # the pool is closed
             self._control.send(REPORT.pack(number, process, status))
 

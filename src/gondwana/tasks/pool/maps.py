@@ -137,7 +137,8 @@ class Submitter(concurrent.futures.Executor):
             batch: items that a worker gets at a time; None: so many that they take about two milliseconds.
             ordered: whether results come in the order of the items; else as they are ready.
             on_error: gets the exception of an item, after the retries, and returns what to have as its result; None:
-                the exception is raised by the iterator, and what has not started is cancelled.
+                the exception is raised by the iterator, and what has not started is cancelled. So are those that are
+                no `Exception`, such as SystemExit, at once.
             retries: how often an item is tried again when it fails, or when its worker is lost.
             progress: the label of a progress bar on the terminal, which the iterator shows; "" for none.
 
@@ -281,16 +282,18 @@ class _ParallelMap(Iterator[Any]):
             if succeeded:
                 self._results[pair[0]] = value
             else:
-                problem = packing.load_error(value, "a worker")
-                assert isinstance(problem, Exception)
-                self._fail(pair, problem)
+                self._fail(pair, packing.load_error(value, "a worker"))
 
-    def _fail(self, pair: tuple[int, Any], error: Exception) -> None:
+    def _fail(self, pair: tuple[int, Any], error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            raise error  # such as an exit, which is not tried again either
         key = pair[0]
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         if tries <= self._retries:
             self._send([pair])
         elif self._on_error is None:
+            if isinstance(error, StopIteration):  # which would look like the end of the results
+                raise RuntimeError(f"an item raised {error!r}") from error
             raise error
         else:
             self._results[key] = self._on_error(error)

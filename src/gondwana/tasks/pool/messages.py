@@ -30,6 +30,8 @@ BACK = "back"
 """The numbers of tasks that the worker has not begun and does not want now."""
 LOST = "lost"
 """Not sent, but received from a worker that has ended: how, and the number of the task that it began last."""
+MISSING = "missing"
+"""Not sent, but received from a worker that could not be started: the error of the system."""
 
 
 class Line(Protocol):

@@ -16,9 +16,8 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from gondwana.calls import names
+from gondwana.calls import names, remote_errors
 from gondwana.runtime import interruptions
-from gondwana.teams import RemoteError
 
 Function: TypeAlias = str | bytes
 """A function by its name or by its pickle."""
@@ -176,8 +175,8 @@ def pack_error(error: BaseException) -> Packed:
     try:
         pickled = OtherProgram().value(error)
         load(*pickled)  # some exceptions can be pickled, but not unpickled
-    except Exception as problem:
-        interruptions.let_pass(problem)
+    except BaseException as problem:
+        interruptions.let_delivered_pass(problem)
         pickled = (b"", ())
     return pickle.dumps((*pickled, text)), ()
 
@@ -193,10 +192,6 @@ def load_error(data: bytes, where: str) -> BaseException:
     error: Any = None
     try:
         error = load(pickled, buffers) if pickled else None
-    except Exception as problem:
-        interruptions.let_pass(problem)
-    if not isinstance(error, BaseException):
-        error = RemoteError(f"a task on {where} failed: {text.strip().splitlines()[-1]}")
-    found: BaseException = error
-    found.add_note(f"\nRaised by a task on {where}:\n{text}")
-    return found
+    except BaseException as problem:
+        interruptions.let_delivered_pass(problem)
+    return remote_errors.noted(error, f"a task on {where}", text)

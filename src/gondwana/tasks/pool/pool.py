@@ -14,7 +14,7 @@ from gondwana.errors import UsageError
 from gondwana.runtime import launcher
 from gondwana.tasks.pool.alone import Alone
 from gondwana.tasks.pool.dispatcher import Dispatcher, Task
-from gondwana.tasks.pool.errors import PoolBrokenError
+from gondwana.tasks.pool.errors import PoolBrokenError, unstartable
 from gondwana.tasks.pool.future import TaskFuture
 from gondwana.tasks.pool.maps import Submitter
 from gondwana.tasks.pool.packing import Function, OtherProgram, Packer, SameProgram
@@ -52,6 +52,7 @@ class WorkerPool(Submitter):
 
     Raises:
         UsageError: the number is not positive, or there is one in a job of several ranks.
+        PoolBrokenError: this system starts no worker.
 
     Example:
         >>> import gondwana as gw
@@ -85,7 +86,10 @@ class WorkerPool(Submitter):
 
     def _start(self, workers: int) -> Dispatcher:
         packer = OtherProgram()
-        self._processes = Processes(workers, (sys.path, self._key, *self._packed_initializer(packer)))
+        try:
+            self._processes = Processes(workers, (sys.path, self._key, *self._packed_initializer(packer)))
+        except OSError as error:
+            raise PoolBrokenError(f"WorkerPool({workers}): no worker can be started: {unstartable(error)}") from error
         return Dispatcher(self._processes, packer)
 
     def _join(self) -> Crew:
@@ -148,7 +152,12 @@ class WorkerPool(Submitter):
             )
         for _ in range(workers):
             if not self._processes.replace():
-                raise PoolBrokenError("the process that keeps the workers has ended: make another pool")
+                obstacle = self._processes.obstacle
+                raise PoolBrokenError(
+                    "the process that keeps the workers has ended: make another pool"
+                    if obstacle is None
+                    else f"add({workers}): no worker can be started: {unstartable(obstacle)}"
+                ) from obstacle
 
     # -- the `with` statement ----------------------------------------------------------------------------------------
 

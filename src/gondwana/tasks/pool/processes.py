@@ -18,6 +18,17 @@ from gondwana.tasks.pool.keeper import ORDER, REPORT, SLOTS
 from gondwana.tasks.pool.messages import Message
 from gondwana.tasks.pool.sockets import Connection, Patience
 
+_KEEP = """
+import os, traceback
+try:
+    from gondwana.tasks.pool.keeper import main
+except BaseException:
+    traceback.print_exc()
+    os._exit(1)
+main()
+"""
+"""The program of the process that keeps the workers. Libraries that could not start their threads may hang at exit."""
+
 _ENDING = 10.0
 """Seconds that the workers and their keeper have to end."""
 
@@ -28,6 +39,12 @@ class Processes:
     Args:
         workers: how many to start.
         first: what each worker receives before tasks.
+
+    Attributes:
+        obstacle: why this process could not start the worker that it was to start last.
+
+    Raises:
+        OSError: the workers cannot be started.
     """
 
     def __init__(self, workers: int, first: Message) -> None:
@@ -35,7 +52,7 @@ class Processes:
         self._lock = threading.Lock()
         self._connections: dict[int, Connection] = {}
         self._by_descriptor: dict[int, int] = {}
-        self._lost: list[tuple[int, Message]] = []
+        self.obstacle: OSError | None = None
         self._started = 0
         self._keeper, self._control, self._begun = _start_keeper(workers)
         self._woken, self._waker = socket.socketpair()
@@ -45,8 +62,9 @@ class Processes:
         self._patience = Patience(lambda seconds: events.poll(seconds, 1))
         self._events.register(self._control, select.EPOLLIN)
         self._events.register(self._woken, select.EPOLLIN)
-        for _ in range(workers):
-            self.replace()
+        if not all(self.replace() for _ in range(workers)):
+            self.stop(at_once=True)
+            raise self.obstacle or ChildProcessError(f"the process that keeps them {_how(self._keeper.returncode)}")
 
     @property
     def workers(self) -> int:
@@ -55,12 +73,16 @@ class Processes:
 
     def replace(self) -> bool:
         """Start a worker; return whether that is possible. Local; does not wait for it."""
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            self.obstacle = error
+            return False
         with self._lock, theirs:
             number = self._started = self._started + 1
             try:
                 socket.send_fds(self._control, [ORDER.pack(number)], [theirs.fileno()])
-            except OSError:
+            except OSError:  # it has ended, which is reported
                 ours.close()
                 return False
             self._connections[number] = Connection(ours)
@@ -132,14 +154,20 @@ class Processes:
             worker, process, status = REPORT.unpack(data)
             self._read(worker, arrived)
             self._disconnect(worker)
+            if not process:
+                arrived.append((worker, (messages.MISSING, OSError(status, os.strerror(status)))))
+                return
             begun = memoryview(self._begun).cast("q")[worker % SLOTS]
             arrived.append((worker, (messages.LOST, f"(process {process}) {_how(status)}", begun)))
             return
         self._events.unregister(self._control)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(_ENDING)
+        how = f" (which {_how(self._keeper.returncode)})" if self._keeper.returncode is not None else ""
         for worker in list(self._connections):
             self._disconnect(worker)
             begun = memoryview(self._begun).cast("q")[worker % SLOTS]
-            arrived.append((worker, (messages.LOST, "ended with the process that keeps the workers", begun)))
+            arrived.append((worker, (messages.LOST, f"ended with the process that keeps the workers{how}", begun)))
 
     def sleep(self, seconds: float, *, spin: bool) -> None:
         """Wait until something has arrived, `wake` is called, or the time is over. Blocks."""
@@ -179,10 +207,9 @@ def _start_keeper(workers: int) -> tuple[subprocess.Popen[bytes], socket.socket,
     try:
         os.fchmod(memory, 0o600)
         os.ftruncate(memory, 8 * SLOTS)
-        command = "from gondwana.tasks.pool.keeper import main; main()"
         given = [str(number) for number in (os.getpid(), theirs.fileno(), memory)]
         keeper = subprocess.Popen(
-            [sys.executable, "-P", "-c", command, *given],
+            [sys.executable, "-P", "-c", _KEEP, *given],
             env=_environment(workers),
             stdin=subprocess.DEVNULL,
             pass_fds=(theirs.fileno(), memory),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gondwana.runtime import interruptions
-from gondwana.tasks.pool import messages, packing
+from gondwana.tasks.pool import batches, messages, packing
 from gondwana.tasks.pool.future import TaskFuture
 from gondwana.tasks.pool.maps import Submitter
 from gondwana.tasks.pool.packing import Function, Packer
@@ -65,8 +65,8 @@ class Worker:
         try:
             if initializer is not None:
                 packing.load_function(initializer)(*packing.load(data, buffers))
-        except Exception as error:
-            interruptions.let_pass(error)
+        except BaseException as error:
+            interruptions.let_delivered_pass(error)
             self._line.send((messages.FAILED, packing.pack_error(error)[0]))
         else:
             self._line.send((messages.READY,))
@@ -86,10 +86,10 @@ class Worker:
         start = _clock()
         try:
             args, kwargs = packing.load(data, buffers)
-            value, rest = self.packer.value(packing.load_function(function)(*args, **kwargs))
+            value, rest = self._pack(function, packing.load_function(function)(*args, **kwargs))
             succeeded = True
-        except Exception as error:
-            interruptions.let_pass(error)
+        except BaseException as error:
+            interruptions.let_delivered_pass(error)
             value, rest = packing.pack_error(error)
             succeeded = False
         end = _clock()
@@ -97,6 +97,15 @@ class Worker:
         if self._tasks and end - self._held_since > HOLD:
             self._send_outcomes()
             self._held_since = end
+
+    def _pack(self, function: Function, value: Any) -> packing.Packed:
+        """Pack a result; if it is that of a batch, what cannot be packed is the error of its item alone."""
+        try:
+            return self.packer.value(value)
+        except BaseException as error:
+            if function != batches.RUN_BATCH or interruptions.is_delivered(error):
+                raise
+            return self.packer.value(batches.sendable(value, self.packer))
 
     def _send_outcomes(self) -> None:
         if self._outcomes:
@@ -138,8 +147,8 @@ class Worker:
                 value = packing.load(data, buffers)
             else:
                 error = packing.load_error(data, "another worker")
-        except Exception as problem:
-            interruptions.let_pass(problem)
+        except BaseException as problem:
+            interruptions.let_delivered_pass(problem)
             error = problem
         future.settle(value, error)
 
