@@ -88,7 +88,7 @@ def test_what_cannot_run_gets_one_line(
     words: str, ranks: int, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("bad.dat").write_text("one\ntwo\n104 104\n60\n")
+    Path("bad.dat").write_text("one\ntwo\nthree\n104 104\n60\n")
     Path("binary.dat").write_bytes(b"\xff\xfe\n\n\xff")
     with pytest.raises(UsageError) as refusal:
         app.check(words.split(), ranks)

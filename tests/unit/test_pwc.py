@@ -404,8 +404,8 @@ def test_an_illegal_integer_behind_the_first_tile_is_found(folder: Path) -> None
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        ("--set DistanceMatrixFile=none.bin", "none.bin: no file that can be read; check DistanceMatrixFile"),
-        ("--set DistanceMatrixFile=.", ".: no file that can be read"),
+        ("--set DistanceMatrixFile=none.bin", "none.bin: cannot be read (No such file or directory); check DistanceMatrixFile"),
+        ("--set DistanceMatrixFile=.", ".: this is a directory"),
         ("--set DistanceMatrixFile=short.bin", "short.bin: 70 bytes are no square matrix of 16-bit integers; give"),
         ("--set DistanceMatrixFile=short.bin --set NumberDataPoints=6", "which 6 points have in 72 bytes"),
         ("--set DistanceMatrixFile=empty.bin", "empty.bin: 0 bytes are no square"),
