@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -108,8 +108,7 @@ def _open_array(name: str, file: BinaryIO) -> Matrix:
         shape, by_columns, dtype = header(file)
         if dtype.hasobject:
             raise ValueError("it holds objects of Python")
-        order: Literal["F", "C"] = "F" if by_columns else "C"
-        stored: Matrix = np.memmap(file, dtype, "c", offset=file.tell(), shape=shape, order=order)
+        stored: Matrix = np.memmap(file, dtype, "c", file.tell(), shape, "F" if by_columns else "C")
     except Exception as error:  # whatever the header of a damaged file makes NumPy do
         raise UsageError(printable(f"{name}: no complete file of numpy.save: {error}")) from None
     square = stored.ndim == 2 and stored.shape[0] == stored.shape[1]
@@ -125,13 +124,13 @@ def _check(name: str, stored: Matrix, d: Matrix, first: int, largest: float) -> 
     for start in range(0, len(stored), _TILE):
         here = d[:, start : min(start + _TILE, len(stored))]
         there = stored[start : start + _TILE][:, rows % len(stored)].T
-        diagonal = rows[:, None] == start + np.arange(here.shape[1])
-        for legal, good in _rules(here, there, diagonal, small):
+        own = rows[:, None] == start + np.arange(here.shape[1])
+        for legal, good in _rules(here, there, own, small):
             if not good.all():
                 i, j = (int(place[0]) for place in np.nonzero(~good))
                 raise UsageError(f"{name}: row {first + i}, column {start + j} is {here[i, j]}; legal is {legal}")
         if small:
-            here[(diagonal & (here != 0)) | ((here < 0) & ~_absent(here))] = 0
+            here[(own & (here != 0)) | ((here < 0) & ~_absent(here))] = 0
 
 
 def _rules(here: Matrix, there: Matrix, diagonal: Matrix, small: float) -> Iterator[tuple[str, Matrix]]:

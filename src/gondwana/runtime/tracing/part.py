@@ -208,7 +208,8 @@ def read(folder: Path, rank: int) -> Part | None:
     if (np.abs(times) > _LATEST).any() or head[BORN] < 0 or (head[ENDED] and head[ENDED] < head[BORN]):
         return None
     halves = words[layout.records :].reshape(-1, RECORD)
-    legal = (halves[:, [BEGIN, LENGTH, TRACK]] >= 0).all(axis=1) & (halves[:, [BEGIN, LENGTH]] <= _LATEST).all(axis=1)
+    legal = (halves[:, [BEGIN, LENGTH, TRACK]] >= [head[BORN], 0, 0]).all(axis=1)
+    legal &= (halves[:, [BEGIN, LENGTH]] <= _LATEST).all(axis=1)
     records = halves[(halves[:, NAME] != 0) & legal]
     return Part(
         head=head,
