@@ -46,6 +46,12 @@ def test_nothing_is_wrapped_where_nothing_records() -> None:
         assert not hasattr(function, "__wrapped__")
 
 
+@pytest.mark.parametrize("name", ["", 123, None, b"name"])
+def test_a_span_has_a_name(name: Any) -> None:
+    with pytest.raises(UsageError, match=r"gw\.span\(.*\): give a name, a text that is not empty"):
+        gw.span(name)
+
+
 def test_records_are_read_as_they_were_written(one: Recorder) -> None:
     kernel, copy = one.number_of("sweep", "kernel"), one.number_of('a "name" \\ of\nlines ☃', "copy")
     assert one.number_of("sweep", "kernel") == kernel

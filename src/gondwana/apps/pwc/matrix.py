@@ -79,8 +79,8 @@ def check_range(name: str, largest: float) -> None:
         UsageError: what is computed of it would be no number.
     """
     if largest and not _LEAST <= largest <= _MOST:
-        legal = f"legal is 0, or from {_LEAST:g} to {_MOST:g}"
-        raise UsageError(f"{name}: the largest dissimilarity is {largest:g}; {legal}: multiply all by one number")
+        legal = f"legal is 0, or from {_LEAST:g} to {_MOST:g}: multiply all by one number"
+        raise UsageError(f"{name}: the largest dissimilarity is {largest:g}; {legal}")
 
 
 def rounding(dtype: np.dtype[Any], largest: float) -> float:
@@ -103,11 +103,10 @@ def _open_integers(name: str, file: BinaryIO, settings: Settings) -> Matrix:
 
 def _open_array(name: str, file: BinaryIO) -> Matrix:
     try:
-        version = np.lib.format.read_magic(file)
-        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        first = np.lib.format.read_magic(file) == (1, 0)
+        header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = header(file)
-        if dtype.hasobject:
-            raise ValueError("it holds objects of Python")
+        # Of objects of Python NumPy makes no map.
         stored: Matrix = np.memmap(file, dtype, "c", file.tell(), shape, "F" if by_columns else "C")
     except Exception as error:  # whatever the header of a damaged file makes NumPy do
         raise UsageError(printable(f"{name}: no complete file of numpy.save: {error}")) from None
