@@ -106,7 +106,8 @@ def _open_array(name: str, file: BinaryIO) -> Matrix:
         first = np.lib.format.read_magic(file) == (1, 0)
         header = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
         shape, by_columns, dtype = header(file)
-        # Of objects of Python NumPy makes no map.
+        if dtype.hasobject:
+            raise ValueError("it holds objects of Python")
         stored: Matrix = np.memmap(file, dtype, "c", file.tell(), shape, "F" if by_columns else "C")
     except Exception as error:  # whatever the header of a damaged file makes NumPy do
         raise UsageError(printable(f"{name}: no complete file of numpy.save: {error}")) from None

@@ -10,9 +10,6 @@ from gondwana.errors import UsageError
 from gondwana.inputs import read_text
 from gondwana.results import write_text
 
-_LARGEST = 1 << 30
-"""Bytes of a file of labels."""
-
 
 def names(settings: Settings, clusters: int) -> list[Path]:
     """Return the names of the files for so many clusters: `cluster-M8-C5.txt` and `centers-M8-C5.txt`. Local."""
@@ -45,7 +42,7 @@ def read_labels(name: str, points: int) -> list[str]:
     Raises:
         UsageError: the file cannot be read, or has another number of lines.
     """
-    words = [line.split()[-1] for line in read_text(name, name, _LARGEST).splitlines() if line.strip()]
+    words = [line.split()[-1] for line in read_text(name, name, 1 << 30).splitlines() if line.strip()]
     if len(words) != points:
         raise UsageError(f"{name}: {len(words)} labels for {points} points; give one line for each point")
     return words
