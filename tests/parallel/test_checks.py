@@ -349,6 +349,20 @@ def test_pointers(world: gw.Team) -> None:
     world.barrier()
 
 
+@gw.jit
+def rank_on(ptr, rank):
+    return ptr.on(rank).rank
+
+
+@one_rank
+def test_a_rank_that_is_not_in_the_team(world: gw.Team) -> None:
+    ptr = gw.Segment(world, 64).pointer(0, float)
+    assert rank_on(ptr, 0) == 0
+    for rank in 1, -1, 2**40:
+        message = f"ptr.on({rank}): the ranks of the team of the segment are 0 to 0"
+        refused(lambda rank=rank: rank_on(ptr, rank), place(rank_on, "ptr.on"), message)
+
+
 @pytest.mark.ranks(2, ranks_per_node=1, variables=VARIABLES, id="between nodes")
 def test_pointers_to_another_node(world: gw.Team) -> None:
     ptr = gw.Segment(world, 64).pointer(1 - world.rank, float)

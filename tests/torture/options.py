@@ -255,6 +255,46 @@ def run(rng: random.Random, folder: Path) -> Case:
     return Case(["run", *options(rng, legal), target, *(text(rng) for _ in range(rng.randrange(2)))])
 
 
+def inputs(rng: random.Random, folder: Path) -> Case:
+    """Commands that read files, with FIFOs, devices, folders, huge and damaged files among these."""
+    for name, size in (("huge", 1 << 40), ("large", 2 << 20)):
+        (folder / name).touch()
+        os.truncate(folder / name, size)
+    legal = json.dumps({"app": "heat", "ranks": 1}).encode()
+    (folder / "result.json").write_bytes(damaged(rng, legal) if rng.random() < 0.7 else legal)
+    odd = (
+        "fifo",
+        "full",
+        "null-device",
+        "socket",
+        "folder",
+        "huge",
+        "large",
+        "dangling",
+        "loop",
+        "empty",
+        "result.json",
+    )
+    file = rng.choice(odd) if rng.random() < 0.8 else text(rng)
+    (folder / "it.npy").symlink_to(file if file and len(file) < 200 and "/" not in file else "fifo")
+    sets = [f"--set=DistanceMatrixFile={file}"]
+    words = rng.choice((
+        ["report", file, "-o", "page.html"],
+        ["model", "fit", file, "-o", "machine.json"],
+        ["model", "fit", "result.json", "--record", file, "-o", "machine.json"],
+        ["model", "check", "result.json", "--machine", file],
+        ["model", "predict", "--app", "heat", "--size", "8x8x8", "--ranks", "1,2", "--machine", file],
+        launched(rng, "gray-scott", file),
+        launched(rng, "hpcg", "--rt", "0", "--file", file),
+        launched(rng, "pwc", *sets),
+        launched(rng, "pwc", "--set=DistanceMatrixFile=it.npy"),
+        launched(rng, "pwc", file),
+        launched(rng, "davs", "--preset", "tiny", "--points", file),
+        launched(rng, "--trace", file, "npb-cg", "--class", "S"),
+    ))  # fmt: skip
+    return Case(words)
+
+
 def ls(rng: random.Random, folder: Path) -> Case:
     words = options(rng, {"-l": (), "-D": (), "--long": (), "--verify": ()})
     return Case(["ls", *words, either(rng, "gs.bp", "gs.bp")])
@@ -293,4 +333,5 @@ def bench(rng: random.Random, folder: Path) -> Case:
 
 MAKERS: tuple[Callable[[random.Random, Path], Case], ...] = (
     gray_scott, gray_scott, gray_scott, npb, npb, hpcg, hpcg, davs, davs, run, run, ls, plot, plot, bench,
+    inputs, inputs, inputs,
 )  # fmt: skip

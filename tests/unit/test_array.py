@@ -93,6 +93,31 @@ def test_what_is_no_coordinate_is_refused(index: object) -> None:
         numbered(BOX)[index]
 
 
+@pytest.mark.parametrize("data", [None, "text", {1: 2}, {1}, 3.0, 1j, True, object(), b"bytes", iter([1])])
+def test_data_that_are_no_array_are_named(data: object) -> None:
+    for make in gw.Array, gw.from_numpy:
+        with pytest.raises(UsageError, match="give an ndarray or nested lists of numbers") as refusal:
+            make(data)  # type: ignore[operator]
+        assert type(data).__name__ in str(refusal.value)
+
+
+def test_makers_say_which_argument_is_wrong() -> None:
+    cells = np.zeros(4)
+    for wrong, message in (
+        (lambda: gw.zeros_like(cells), r"gw\.from_numpy\(array\) is one"),
+        (lambda: gw.full_like(None, 1.0), "give a global array"),
+        (lambda: gw.zeros(4, kind="cuda"), "kind='cuda': give a kind of memory"),
+        (lambda: gw.zeros(4, kind=None), "kind=None: give a kind of memory"),
+        (lambda: gw.zeros(4, team=None), "team=None: give a team"),
+        (lambda: gw.from_function(None, 4), "from_function of None: give a function"),
+        (lambda: gw.from_numpy(cells, "x"), "domain='x': give a RectDomain"),
+        (lambda: gw.copy(cells, gw.zeros(4)), r"of a global array T its T\.local and T\.block\(rank\)"),
+        (lambda: gw.copy([1.0], gw.Array(cells)), r"np\.asarray of a list"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            wrong()
+
+
 def test_slices_are_half_open_in_the_coordinates_of_the_domain() -> None:
     a = numbered(BOX)
     row = a[0, :]

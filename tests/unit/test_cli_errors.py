@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gondwana.cli import main
@@ -16,6 +19,7 @@ from support import jobs
 
 HUGE = "9" * 5000
 LONG = "x" * 5000
+OBSERVED = Path(__file__).parents[2] / "docs" / "results" / "hpcg.json"
 
 
 @pytest.fixture
@@ -93,6 +97,65 @@ def test_wrong_input_is_one_line_and_status_2(gondwana, words: list[str], part: 
     assert len(stderr) < 2100
 
 
+INPUTS = [
+    ["report", "it.json"],
+    ["model", "fit", "it.json", "-o", "new"],
+    ["model", "fit", "ok.json", "--record", "it.json", "-o", "new"],
+    ["model", "check", "ok.json", "--machine", "it.json"],
+    ["model", "predict", "--app", "heat", "--size", "8x8x8", "--machine", "it.json"],
+    ["run", "--dry-run", "gray-scott", "it.json"],
+    ["run", "--dry-run", "hpcg", "--file", "it.json"],
+    ["run", "--dry-run", "pwc", "it.json"],
+    ["run", "--dry-run", "pwc", "--set", "DistanceMatrixFile=it.json"],
+    ["run", "--dry-run", "pwc", "--set", "DistanceMatrixFile=it.npy"],
+    ["run", "--dry-run", "pwc", "--set", "DistanceMatrixFile=ok.npy", "--set", "LabelFile=it.json"],
+    ["run", "--dry-run", "davs", "it.json"],
+    ["run", "--dry-run", "davs", "--preset", "tiny", "--points", "it.json"],
+    [
+        "run",
+        "--dry-run",
+        "davs",
+        "--preset",
+        "tiny",
+        "--set",
+        "RestartClusterFile=it.json",
+        "--set",
+        "RestartTemperature=9",
+    ],
+]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder", "huge", "zip", "absent"])
+def test_inputs_that_are_no_files_of_their_kind(gondwana, kind: str) -> None:
+    """Refused at once: nothing waits for a FIFO, reads a device, or reads what is larger than anything legal."""
+    Path("ok.json").write_text(OBSERVED.read_text())
+    np.save("ok.npy", np.ones((3, 3)) - np.eye(3))
+    for name in "it.json", "it.npy":
+        if kind == "fifo":
+            os.mkfifo(name)
+        elif kind == "device":
+            os.symlink("/dev/zero", name)
+        elif kind == "folder":
+            os.mkdir(name)
+        elif kind == "huge":
+            Path(name).touch()
+            os.truncate(name, 1 << 40)
+        elif kind == "zip":
+            np.savez("it", np.eye(3))
+            Path(name).write_bytes(Path("it.npz").read_bytes())
+    for words in INPUTS:
+        if kind == "zip" and "davs" in words:
+            continue  # points are read by the ranks
+        begin = time.monotonic()
+        status, stderr = gondwana(*words)
+        assert status in (1, 2), (words, stderr)
+        assert stderr.count("\n") == 1, (words, stderr)
+        assert stderr.startswith("gondwana: error: "), (words, stderr)
+        assert any(name in stderr for name in ("it.json", "it.npy", "memory")), (words, stderr)
+        assert time.monotonic() - begin < 30, words
+    assert not Path("new").exists()
+
+
 @pytest.mark.parametrize("name", ["ls", "plot"])
 def test_a_name_that_is_too_long_is_one_line(gondwana, name: str) -> None:
     status, stderr = gondwana(name, LONG)
@@ -149,7 +212,7 @@ def test_a_result_that_cannot_be_written_is_an_error_after_the_run(tmp_path: Pat
     assert outcome.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [["ls", "gs.bp"], ["--help"]])
+@pytest.mark.parametrize("command", [["ls", "gs.bp"], ["--help"], ["run", "--dry-run", "-n", "1", "npb-cg"]])
 def test_output_that_nobody_takes(tmp_path: Path, command: list[str]) -> None:
     """Full devices and closed pipes: one line at most, and none of those that Python's exit prints."""
     program = tmp_path / "program.py"
@@ -170,4 +233,7 @@ def test_output_that_nobody_takes(tmp_path: Path, command: list[str]) -> None:
     assert full.status == 1
     assert full.stderr == "gondwana: error: standard output or a file: No space left on device\n"
     closed = jobs.run_command(["bash", "-c", f"{sys.executable} {program} {words} | true; exit ${{PIPESTATUS[0]}}"])
-    assert closed.stderr == ""
+    assert (closed.status, closed.stderr) == (128 + signal.SIGPIPE, "")
+    # To a file that is closed, nothing is written, and that is no error.
+    nothing = jobs.run_command(["bash", "-c", f"{sys.executable} {program} nonsense 2> /dev/full"])
+    assert (nothing.status, nothing.stderr) == (2, "")

@@ -67,6 +67,41 @@ def test_the_file_is_read_if_no_size_is_given(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
+    ("text", "local", "seconds", "grid", "notes"),
+    [
+        ("104 96 88\n60\n", (104, 96, 88), 60, None, 0),
+        ("24\n32\n40\n60\n", (24, 32, 40), 60, None, 0),
+        ("24\r\n32 40\r\n60\r\n1 2 1\r\n", (24, 32, 40), 60, (1, 2, 1), 0),
+        (
+            "24 32 40 local sizes\n60 seconds of the timed part\n1 2 1 ranks\nmore text\n",
+            (24, 32, 40),
+            60,
+            (1, 2, 1),
+            0,
+        ),
+        ("+24 032 40\n\n\n\n60", (24, 32, 40), 60, None, 0),
+        ("24 32 40\n", (24, 32, 40), 1800, None, 1),
+        ("24 32 40\n\nThis text is below the sizes.\n", (24, 32, 40), 1800, None, 1),
+        ("24 32 40\n60\n2 ranks were used\n", (24, 32, 40), 60, None, 1),
+        ("24 32 40\n60\n----\n", (24, 32, 40), 60, None, 0),
+        ("24 # nx\n32 # ny\n40 # nz\n60\n", (24, 16, 16), 32, None, 2),
+        ("24 8 -40\n-1\n0 1 1\n", (24, 16, 16), 1800, None, 4),
+        ("16 16", (16, 16, 16), 1800, None, 2),
+    ],
+)
+def test_the_file_is_read_as_by_the_official_program(
+    text: str, local: Triple, seconds: int, grid: Triple | None, notes: int, tmp_path: Path
+) -> None:
+    """Values that HPCG 3.1's reader gives for the same text; every default in them has a note."""
+    file = tmp_path / "hpcg.dat"
+    file.write_bytes(f"the first title\nthe second\n{text}".encode())
+    found = parse(["--file", str(file)])
+    assert (found.local, found.seconds, found.grid, len(found.notes)) == (local, seconds, grid, notes), found.notes
+    assert parse(["--file", str(file), "--rt", "7"]).seconds == 7
+    assert parse(["--file", str(file), "--rt", "0"]).seconds == seconds
+
+
+@pytest.mark.parametrize(
     ("words", "ranks", "part"),
     [
         ("--nx 17 --ny 17 --nz 17", 1, "nx is 17: give a multiple of 8 that is at least 16, such as 16"),
@@ -88,7 +123,7 @@ def test_what_cannot_run_gets_one_line(
     words: str, ranks: int, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("bad.dat").write_text("one\ntwo\n104 104\n60\n")
+    Path("bad.dat").write_text("one\ntwo\nthree\n104 104\n60\n")
     Path("binary.dat").write_bytes(b"\xff\xfe\n\n\xff")
     with pytest.raises(UsageError) as refusal:
         app.check(words.split(), ranks)

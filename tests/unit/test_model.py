@@ -252,7 +252,7 @@ def test_the_command_fits_checks_and_predicts(tmp_path: Path) -> None:
         "status 0", "status 0", "status 0", "status 2", "status 2", "status 2",
     ]  # fmt: skip
     assert "no measured steps" in outcome.stderr
-    assert "--machine nowhere: No such file" in outcome.stderr
+    assert "--machine nowhere: cannot be read (No such file" in outcome.stderr
     assert "--weak: npb-mg has classes of fixed size" in outcome.stderr
     (predicted,), (checked,) = results.read(f"{out}.rows"), results.read(f"{out}.check")
     assert [row["ranks"] for row in predicted["panels"]["heat, weak scaling"]] == [1, 8, 100000]

@@ -263,7 +263,9 @@ def test_open_mpi_is_told_the_ranks_of_a_node(vendor: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(UsageError, match="8 ranks need 4 nodes, but this job has 2"):
         launch.command(8, ["x.py"], threads=1, ranks_per_node=2)
     vendor.setenv("PRTE_MCA_prte_default_hostfile", "/no/hosts")
-    with pytest.raises(UsageError, match=r"/no/hosts: the list of hosts cannot be read \(No such file"):
+    with pytest.raises(
+        UsageError, match=r"/no/hosts: cannot be read \(No such file or directory\); it is the list of hosts"
+    ):
         launch.command(8, ["x.py"], threads=1, ranks_per_node=2)
 
 

@@ -349,6 +349,36 @@ def test_what_is_missing_is_estimated_from_both_points(folder: Path) -> None:
     assert read(floats).d[0, 3] == 31.0
 
 
+@pytest.mark.parametrize("factor", [1e-320, 1e-105, 1e-100, 1e100, 1e150, 1e300])
+def test_the_unit_of_dissimilarities_changes_nothing_or_is_refused(factor: float, folder: Path) -> None:
+    """What would be squared to infinity, or is too small to have an inverse, is refused: it gave one cluster."""
+    _, d, _ = blobs(90, 3, seed=3)
+    d /= d.max()
+    if 1e-100 <= factor <= 1e100:
+        found, expected = cluster(read(d * factor).d, SMALL)[0], cluster(d, SMALL)[0]
+        assert found.energy == pytest.approx(factor * expected.energy, rel=1e-9)
+        assert np.array_equal(found.labels, expected.labels)
+    else:
+        with pytest.raises(UsageError, match=r"the largest dissimilarity is .*; legal is 0, or from 1e-100 to 1e\+100"):
+            read(d * factor)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_correlations_leave_rounding_on_the_diagonal(dtype: str, folder: Path) -> None:
+    """Of `1 - corrcoef` the diagonal is 2e-16 or -2e-16, and so are dissimilarities of equal points."""
+    random = np.random.default_rng(1)
+    x = np.repeat(random.standard_normal((12, 40)), 5, axis=0)
+    d = (1.0 - np.corrcoef(x)).astype(dtype)
+    d[np.diag_indices(60)] += np.resize([2e-16, -2e-16, 0.0], 60).astype(dtype)
+    d[3, 4] = d[4, 3] = -2e-16
+    assert d.diagonal().any()
+    for mapped in False, True:
+        found = read(d, IsMemoryMapped=mapped).d
+        assert not found.diagonal().any()
+        assert found.min() == 0.0
+        np.testing.assert_allclose(found, d, atol=1e-6)
+
+
 def _damaged(kind: str) -> Any:
     d = (np.ones((6, 6)) - np.eye(6)) * 0.5
     if kind == "nan":
@@ -404,8 +434,11 @@ def test_an_illegal_integer_behind_the_first_tile_is_found(folder: Path) -> None
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        ("--set DistanceMatrixFile=none.bin", "none.bin: no file that can be read; check DistanceMatrixFile"),
-        ("--set DistanceMatrixFile=.", ".: no file that can be read"),
+        (
+            "--set DistanceMatrixFile=none.bin",
+            "none.bin: cannot be read (No such file or directory); check DistanceMatrixFile",
+        ),
+        ("--set DistanceMatrixFile=.", ".: this is a directory"),
         ("--set DistanceMatrixFile=short.bin", "short.bin: 70 bytes are no square matrix of 16-bit integers; give"),
         ("--set DistanceMatrixFile=short.bin --set NumberDataPoints=6", "which 6 points have in 72 bytes"),
         ("--set DistanceMatrixFile=empty.bin", "empty.bin: 0 bytes are no square"),

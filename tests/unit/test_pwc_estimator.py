@@ -103,6 +103,26 @@ for wrong in (lambda: made.set_params(clusters=3)), (lambda: made.fit([1.0])), (
 """
 
 
+def test_correlations_are_dissimilarities() -> None:
+    """`1 - corrcoef` has 2e-16 on its diagonal, and -2e-16 between equal samples."""
+    x = np.repeat(np.random.default_rng(1).standard_normal((3, 40)), 5, axis=0)
+    d = 1.0 - np.corrcoef(x)
+    d[np.diag_indices(15)] += np.resize([2e-16, -2e-16], 15)
+    d[0, 1] = d[1, 0] = -2e-16
+    found = PairwiseClustering(3, metric="precomputed", min_cluster_size=1).fit_predict(d)
+    assert adjusted_rand_index(found, np.repeat(np.arange(3), 5)) == 1.0
+    for wrong in d - 1e-3, d + 1e-3 * np.eye(15):
+        with pytest.raises(UsageError, match=r"0 or more|0 on the diagonal"):
+            PairwiseClustering(3, metric="precomputed").fit(wrong)
+
+
+@pytest.mark.parametrize(("metric", "factor"), [("sqeuclidean", 1e-160), ("sqeuclidean", 1e200), ("euclidean", 1e-155)])
+def test_units_that_leave_the_range_of_numbers_are_refused(metric: str, factor: float) -> None:
+    x = np.random.default_rng(1).standard_normal((20, 3))
+    with pytest.raises(UsageError, match=r"X: the largest dissimilarity is .*; legal is 0, or from 1e-100"):
+        PairwiseClustering(3, metric=metric).fit(x * factor)
+
+
 def test_scikit_learn_is_not_needed(tmp_path: Path) -> None:
     program = tmp_path / "without.py"
     program.write_text(WITHOUT)

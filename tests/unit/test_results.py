@@ -22,6 +22,10 @@ def _application(**more: Any) -> dict[str, Any]:
     return results.schema.application({**head, **more})
 
 
+ODD = ['{"app": "\\ud800"}', '{"app": ' + "9" * 401 + "}", '{"app": 1e999}', '{"app": -Infinity}']
+"""A lone surrogate, and numbers that no double can hold."""
+
+
 def _benchmark() -> dict[str, Any]:
     return {
         "schema": results.VERSION, "benchmark": "rma", "command": ["gondwana"], "verified": True, "complete": True,
@@ -73,7 +77,9 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, damage: Any, messag
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", "null", '{"collection": 1}', "[" * 5000, '{"app": NaN}', "\udcff"])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", "null", '{"collection": 1}', "[" * 5000, '{"app": NaN}', "\udcff", *ODD]
+)
 def test_what_is_no_result_is_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "result.json"
     path.write_bytes(text.encode(errors="surrogateescape"))

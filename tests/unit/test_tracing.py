@@ -6,12 +6,15 @@ import itertools
 import json
 import os
 import random
+import shutil
 import struct
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import gondwana as gw
@@ -41,6 +44,12 @@ def test_nothing_is_wrapped_where_nothing_records() -> None:
     assert gw.span("a") is gw.span("b")
     for function in (gw.put, gw.exchange, gw.rpc, gw.Signal.wait, gw.Team.barrier, gw.fused):
         assert not hasattr(function, "__wrapped__")
+
+
+@pytest.mark.parametrize("name", ["", 123, None, b"name"])
+def test_a_span_has_a_name(name: Any) -> None:
+    with pytest.raises(UsageError, match=r"gw\.span\(.*\): give a name, a text that is not empty"):
+        gw.span(name)
 
 
 def test_records_are_read_as_they_were_written(one: Recorder) -> None:
@@ -106,6 +115,82 @@ def test_a_damaged_part_is_none(one: Recorder, damage: str) -> None:
     assert part.read(one.folder, 0) is None
     with pytest.raises(UsageError, match="has no part of a trace"):
         merge(one.file)
+
+
+def test_damage_of_any_byte_or_line_is_left_out_or_refused(tmp_path: Path) -> None:
+    """Whatever a disk or a hand does to the parts: a trace that viewers take, or one line."""
+    file, stored = tmp_path / "trace.json", {}
+    for rank in range(2):
+        one = Recorder(file, cast(Any, FakeLaunch(rank, 2)), 20)
+        begin, kernel = now(), one.number_of("sweep", "kernel")
+        one.note(plan=0, key=255, to=[1 - rank], of=[1 - rank], stored={1 - rank: 80})
+        start = one.number_of("start", "exchange", plan=0, starts=True)
+        wait = one.number_of("wait", "wait", plan=0, starts=False)
+        track = one.track_of(-7, "tasks", main=True)
+        for number, span in enumerate((kernel, start, wait, kernel)):
+            one.add_at(begin + 2000 * number, 1000, span, track if number == 3 else 0, 1)
+        one.words[one.layout.plans] = 1
+        one.note(size=2)
+        one.finish()
+        stored |= {path: path.read_bytes() for path in part.names(one.folder, rank)}
+    outcomes: Counter[str] = Counter()
+    for seed in range(600):
+        shutil.rmtree(one.folder, ignore_errors=True)
+        one.folder.mkdir()
+        file.unlink(missing_ok=True)
+        for path, content in stored.items():
+            path.write_bytes(_damaged(random.Random(f"{seed} {path.name}"), path, content))
+        try:
+            about = merge(file).about
+        except UsageError:
+            outcomes["refused"] += 1
+        else:
+            summary.lines(Trace(file, about))
+            for event in json.loads(file.read_text())["traceEvents"]:
+                assert min(event.get(key, 0) for key in ("ts", "dur", "tid", "pid")) >= 0, event
+            outcomes["read"] += 1
+    assert min(outcomes["refused"], outcomes["read"]) > 20, outcomes
+
+
+def _damaged(rng: random.Random, path: Path, content: bytes) -> bytes:
+    """A file of a part with a word, a byte, a key or the end changed; now and then as it was."""
+    how = rng.randrange(5)
+    if how == 0:
+        return content
+    if how == 1:
+        return content[: rng.randrange(len(content))]
+    place = rng.randrange(len(content))
+    if how == 2:
+        return content[:place] + bytes([rng.randrange(256)]) + content[place + 1 :]
+    if path.suffix == ".records":
+        words = np.frombuffer(content, np.int64).copy()
+        place = rng.choice([rng.randrange(part.HEAD // 4), int(rng.choice(list(np.flatnonzero(words))))])
+        words[place] = rng.choice([-1, 0, 1, 5, 2**40, 2**62, -(2**63), 2**63 - 1])
+        return words.tobytes()
+    lines = [json.loads(line) for line in content.splitlines()]
+    line = rng.choice(lines)
+    line[rng.choice(list(line))] = rng.choice(
+        [None, -1, 0, 1e308, 10**30, 2**62, "", "x", "\udcff", [], [[]], {}, {"1": -5}]
+    )
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+def test_a_fifo_among_the_parts_is_not_waited_for(one: Recorder) -> None:
+    one.finish()
+    for path in part.names(one.folder, 0):
+        path.unlink()
+        os.mkfifo(path)
+    with pytest.raises(UsageError, match="has no part of a trace"):
+        merge(one.file)
+
+
+def test_a_trace_is_a_regular_file(tmp_path: Path) -> None:
+    """A device or a FIFO of that name stays what it is."""
+    file = tmp_path / "fifo"
+    os.mkfifo(file)
+    with pytest.raises(UsageError, match="this is no regular file; name another file"):
+        merge(file)
+    assert file.is_fifo()
 
 
 def test_parts_of_an_earlier_and_larger_job_are_left_out(tmp_path: Path) -> None:

@@ -12,10 +12,9 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_
 
 import msgspec
 
-from gondwana.apps import text_files
 from gondwana.apps.options import Parser
 from gondwana.errors import UsageError
-from gondwana.inputs import printable
+from gondwana.inputs import printable, read_text
 from gondwana.results import check_writable
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -169,7 +168,7 @@ def file_name(path: str | Path) -> str:
 
 def _parsed(path: str) -> dict[str, Any]:
     name = file_name(path)
-    text = text_files.read(Path(path), name)
+    text = read_text(path, name)
     try:
         return tomllib.loads(text)
     except _NOT_TOML as error:

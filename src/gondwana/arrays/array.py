@@ -57,6 +57,11 @@ class Array(DomainArray):
                 "NumPy takes a copy on the host only"
             )
         elements = np.asarray(data)
+        if not elements.ndim:
+            raise UsageError(
+                f"an array of {data!r}, a single {type(data).__name__}: give an ndarray or nested lists of numbers, "
+                "with one axis or more"
+            )
         if elements.dtype.names is not None:
             elements = elements.view(element_dtype(elements.dtype))
         self._lie_on(elements, domain)

@@ -41,6 +41,8 @@ class DomainArray(ABC):
             data = data[(slice(0, 0),) * data.ndim]
         self._data = data
         self._domain = RectDomain.from_shape(data.shape) if domain is None else domain
+        if not isinstance(self._domain, RectDomain):
+            raise UsageError(f"domain={domain!r}: give a RectDomain, such as RectDomain.from_shape({data.shape})")
         if data.shape != self._domain.shape:
             raise UsageError(
                 f"data of shape {data.shape} cannot lie on {self._domain!r} of shape {self._domain.shape}: "

@@ -48,6 +48,8 @@ def _with_advice(constructor: Callable[P, GlobalArray]) -> Callable[P, GlobalArr
 
 def _layout(domain: RectDomain | PointLike | Layout, team: Team, **how: Any) -> Layout:
     """Divide a domain among the ranks of a team, unless it is divided already."""
+    if not isinstance(team, Team):
+        raise UsageError(f"team={team!r}: give a team, such as gw.world or one of its splits")
     if not isinstance(domain, Layout):
         return Layout.divide(domain, team.size, **how)
     if how != _UNSAID:
@@ -173,6 +175,10 @@ def empty_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> Global
         other: gives domain, grid, ghosts, periodicity, order, kind of memory and team.
         dtype: default: that of `other`.
     """
+    if not isinstance(other, GlobalArray):
+        raise UsageError(
+            f"a global array like {other!r}: give a global array; of an ndarray, gw.from_numpy(array) is one"
+        )
     element = other.dtype if dtype is None else _element(dtype, other.kind)
     return GlobalArray(other.layout, element, other.team, other.kind)
 
@@ -248,7 +254,7 @@ def from_numpy(
         >>> gw.from_numpy(np.arange(6.0)).to_numpy().tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     """
-    source = Array(np.asarray(data), domain)
+    source = Array(data, domain)
     layout = _layout(source.domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
     element = _element(source.dtype, kind)
     array = GlobalArray(
@@ -329,6 +335,8 @@ def from_function(
         >>> T.to_numpy().tolist()
         [[-1.0, 9.0], [0.0, 10.0], [1.0, 11.0]]
     """
+    if not callable(function):
+        raise UsageError(f"from_function of {function!r}: give a function of the coordinates, one array for each axis")
     layout = _layout(domain, team, ghost=ghost, periodic=periodic, grid=grid, order=order)
     owned = layout.owned(team.rank)
     values = np.asarray(function(*_coordinates(owned)))
@@ -356,6 +364,8 @@ def _coordinates(box: RectDomain) -> list[npt.NDArray[np.float64]]:
 
 def _element(dtype: npt.DTypeLike, kind: MemoryKind) -> np.dtype[Any]:
     """The dtype of an array that compiled code can use."""
+    if not isinstance(kind, MemoryKind):
+        raise UsageError(f"kind={kind!r}: give a kind of memory, such as gw.host or gw.cuda()")
     element = element_dtype(dtype)
     try:
         dtype_name(element)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from gondwana.errors import LaunchError, UsageError
-from gondwana.inputs import whole_number
+from gondwana.inputs import read_text, whole_number
 from gondwana.runtime import beginning, launcher, supervisor, terminal
 from gondwana.runtime import cores as world_cores
 from gondwana.runtime.placement import binding, report, topology
@@ -272,10 +272,8 @@ def _nodes(library: Library) -> int:
 
 def _listed(path: str) -> int:
     """The number of hosts in a file; it may have one more than once, and settings and remarks behind."""
-    try:
-        lines = [line.partition("#")[0].split() for line in Path(path).read_text().splitlines()]
-    except OSError as error:
-        raise UsageError(f"{path}: the list of hosts cannot be read ({error.strerror})") from None
+    text = read_text(path, path, advice="it is the list of hosts of the job")
+    lines = [line.partition("#")[0].split() for line in text.splitlines()]
     return max(1, len({words[0] for words in lines if words}))
 
 

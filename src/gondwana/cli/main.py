@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-import os
+import signal
 import sys
 from typing import Any, cast
 
@@ -18,6 +19,9 @@ COMMANDS = ("run", "plot", "ls", "bench", "inspect", "report", "model", "doctor"
 PASS_THE_REST_ON = ("run", "inspect")
 """Commands for which options after the first argument belong to what that names."""
 
+BROKEN_PIPE = 128 + signal.SIGPIPE
+"""Exit status where nobody reads on, as behind `| head`: that of programs which the signal ends."""
+
 CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
 """What typer raises for all that it finds wrong with a command line; it has no public name for it."""
 
@@ -27,7 +31,10 @@ def main() -> None:
     if tracing.recorder is not None:
         tracing.recorder.withdraw()
     sys.argv[0] = "gondwana"  # results have it in their `command`, and not where it is installed
-    sys.exit(_status())
+    status = _status()
+    problem = exits.flush()
+    # The command itself may have found that out, and said it.
+    sys.exit(_unwritten(problem) if problem is not None and status in (0, BROKEN_PIPE) else status)
 
 
 def application() -> typer.Typer:
@@ -56,12 +63,12 @@ def _status() -> int:
         command = application()
         beginning.all_is_imported()
         status = command(standalone_mode=False)
-        # What cannot be written, as to a full disk, is an error of this command and none of Python's exit.
-        sys.stdout.flush()
     except BrokenPipeError:
-        # As behind `| head`: nobody reads on. Python's exit must not try it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return BROKEN_PIPE
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # as typer ends where nobody reads on
+            return BROKEN_PIPE
+        raise
     except CommandLineError as error:
         return _refuse(error)
     except (KeyboardInterrupt, typer.Abort):
@@ -72,6 +79,13 @@ def _status() -> int:
             raise
         return _report(message, exits.status_of(error))
     return status if isinstance(status, int) else 0
+
+
+def _unwritten(problem: OSError) -> int:
+    """Return the status of a command whose output could not be written."""
+    if isinstance(problem, BrokenPipeError):
+        return BROKEN_PIPE
+    return _report(printable(f"standard output: {problem.strerror}"), 1)
 
 
 def _refuse(error: Any) -> int:
@@ -85,7 +99,8 @@ def _refuse(error: Any) -> int:
 
 
 def _report(message: str, status: int) -> int:
-    print(f"gondwana: error: {message}", file=sys.stderr)
+    with contextlib.suppress(OSError, AttributeError):  # nobody can be told
+        print(f"gondwana: error: {message}", file=sys.stderr, flush=True)
     return status
 
 

@@ -114,9 +114,7 @@ def trace_file(path: Path) -> str:
     Raises:
         UsageError: no file can be written there.
     """
-    check_writable(path, f"--trace {path}")
-    if path.exists() and not path.is_file():
-        raise UsageError(f"--trace {path}: this is no regular file; name another file")
+    check_writable(path, f"--trace {path}", streams=False)
     return str(path.absolute())
 
 

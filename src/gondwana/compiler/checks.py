@@ -34,10 +34,11 @@ class Description:
 
     The words beside it are, for the elements of an array on a domain ("domain"), the index, and the first coordinates,
     the ends and the strides of the domain; for those of a NumPy array ("shape") the integers of the index, and the
-    shape; for those of a segment ("segment") their number and the rank, the first byte, and the bytes of its part.
+    shape; for those of a segment ("segment") their number and the rank, the first byte, and the bytes of its part; for
+    the part of a rank ("rank") the rank and how many there are.
 
     Attributes:
-        kind: "domain", "shape" or "segment".
+        kind: "domain", "shape", "segment" or "rank".
         axes: of the array.
         index: of a NumPy array: how the program writes it, with "{}" for each integer.
         name: of the array in the program, "" if it has none.
@@ -57,7 +58,9 @@ class Description:
     @property
     def words(self) -> int:
         """How many words are beside it."""
-        return {"domain": 4 * self.axes, "shape": self.index.count("{}") + self.axes, "segment": 4}[self.kind]
+        return {"domain": 4 * self.axes, "shape": self.index.count("{}") + self.axes, "segment": 4, "rank": 2}[
+            self.kind
+        ]
 
     def text(self) -> bytes:
         """What machine code holds."""
@@ -129,6 +132,8 @@ def message(access: Description, words: list[int]) -> str:
         count, rank, offset, nbytes = words
         elements = f"{count} {'element' if count == 1 else 'elements'} of {access.dtype}"
         return f"{elements} at byte {offset} of rank {rank}: its part of the segment has {nbytes} bytes"
+    if access.kind == "rank":
+        return f"ptr.on({words[0]}): the ranks of the team of the segment are 0 to {words[1] - 1}"
     axes, name = access.axes, access.name or "the array"
     behind = f" with the {access.count - 1} elements behind it" if access.count > 1 else ""
     if access.kind == "shape":

@@ -77,6 +77,21 @@ def _check_bytes(context: Any, builder: Any, ptr: Any, value: Any, nbytes: Any) 
 
 
 @intrinsic
+def check_rank(typingctx: Any, ptr: Any, rank: Any) -> Any:
+    """Refuse a rank that is not in the team of the segment, with the place of the call, if accesses are checked."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if checks.active():
+            table = builder.extract_value(args[0], 0)
+            ranks = builder.load(builder.inttoptr(table, INT.as_pointer()))
+            inside = builder.icmp_unsigned("<", args[1], ranks)
+            refuse_unless(context, builder, inside, checks.Description("rank"), [args[1], ranks])
+        return context.get_dummy_value()
+
+    return types.none(ptr, types.int64), codegen
+
+
+@intrinsic
 def element_size(typingctx: Any, ptr: Any) -> Any:
     """Bytes of what a pointer points to."""
     nbytes = named_dtype(ptr.parameters[0]).itemsize
@@ -214,6 +229,7 @@ def _on(ptr: Any, rank: Any) -> Any:
         raise TypingError(f"ptr.on({rank}): give an integer, a rank of the team of the segment")
 
     def move(ptr: Any, rank: Any) -> Any:
+        check_rank(ptr, rank)
         if rank < 0 or rank >= load_word(handle_word(ptr, 0)):
             raise IndexError("ptr.on: there is no such rank in the team of the segment")
         return with_word(ptr, 1, rank)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from gondwana.errors import UsageError
-from gondwana.inputs import printable
+from gondwana.inputs import MAX_TEXT, printable, read_file
 from gondwana.results import write_json
 
 Positive = Annotated[float, Meta(gt=0.0, le=1e30)]
@@ -140,10 +140,9 @@ def read(path: str | Path) -> Machine:
     Raises:
         UsageError: there is no such file, or it does not describe a machine.
     """
+    content = read_file(path, f"--machine {path}", MAX_TEXT, "name a file that `model fit` wrote")
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=Machine)
-    except OSError as error:
-        raise UsageError(printable(f"--machine {path}: {error.strerror}; name a file that `model fit` wrote")) from None
+        return msgspec.json.decode(content, type=Machine)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             printable(f"--machine {path}: not a machine file: {error}; see the guide to the model")

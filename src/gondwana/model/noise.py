@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gondwana.errors import UsageError
-from gondwana.inputs import printable
+from gondwana.inputs import printable, read_text
 from gondwana.model.machine import Noise, Tail
 
 TAIL = 0.05
@@ -28,6 +28,8 @@ WARM_UP = 10
 """First steps of a record that do not count."""
 
 _BODY = 64
+_LARGEST = 1 << 30
+"""Bytes of a record."""
 
 
 def fit(excess: NDArray[np.float64]) -> Noise:
@@ -81,13 +83,12 @@ def read_record(path: str | Path) -> NDArray[np.float64]:
     Raises:
         UsageError: it is no such record.
     """
+    text = read_text(path, f"--record {path}", _LARGEST, "give a file of `heat --record`")
     try:
-        with Path(path).open(newline="", encoding="utf-8") as file:
-            lines = [[float(cell) for cell in row[1:]] for row in list(csv.reader(file))[1 + WARM_UP :]]
+        lines = [[float(cell) for cell in row[1:]] for row in list(csv.reader(text.splitlines()))[1 + WARM_UP :]]
         seconds = np.array(lines, float)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise UsageError(printable(f"--record {path}: {reason}; give a file of `heat --record`")) from None
+    except (ValueError, csv.Error) as error:
+        raise UsageError(printable(f"--record {path}: {error}; give a file of `heat --record`")) from None
     if seconds.ndim != 2 or not seconds.size or not np.all(np.isfinite(seconds)) or not np.all(seconds > 0):
         raise UsageError(f"--record {path}: no seconds of steps; give a file of `heat --record` with more steps")
     relative: NDArray[np.float64] = (seconds / np.median(seconds, axis=0) - 1.0).ravel()

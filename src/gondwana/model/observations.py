@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from gondwana import results
 from gondwana.errors import UsageError
 from gondwana.inputs import printable
+from gondwana.model.machine import Count, Positive
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "GB/s": 1e9, "M/s": 1e6}
 """Of `bench rma`."""
@@ -34,9 +37,9 @@ class Observation:
 
     app: str
     size: str
-    ranks: int
-    nodes: int
-    seconds: float
+    ranks: Count
+    nodes: Count
+    seconds: Positive
     source: str
 
 
@@ -76,11 +79,19 @@ def read(paths: list[Path]) -> Measured:
         for result in results.read(path):
             try:
                 _add(found, result, str(path))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                _check(found)
+            except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
                 raise UsageError(
                     printable(f"{path}: not a result of this version ({error!r}); give files of --json")
                 ) from None
     return Measured(_medians(found.steps), found.rma, found.skipped)
+
+
+def _check(found: Measured) -> None:
+    """Raise `ValidationError` where something that was read is no measurement."""
+    for step in found.steps:
+        msgspec.convert(vars(step), Observation)
+    msgspec.convert(list(found.rma.values()), list[Positive])
 
 
 def _medians(steps: list[Observation]) -> list[Observation]:

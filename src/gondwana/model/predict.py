@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from gondwana.errors import UsageError
+from gondwana.inputs import printable
 from gondwana.model import applications
 from gondwana.model.costs import collective_seconds, exchange_seconds, sweep_seconds
 from gondwana.model.machine import Machine
@@ -41,7 +44,7 @@ def step(machine: Machine, app: str, work: Work) -> Prediction:
         work: what the busiest rank does.
 
     Raises:
-        UsageError: the machine has one node, which is too small.
+        UsageError: the machine has one node, which is too small, or figures that give no time.
     """
     code = machine.application(app)
     sharing = min(work.ranks, machine.ranks_per_node)
@@ -51,7 +54,10 @@ def step(machine: Machine, app: str, work: Work) -> Prediction:
     together = sum(c.times * (code.start + collective_seconds(machine, c)) for c in work.collectives if c.ranks > 1)
     # The median of one rank is measured: what more ranks wait is beyond that of one.
     wait = compute * (slowest(machine.noise, work.waits_for) - slowest(machine.noise, 1))
-    return Prediction(compute, messages + together, max(wait, 0.0))
+    found = Prediction(compute, messages + together, max(wait, 0.0))
+    if not 0.0 < found.seconds < math.inf:
+        raise UsageError(printable(f"the machine {machine.name}: its figures give a step of {found.seconds} seconds"))
+    return found
 
 
 def table(machine: Machine, app: str, size: str, ranks: Iterable[int], *, weak: bool) -> list[dict[str, object]]:

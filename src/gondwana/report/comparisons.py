@@ -67,7 +67,7 @@ def compare(panel: Panel, key: str, how: Layout) -> list[Comparison]:
 
 def who(row: Row) -> str:
     """Return whose figures a row has: "ours", or the name of a rival that is compared with another. Local."""
-    return next((row[key] for key in ("operation", "variant") if row.get(key) in NOT_OURS), "ours")
+    return next((name for name in (str(row.get(key)) for key in ("operation", "variant")) if name in NOT_OURS), "ours")
 
 
 def rival_of(panel: Panel, key: str, how: Layout, row: Row) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import statistics
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from gondwana import results
 from gondwana.errors import UsageError
-from gondwana.inputs import printable
+from gondwana.inputs import printable, read_file
 from gondwana.report.quantities import digits
 from gondwana.report.rows import Panel, Row, figure
 
@@ -63,6 +63,12 @@ class Trace(msgspec.Struct, frozen=True):
     spans: dict[str, list[Amount]]
     complete: bool = True
     notes: list[str] = []
+
+
+class _File(msgspec.Struct):
+    """A trace without its events, of which there may be very many; other files lack the key."""
+
+    gondwana: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True)
@@ -186,27 +192,29 @@ def load_in_words(rows: Iterable[Mapping[str, Any]], environment: Mapping[str, A
 
 
 def _read(path: Path) -> list[Source]:
-    trace = _trace(path)
+    content = read_file(path, str(path), results.LARGEST, "give files that --json or --trace wrote")
+    content = content.removeprefix(BOM_UTF8)
+    trace = _trace(path, content)
     if trace is not None:
         return [Source(path.name, "trace", trace.trace, msgspec.to_builtins(trace))]
     return [
         Source(path.name, kind, result[kind], result)
-        for result in results.read(path)
+        for result in results.read_content(content, path)
         for kind in (results.kind_of(result),)
     ]
 
 
-def _trace(path: Path) -> Trace | None:
-    """The head of a trace; None for other files, also for those that cannot be read, which `results.read` reports."""
+def _trace(path: Path, content: bytes) -> Trace | None:
+    """The head of a trace; None for other files, also for damaged ones, which `results.read_content` reports."""
     try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        head = msgspec.json.decode(content, type=_File).gondwana
+    except (ValueError, RecursionError):
         return None
-    if not isinstance(content, dict) or "gondwana" not in content:
+    if head is msgspec.UNSET:
         return None
     try:
-        trace = msgspec.convert(content["gondwana"], Trace)
-    except msgspec.ValidationError as error:
+        trace = msgspec.json.decode(head, type=Trace)
+    except (ValueError, RecursionError) as error:
         raise UsageError(_refused(path, str(error))) from None
     square = all(
         len(matrix) == trace.ranks and all(len(row) == trace.ranks for row in matrix)

@@ -3,10 +3,22 @@
 from gondwana.results.files import ResultError, check_writable, write_bytes, write_json, write_text
 from gondwana.results.host import environment, loaded_mpi, processor
 from gondwana.results.lines import LINE_KINDS, code_lines, count_lines
-from gondwana.results.schema import VERSION, Kind, check, json_schema, kind_of, read, write_application, write_model
+from gondwana.results.schema import (
+    LARGEST,
+    VERSION,
+    Kind,
+    check,
+    json_schema,
+    kind_of,
+    read,
+    read_content,
+    write_application,
+    write_model,
+)
 from gondwana.results.units import units_of
 
 __all__ = [
+    "LARGEST",
     "LINE_KINDS",
     "VERSION",
     "Kind",
@@ -21,6 +33,7 @@ __all__ = [
     "loaded_mpi",
     "processor",
     "read",
+    "read_content",
     "units_of",
     "write_application",
     "write_bytes",

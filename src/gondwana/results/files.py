@@ -57,16 +57,17 @@ def write_bytes(path: str | Path, content: bytes, name: str | None = None) -> No
         raise ResultError(f"{name or path}: the result cannot be written ({error.strerror})") from None
 
 
-def check_writable(path: str | Path, name: str | None = None) -> None:
+def check_writable(path: str | Path, name: str | None = None, *, streams: bool = True) -> None:
     """Check a file name before a benchmark runs for minutes and cannot write it. Local.
 
     Args:
         path: the file.
         name: what the message of an error calls it; None: `--json` and the path.
+        streams: whether a device or a FIFO will do.
 
     Raises:
         UsageError: it is empty, a folder or not to be written, or its folder is missing or read-only.
     """
-    reason = files.obstacle(path)
+    reason = files.obstacle(path, streams=streams)
     if reason is not None:
         raise UsageError(f"{name or f'--json {path}'}: {reason}; name another file")

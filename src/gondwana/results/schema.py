@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
@@ -12,13 +12,16 @@ import msgspec
 from msgspec import Meta
 
 from gondwana.errors import UsageError
-from gondwana.inputs import printable
+from gondwana.inputs import printable, read_file
 from gondwana.results.files import write_json
 from gondwana.results.host import environment
 from gondwana.results.units import figures, units_of
 
 VERSION = 1
 """Of the schema; it grows when a reader of today could misunderstand a file."""
+
+LARGEST = 1 << 32
+"""Bytes of a file of results, or of a trace."""
 
 _NOT_FIGURES = frozenset({"schema", "config", "environment", "units"})
 """Keys of an application's result that say how, not how fast."""
@@ -203,14 +206,21 @@ def read(path: str | Path) -> list[dict[str, Any]]:
     Raises:
         UsageError: the file cannot be read, or is no result of this schema.
     """
+    return read_content(read_file(path, str(path), LARGEST, "give files that --json wrote"), path)
+
+
+def read_content(content: bytes, path: str | Path) -> list[dict[str, Any]]:
+    """Return the results that the content of a file has: see `read`. Local.
+
+    Raises:
+        UsageError: it is no result of this schema.
+    """
     try:
-        content = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise UsageError(printable(f"{path}: {error.strerror}; give files that --json wrote")) from None
+        decoded = msgspec.json.decode(content.removeprefix(BOM_UTF8))
     except (ValueError, RecursionError) as error:
         raise UsageError(printable(f"{path}: not JSON ({error}); give files that --json wrote")) from None
     try:
-        return _results(content)
+        return _results(decoded)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UsageError(
             printable(

@@ -166,7 +166,7 @@ def let_others_report() -> None:
 def abort(status: int) -> NoReturn:
     """End all ranks at once; the job exits with ``status``. Local."""
     _state.announce()
-    _flush()
+    flush()
     if _state.comm is not None:
         _state.comm.Abort(status)
     os._exit(status)
@@ -208,7 +208,7 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
         _wait_for_others(error, rank)
     finally:
         # In `finally`, since a signal handler may raise once more meanwhile.
-        _flush()
+        flush()
         standard_error.write(_describe(kind, error, trace, rank))
         if _state.comm is not None:
             abort(status_of(error))
@@ -268,7 +268,7 @@ def _leave() -> None:
     """Wait at exit until all ranks have finished, and serve them; with a non-zero status, wait `PATIENCE` seconds."""
     status = _state.status if _ended_by_exception(_state.main_frame) else 0
     if _state.copied:
-        _flush()
+        flush()
         os._exit(status)  # what follows at exit belongs to the rank: MPI would wait for the others
     if _state.comm is None:
         return
@@ -370,12 +370,20 @@ def _rank() -> int:
     return 0 if launch is None else launch.rank
 
 
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
+def flush() -> OSError | None:
+    """Write what standard output and standard error have not written yet. Local.
+
+    Returns:
+        Why that was not possible; Python's exit will not try it once more, and report it once more.
+    """
+    problem = None
+    for stream in (sys.__stdout__, sys.__stderr__, sys.stdout, sys.stderr):
         # A closed or missing stream has nothing left to flush.
         with contextlib.suppress(ValueError, AttributeError):
             try:
-                stream.flush()
-            except OSError:
-                # A full disk, a pipe that nobody reads: Python's exit must not try once more, and report it once more.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+                stream.flush()  # type: ignore[union-attr]
+            except OSError as error:
+                # A full disk, a pipe that nobody reads.
+                problem = problem or error
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[union-attr]
+    return problem

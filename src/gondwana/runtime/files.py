@@ -49,10 +49,14 @@ def write(path: StrPath, content: bytes) -> None:
                 shutil.copymode(target, draft)
 
 
-def obstacle(path: StrPath) -> str | None:
+def obstacle(path: StrPath, *, streams: bool = True) -> str | None:
     """Return why no file can be written under a user's name, None if nothing is known against it. Local.
 
     Nothing is opened and nothing is created.
+
+    Args:
+        path: the file.
+        streams: whether a device or a FIFO will do, which is written to and stays what it is.
     """
     name = os.fspath(path)
     if not name:
@@ -66,6 +70,8 @@ def obstacle(path: StrPath) -> str | None:
         return "this is a folder"
     if kind in (stat.S_IFBLK, stat.S_IFSOCK):
         return "this is neither a file nor a stream"
+    if kind not in (0, stat.S_IFREG) and not streams:
+        return "this is no regular file"
     if there is not None and not os.access(name, os.W_OK):
         return "it is read-only"
     folder = os.path.dirname(os.path.realpath(name))

@@ -221,7 +221,8 @@ class Collectives(ObjectCollectives):
         self._check_root(root)
         send = as_buffer(staged(sendbuf), "sendbuf")
         recv = self._vector(staged_parts(recvbuf), "recvbuf", send) if self.rank == root else None
-        self._perform("Gatherv", _UNKNOWN, send, recv, root)
+        received = None if recv is None else mpi.flat(self.comm, *recv)
+        self._perform("Gatherv", _UNKNOWN, mpi.flat(self.comm, send), received, root)
         deliver(recv)
 
     def Allgatherv(self, sendbuf: Buffer, recvbuf: VectorBuffer) -> None:
@@ -233,7 +234,8 @@ class Collectives(ObjectCollectives):
         """
         send = as_buffer(staged(sendbuf), "sendbuf")
         recv = self._vector(staged_parts(recvbuf), "recvbuf", send)
-        self._perform("Allgatherv", send.itemsize * sum(recv[1]) // self.size, send, recv)
+        nbytes = send.itemsize * sum(recv[1]) // self.size
+        self._perform("Allgatherv", nbytes, mpi.flat(self.comm, send), mpi.flat(self.comm, *recv))
         deliver(recv)
 
     def Scatterv(self, sendbuf: VectorBuffer | None, recvbuf: Buffer, root: int = 0) -> None:
@@ -247,7 +249,8 @@ class Collectives(ObjectCollectives):
         self._check_root(root)
         recv = as_buffer(staged(recvbuf), "recvbuf", writable=True)
         send = self._vector(staged_parts(sendbuf), "sendbuf", recv) if self.rank == root else None
-        self._perform("Scatterv", _UNKNOWN, send, recv, root)
+        sent = None if send is None else mpi.flat(self.comm, *send)
+        self._perform("Scatterv", _UNKNOWN, sent, mpi.flat(self.comm, recv), root)
         deliver(recv)
 
     def Alltoallv(self, sendbuf: VectorBuffer, recvbuf: VectorBuffer) -> None:
@@ -260,7 +263,7 @@ class Collectives(ObjectCollectives):
         sendbuf, recvbuf = staged_parts(sendbuf), staged_parts(recvbuf)
         recv = as_buffer(recvbuf[0], "recvbuf", writable=True)
         send, received = self._vector(sendbuf, "sendbuf", recv), self._vector(recvbuf, "recvbuf", recv)
-        self._perform("Alltoallv", _UNKNOWN, send, received)
+        self._perform("Alltoallv", _UNKNOWN, mpi.flat(self.comm, *send), mpi.flat(self.comm, *received))
         deliver(received)
 
     # -- buffers, non-blocking -----------------------------------------------------------------------------------
@@ -389,7 +392,10 @@ class Collectives(ObjectCollectives):
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise TypeError(f"{what} must be a buffer and the number of elements of every rank: (buffer, counts)")
         buffer = as_buffer(given[0], what, writable=what == "recvbuf").reshape(-1)
-        counts = [int(count) for count in given[1]]
+        try:
+            counts = [int(count) for count in given[1]]
+        except (TypeError, ValueError):
+            raise TypeError(f"{what} has the counts {given[1]!r}: give a whole number for each rank") from None
         if len(counts) != self.size or min(counts) < 0 or sum(counts) > buffer.size:
             raise ValueError(
                 f"{what} has {buffer.size} elements and counts {counts}: give one count for each of the {self.size} "
@@ -412,7 +418,10 @@ def _check_pair(part: Any, whole: Any, parts: int) -> None:
     if part.dtype != whole.dtype:
         raise TypeError(f"one side has dtype {part.dtype}, the other {whole.dtype}: they must be equal")
     if part.size * parts != whole.size:
-        raise ValueError(f"{parts} times {part.size} elements on one side, {whole.size} on the other: they must agree")
+        raise ValueError(
+            f"{parts} parts of {part.size} elements on one side, {whole.size} elements on the other: they must agree; "
+            "for parts of different lengths use the operation whose name ends in v"
+        )
 
 
 def _nbytes(send: Any, recv: Any) -> int:

@@ -202,6 +202,28 @@ def _large_type(dtype: str, size: int) -> Any:
     return block.Create_struct([blocks, rest], [0, end], [block, element]).Commit()
 
 
+def flat(comm: Communicator, array: np.ndarray[Any, Any], counts: list[int] | None = None) -> Any:
+    """Return the argument that describes elements of any dtype to a collective of parts of any length. Local.
+
+    Args:
+        comm: what the argument is for.
+        array: contiguous.
+        counts: elements of each rank's part; None: all are one part.
+    """
+    dtype = array.dtype
+    if is_serial(comm) or (dtype.kind in "biufc" and dtype.isnative):
+        return array if counts is None else (array, counts)
+    # Records, texts and times move as bytes, which MPI may only cut between elements.
+    octets = array.reshape(-1, order="A").view(np.uint8)
+    return [octets, array.size if counts is None else (counts, None), _octets(dtype.itemsize)]
+
+
+@functools.cache
+def _octets(size: int) -> Any:
+    """Return the MPI datatype of so many bytes."""
+    return module().BYTE.Create_contiguous(size).Commit()
+
+
 def pickler(comm: Communicator) -> Any:
     """Return what has `dumps` and `loads` for objects that travel on ``comm``: mpi4py's, which users may set. Local."""
     return pickle if is_serial(comm) else module().pickle

@@ -6,16 +6,17 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gondwana.errors import UsageError
+from gondwana.inputs import printable
 from gondwana.results import environment
 from gondwana.runtime import files, launcher
 from gondwana.runtime.tracing import PARTS, part
 from gondwana.runtime.tracing.part import Part
-from gondwana.traces import times
+from gondwana.traces import lines, times
 from gondwana.traces.rank_events import End, RankEvents, microseconds
 
 SCHEMA = 1
@@ -42,10 +43,14 @@ def merge(file: Path) -> Trace:
         OSError: it cannot be written; the parts stay.
     """
     folder = Path(f"{file}{PARTS}")
+    problem = files.obstacle(file, streams=False)
+    if problem is not None:
+        raise UsageError(printable(f"{file}: {problem}; name another file"))
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise UsageError(f"{folder}: {error.strerror}; a job leaves this folder when it ends before its time") from None
+        reason = f"{error.strerror}; a job leaves this folder when it ends before its time"
+        raise UsageError(printable(f"{folder}: {reason}")) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         parts = _read_all(folder)
@@ -64,7 +69,7 @@ def _read_all(folder: Path) -> dict[int, Part]:
     for path in folder.glob("*.records"):
         one = part.read(folder, int(path.stem)) if path.stem.isdecimal() else None
         if one is not None:
-            found[int(path.stem)] = one
+            found[int(path.stem)] = replace(one, about=lines.legal(one.about))
     size = next((line["size"] for line in found[0].about if "size" in line), None) if 0 in found else None
     most = size if size is not None else 1 + max(found, default=0)
     return {rank: found[rank] for rank in sorted(found) if rank < most}
@@ -78,15 +83,15 @@ def _write(file: Path, parts: dict[int, Part]) -> Trace:
         out.write('{"displayTimeUnit":"ms",\n"gondwana":')
         json.dump(about, out, allow_nan=False)
         out.write(',\n"traceEvents":[\n')
-        lines = (line for source in (*(one.lines() for one in ranks), _arrows(ranks)) for line in source)
-        out.writelines(_separated(lines))
+        texts = (text for source in (*(one.lines() for one in ranks), _arrows(ranks)) for text in source)
+        out.writelines(_separated(texts))
         out.write("\n]}\n")
     return Trace(file, about)
 
 
-def _separated(lines: Iterable[str]) -> Iterator[str]:
-    for number, line in enumerate(lines):
-        yield f",\n{line}" if number else line
+def _separated(texts: Iterable[str]) -> Iterator[str]:
+    for number, text in enumerate(texts):
+        yield f",\n{text}" if number else text
 
 
 def _arrows(ranks: list[RankEvents]) -> Iterator[str]:

@@ -72,7 +72,7 @@ class RankEvents:
         self.seconds = times.by_category(self.begin, self.end, self._of_program())
         for begin, length, name, track, value in self._records:
             plan = self._plans.get(name.get("plan", -1))
-            if plan is not None and name["starts"]:
+            if plan is not None and name.get("starts"):
                 self.leaving += [self._end(plan, value, (self.rank, to), track, begin) for to in plan["to"]]
             elif plan is not None:
                 last = begin + max(0, length - 1)
@@ -124,6 +124,8 @@ class RankEvents:
         fetched = [[row[part.FETCHED_BYTES], row[part.FETCHED]] for row in peers]
         for number, plan in self._plans.items():
             for rank, nbytes in plan["stored"].items():
+                if int(rank) >= size:
+                    continue
                 rounds = int(self.found.rounds[number])
                 sent[int(rank)][0] += rounds * nbytes
                 sent[int(rank)][1] += rounds

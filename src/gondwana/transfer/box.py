@@ -392,7 +392,8 @@ def _box_of(end: End, role: str) -> StridedBox | None:
     if isinstance(end, HasBox):
         return end.__gondwana_box__()
     raise UsageError(
-        f"a copy {role} {end!r}: legal are global pointers, ndarrays, Arrays, remote blocks and gw.strided"
+        f"a copy {role} {end!r}: legal are global pointers, ndarrays (np.asarray of a list), Arrays, remote blocks "
+        "and gw.strided; of a global array T its T.local and T.block(rank)"
     )
 
 

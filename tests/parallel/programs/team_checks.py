@@ -145,6 +145,43 @@ def check_buffers_of_any_length():
     raises(ValueError, world.Allgatherv, mine, (np.zeros(0), [1] * n))
     raises(ValueError, world.Allgatherv, mine, (out, [0] * (n + 1)))
     raises(TypeError, world.Allgatherv, mine, out)
+    raises(TypeError, world.Allgatherv, mine, (out, None))
+
+
+def check_records_and_texts_of_any_length():
+    """What MPI has no type for moves as bytes, and is cut between elements."""
+    r, n = world.rank, world.size
+    for dtype in (
+        np.dtype([("a", "i1"), ("b", "f8")]),
+        np.dtype("S3"),
+        np.dtype("U2"),
+        np.dtype("M8[s]"),
+        np.dtype(">f8"),
+    ):
+        # Element k of rank i for rank j.
+        known = np.frombuffer(np.random.default_rng(1).bytes(dtype.itemsize * n * n * 3 * 16), dtype)
+        if dtype.kind == "U":
+            known = np.array(["ab", "c", "é"] * (n * n * 16), dtype)
+        known = known[: n * n * 3].reshape(n, n, 3)
+        counts = [[(i + 2 * j) % 3 for j in range(n)] for i in range(n)]
+        sent, received = counts[r], [counts[i][r] for i in range(n)]
+        send = np.concatenate([known[r, j, : sent[j]] for j in range(n)], dtype=dtype)
+        oracle = np.concatenate([known[i, r, : received[i]] for i in range(n)], dtype=dtype)
+        found = np.zeros_like(oracle)
+        world.Alltoallv((send, sent), (found, received))
+        assert found.tobytes() == oracle.tobytes(), dtype
+        column = np.concatenate([known[i, 0, : counts[i][0]] for i in range(n)], dtype=dtype)
+        sizes = [counts[i][0] for i in range(n)]
+        mine = known[r, 0, : counts[r][0]].copy()
+        for root in range(n):
+            whole, back = np.zeros_like(column), np.zeros_like(mine)
+            world.Gatherv(mine, (whole, sizes) if r == root else None, root)
+            assert r != root or whole.tobytes() == column.tobytes(), dtype
+            world.Scatterv((column, sizes) if r == root else None, back, root)
+            assert back.tobytes() == mine.tobytes(), dtype
+        whole = np.zeros_like(column)
+        world.Allgatherv(mine, (whole, sizes))
+        assert whole.tobytes() == column.tobytes(), dtype
 
 
 def check_non_blocking():

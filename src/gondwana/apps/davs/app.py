@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 import gondwana as gw
-from gondwana.apps import settings_files, text_files
+from gondwana.apps import settings_files
 from gondwana.apps.davs import outputs, pictures, points, quality
 from gondwana.apps.davs.generator import generate
 from gondwana.apps.davs.presets import PRESETS
@@ -63,7 +63,7 @@ def check(argv: list[str], ranks: int | None = None) -> None:
         raise UsageError(f"davs: ClusterFile {given.settings.ClusterFile}: its folder does not exist; make it first")
     for path in (given.settings.DistanceMatrixFile, given.settings.RestartClusterFile):
         if path:
-            text_files.check_readable(Path(path), settings_files.file_name(path))
+            points.check_readable(path)
     needed, free = needs(given.settings, given.preset, ranks or 1), available_memory()
     if needed > free:
         raise UsageError(

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.apps import text_files
 from gondwana.apps.davs.settings import Settings
 from gondwana.apps.settings_files import file_name, one_line
 from gondwana.errors import UsageError
-from gondwana.inputs import whole_number
+from gondwana.inputs import open_file, read_text, whole_number
 
 CENTRE_LABEL = 10**8
 """The label of centres in a cluster file is this, or the number of clusters if there are more."""
 
-_LARGEST = 1 << 40
+_LARGEST = 1 << 32
 """Bytes of a file."""
 
 Floats = npt.NDArray[np.float64]
@@ -42,6 +40,15 @@ class Points(NamedTuple):
     labels: Integers
 
 
+def check_readable(path: str) -> None:
+    """Check that there is a file of points that can be read, before any rank starts. Local.
+
+    Raises:
+        UsageError: there is none, it is not a regular file, or it is too large.
+    """
+    open_file(path, file_name(path), _LARGEST).close()
+
+
 def read(path: str, settings: Settings, *, kind: int, selected: int) -> Points:
     """Read the selected points of a file and sort them. Local.
 
@@ -62,7 +69,7 @@ def read(path: str, settings: Settings, *, kind: int, selected: int) -> Points:
     place = d + 1 + (kind == 1 and d == 2)
     found: list[tuple[list[float], int, int, int]] = []
     seen: Counter[int] = Counter()
-    for number, line in enumerate(text_files.read(Path(path), file_name(path), _LARGEST).split("\n"), 1):
+    for number, line in enumerate(read_text(path, file_name(path), _LARGEST).split("\n"), 1):
         words = line.strip("\r").replace("\t", " ").split(" ")
         label = whole_number(words[place]) if len(words) > place else None
         if not line.strip() or (label is None and kind == 0 and not seen):

@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gondwana.apps import text_files
 from gondwana.apps.settings_files import closest, file_name, one_line
 from gondwana.errors import UsageError
+from gondwana.inputs import read_text
 
 MAX_DIGITS = 400
 
@@ -50,7 +50,7 @@ def read_settings_file(path: str | Path) -> dict[str, Any]:
         raise UsageError(f"{name}: the name of a settings file ends in .json; rename it")
     if _is_missing(path):
         raise UsageError(f"{name}: no such file; {_similar(path)}")
-    return parse_object(text_files.read(path, name), name)
+    return parse_object(read_text(path, name), name)
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
-from pathlib import Path
 
-from gondwana.apps import text_files
 from gondwana.apps.hpcg.grid import Triple, Zones, check_aspect, choose_grid
 from gondwana.apps.options import Parser, whole
 from gondwana.errors import UsageError
-from gondwana.inputs import whole_number
+from gondwana.inputs import printable, read_text
 
 SMALLEST = 16
 COARSENINGS = 3
@@ -21,7 +20,11 @@ _NAMES = ("nx", "ny", "nz", "rt", "pz", "zl", "zu", "npx", "npy", "npz")
 """Numbers of the command line, in the order in which bare ones are taken."""
 _SMALLEST_BARE = 10
 """Bare numbers below are passed over, as in the benchmark."""
-_HEAD_LINES = 2
+_MOST_DIGITS = 9
+"""Of a number in the file: it is an int of C."""
+_REST_OF_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
+_WORD = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]*)")
+"""What `%d` of C takes from a text: blanks and ends of lines, a sign, and digits, or none."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +83,15 @@ def parse(argv: list[str]) -> Parameters:
             given[name] = number
     if len(options.numbers) > len(_NAMES):
         raise UsageError(f"hpcg: {len(options.numbers)} numbers: at most {len(_NAMES)}, {' '.join(_NAMES)}")
+    notes: list[str] = []
     if all(given[side] is None for side in ("nx", "ny", "nz")):
-        given = _from_file(Path(options.file)) | {k: v for k, v in given.items() if v is not None and k != "rt"}
+        file, notes = _from_file(options.file)
+        # The seconds of the command line count unless they are 0, as in the benchmark.
+        given = file | {key: value for key, value in given.items() if value is not None and (key, value) != ("rt", 0)}
     negative = [name for name, number in given.items() if number is not None and number < 0]
     if negative:
         raise UsageError(f"hpcg: {negative[0]} is {given[negative[0]]}: give a whole number of 0 or more")
-    return _checked({name: number or 0 for name, number in given.items()}, options.json)
+    return _checked({name: number or 0 for name, number in given.items()}, options.json, notes)
 
 
 def _parser() -> Parser:
@@ -106,8 +112,8 @@ def _parser() -> Parser:
     return parser
 
 
-def _checked(given: dict[str, int], json: str | None) -> Parameters:
-    sides, notes = _repaired((given["nx"], given["ny"], given["nz"]))
+def _checked(given: dict[str, int], json: str | None, notes: list[str]) -> Parameters:
+    sides, repairs = _repaired((given["nx"], given["ny"], given["nz"]))
     zones = Zones(given["pz"], given["zl"], given["zu"]) if given["pz"] else None
     heights = (sides[2],) if zones is None else (zones.lower, zones.upper)
     divisor = 2**COARSENINGS
@@ -125,7 +131,7 @@ def _checked(given: dict[str, int], json: str | None) -> Parameters:
             f"hpcg: the grid of ranks is {' x '.join(str(side or '?') for side in grid)}: give all of --npx --npy "
             "--npz, whose product is the number of ranks, or none"
         )
-    return Parameters(sides, given["rt"], grid if all(grid) else None, zones, json, tuple(notes))
+    return Parameters(sides, given["rt"], grid if all(grid) else None, zones, json, (*notes, *repairs))
 
 
 def _repaired(sides: Triple) -> tuple[Triple, list[str]]:
@@ -139,23 +145,60 @@ def _repaired(sides: Triple) -> tuple[Triple, list[str]]:
     return (found[0], found[1], found[2]), notes
 
 
-def _from_file(path: Path) -> dict[str, int | None]:
-    """Two lines of comment, the sides, the seconds, and perhaps the grid of ranks."""
+def _from_file(path: str) -> tuple[dict[str, int | None], list[str]]:
+    """Read `hpcg.dat` as HPCG 3.1 does, and say what was changed.
+
+    Two lines of title, three sides, the seconds, and a grid of ranks. Each number may be on a line of its own; behind
+    the third side and behind the seconds the rest of the line is passed over. What is missing has a default.
+    """
     if not os.path.lexists(path):
         raise UsageError(
-            f"hpcg: {path} cannot be read (there is none): give a size, as in --nx 64 --ny 64 --nz 64 --rt 60, or run "
-            "where the file is"
+            f"hpcg: {printable(path)} cannot be read (there is none): give a size, as in --nx 64 --ny 64 --nz 64 --rt "
+            "60, or run where the file is"
         )
-    lines = text_files.read(path, f"hpcg: {path}").splitlines()[_HEAD_LINES:]
-    words = [line.split() for line in lines if line.strip()]
-    chosen = [*words[0], *words[1][:1], *(words[2] if len(words) > 2 else ())] if len(words) > 1 else []
-    values = [number for number in map(whole_number, chosen) if number is not None]
-    if len(values) != len(chosen) or len(values) not in (4, 7):
-        raise UsageError(
-            f"hpcg: {path} is no hpcg.dat: after two lines of comment it must have a line with nx ny nz and one with "
-            "the seconds, then at most one with npx npy npz"
-        )
-    found: dict[str, int | None] = dict.fromkeys(_NAMES)
-    found |= dict(zip(("nx", "ny", "nz"), values, strict=False))
-    found["rt"] = values[3] if values[3] >= 0 else DEFAULT_SECONDS
-    return found | dict(zip(("npx", "npy", "npz"), values[4:], strict=False))
+    name, place, found = f"hpcg: {printable(path)}", 0, dict[str, int | None].fromkeys(_NAMES)
+    text = read_text(path, name)
+    for _ in range(2):
+        place = _after_line(text, place)
+    for names in ("nx", "ny", "nz"), ("rt",), ("npx", "npy", "npz"):
+        for one in names:
+            found[one], place = _scanned(text, place, name, one)
+        place = _after_line(text, place)
+    if found["nx"] is None:
+        raise UsageError(f"{name} is no hpcg.dat: after two lines of title it has nx ny nz, then the seconds")
+    return _completed(found, name.removeprefix("hpcg: "))
+
+
+def _completed(found: dict[str, int | None], file: str) -> tuple[dict[str, int | None], list[str]]:
+    """Give what is missing, too small or of no use its default, as HPCG 3.1 does."""
+    notes = []
+    for side in "nx", "ny", "nz":
+        old = found[side]
+        if old is None or old < SMALLEST:
+            found[side] = SMALLEST
+            why = "there is no number" if old is None else f"{old} is below {SMALLEST}"
+            notes.append(f"{side} of {file}: {why}: taken as {SMALLEST}")
+    if found["rt"] is None or found["rt"] < 0:
+        notes.append(f"seconds of {file}: {'none' if found['rt'] is None else found['rt']}: taken as {DEFAULT_SECONDS}")
+        found["rt"] = DEFAULT_SECONDS
+    grid = [found[side] or 0 for side in ("npx", "npy", "npz")]
+    if min(grid) < 1:
+        if max(grid) > 0:
+            notes.append(f"grid of ranks of {file}: not three numbers of 1 or more: chosen")
+        found |= dict.fromkeys(("npx", "npy", "npz"))
+    return found, notes
+
+
+def _after_line(text: str, place: int) -> int:
+    """The place behind the line that a place is in."""
+    rest = _REST_OF_LINE.match(text, place)
+    return len(text) if rest is None else rest.end()
+
+
+def _scanned(text: str, place: int, file: str, name: str) -> tuple[int | None, int]:
+    """The number at a place behind blanks and ends of lines, None if there is none, and the place behind it."""
+    word = _WORD.match(text, place)
+    digits, place = ("", place) if word is None else (word[1], word.end())
+    if len(digits.lstrip("+-").lstrip("0")) > _MOST_DIGITS:
+        raise UsageError(f"{file} is no hpcg.dat: {name} has more than {_MOST_DIGITS} digits; give a smaller number")
+    return (None if digits in ("", "+", "-") else int(digits)), place

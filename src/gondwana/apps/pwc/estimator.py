@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 import gondwana as gw
 from gondwana.apps.estimators import BaseEstimator, validate_data
+from gondwana.apps.pwc import matrix
 from gondwana.apps.pwc.annealing import Annealing
 from gondwana.apps.pwc.generators import squared_distances
 from gondwana.apps.pwc.rows import Rows, divide
@@ -16,6 +17,18 @@ from gondwana.apps.pwc.settings import Settings
 from gondwana.errors import UsageError
 
 METRICS = ("sqeuclidean", "euclidean", "precomputed")
+
+
+def _dissimilarities(x: npt.NDArray[np.float64], small: float) -> npt.NDArray[np.float64]:
+    """Return checked dissimilarities, with zeros where they differ from 0 by rounding."""
+    if x.min() < -small:
+        raise UsageError("Negative values in data: dissimilarities are 0 or more")
+    square = x.shape[0] == x.shape[1]
+    if not square or (np.abs(x.diagonal()) > small).any() or not np.allclose(x, x.T, atol=1e-8 * x.max()):
+        raise UsageError(f"X {list(x.shape)}: give a square of symmetric numbers, 0 on the diagonal")
+    x = np.maximum(x, 0.0)
+    np.fill_diagonal(x, 0.0)
+    return x
 
 
 class PairwiseClustering(BaseEstimator):  # type: ignore[misc]
@@ -63,14 +76,13 @@ class PairwiseClustering(BaseEstimator):  # type: ignore[misc]
         x = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         own = slice(*divide(len(x), gw.world.size)[1][gw.world.rank :][:2])
         if self.metric == "precomputed":
-            if x.min() < 0.0:
-                raise UsageError("Negative values in data: dissimilarities are 0 or more")
-            if x.shape[0] != x.shape[1] or x.diagonal().any() or not np.allclose(x, x.T):
-                raise UsageError(f"X {list(x.shape)}: give a square of symmetric numbers, 0 on the diagonal")
+            x = _dissimilarities(x, matrix.rounding(getattr(X, "dtype", x.dtype), x.max()))
             d = np.ascontiguousarray(x[own])
         else:
-            d = squared_distances(x[own], x)
+            with np.errstate(over="ignore"):  # refused below
+                d = squared_distances(x[own], x)
             d = np.sqrt(d) if self.metric == "euclidean" else d
+        matrix.check_range("X", gw.world.allreduce(float(d.max(initial=0.0)), gw.MAX))
         most, least = self.n_clusters, self.min_cluster_size
         settings = Settings(MaxNcent=most, MinimumCountForClusterCk=least, TooSmallToSplit=1.0)
         annealing = Annealing(Rows(gw.world, d), settings)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gondwana.apps import text_files
 from gondwana.apps.pwc.annealing import Partition
 from gondwana.apps.pwc.settings import Settings
 from gondwana.errors import UsageError
+from gondwana.inputs import read_text
 from gondwana.results import write_text
 
 
@@ -42,7 +42,7 @@ def read_labels(name: str, points: int) -> list[str]:
     Raises:
         UsageError: the file cannot be read, or has another number of lines.
     """
-    words = [line.split()[-1] for line in text_files.read(Path(name), name, 1 << 30).splitlines() if line.strip()]
+    words = [line.split()[-1] for line in read_text(name, name, 1 << 30).splitlines() if line.strip()]
     if len(words) != points:
         raise UsageError(f"{name}: {len(words)} labels for {points} points; give one line for each point")
     return words

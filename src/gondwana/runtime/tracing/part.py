@@ -21,6 +21,9 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.errors import UsageError
+from gondwana.inputs import open_file, read_file
+
 VARIABLE = "GONDWANA_TRACE"
 """Names the file of the trace: with it, ranks record."""
 CAPACITY = "GONDWANA_TRACE_EVENTS"
@@ -63,6 +66,11 @@ COMPILED_SPANS = {
 }
 """Name and category of what compiled code records; the numbers are in the machine code on the disk."""
 SIGNAL_WAIT, BARRIER, BCAST, ALLREDUCE, SEND, RECV, SENDRECV, WAIT_ALL = COMPILED_SPANS
+
+_LARGEST = 1 << 40
+"""Bytes of a file."""
+_LATEST = 1 << 60
+"""Any time [ns]."""
 
 Words = npt.NDArray[np.int64]
 
@@ -181,19 +189,28 @@ class Part:
 
 
 def read(folder: Path, rank: int) -> Part | None:
-    """Return the part of a rank, None if there is none. Local."""
+    """Return the part of a rank, None if there is none, or none that can be read. Local.
+
+    Records that no rank can have written are left out, and so are lines.
+    """
     try:
-        words = np.fromfile(names(folder, rank)[0], np.int64)
-    except OSError:
+        with open_file(names(folder, rank)[0], "", _LARGEST) as file:
+            words = np.fromfile(file, np.int64)
+    except (OSError, UsageError):
         return None
     if words.size < HEAD or words[FORMAT] != MAGIC:
         return None
     head = words[:HEAD]
     layout = Layout(int(head[RANKS]), int(head[ROOM]))
-    if words.nbytes != layout.nbytes:
+    if layout.room < 0 or head[RANK] != rank or not rank < layout.ranks or words.nbytes != layout.nbytes:
+        return None
+    times = head[[BORN, ENDED, OFFSET, OFFSET_ERROR]]
+    if (np.abs(times) > _LATEST).any() or head[BORN] < 0 or (head[ENDED] and head[ENDED] < head[BORN]):
         return None
     halves = words[layout.records :].reshape(-1, RECORD)
-    records = halves[halves[:, NAME] != 0]
+    legal = (halves[:, [BEGIN, LENGTH, TRACK]] >= [head[BORN], 0, 0]).all(axis=1)
+    legal &= (halves[:, [BEGIN, LENGTH]] <= _LATEST).all(axis=1)
+    records = halves[(halves[:, NAME] != 0) & legal]
     return Part(
         head=head,
         peers=words[HEAD : layout.plans].reshape(-1, PEER),
@@ -206,9 +223,9 @@ def read(folder: Path, rank: int) -> Part | None:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The lines of a file of names; the last one may have been cut off."""
-    with contextlib.suppress(OSError):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            with contextlib.suppress(ValueError):
+    with contextlib.suppress(UsageError):
+        for line in read_file(path, "", _LARGEST).splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
                 found = json.loads(line)
                 if isinstance(found, dict):
                     yield found

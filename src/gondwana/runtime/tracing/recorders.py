@@ -266,7 +266,7 @@ def _from_environment() -> Recorder | None:
     if not name:
         return None
     room = part.DEFAULT_CAPACITY if given is None else whole_number(given)
-    problem = files.obstacle(name)
+    problem = files.obstacle(name, streams=False)
     if problem is not None:
         problem = f"{part.VARIABLE}={name}: {problem}; name another file"
     elif room is None or not 1 <= room <= part.LARGEST_CAPACITY:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import ParamSpec, TypeAlias, TypeVar
 
+from gondwana.errors import UsageError
 from gondwana.runtime.tracing.recorders import NONE, now, recorder
 
 P = ParamSpec("P")
@@ -173,9 +174,14 @@ def span(name: str) -> AbstractContextManager[None]:
     Args:
         name: what a viewer shows.
 
+    Raises:
+        UsageError: the name is no text, or empty; with and without a trace.
+
     Example:
         >>> import gondwana as gw
         >>> with gw.span("assemble the matrix"):
         ...     rows = [row * row for row in range(10)]
     """
+    if name.__class__ is not str or not name:
+        raise UsageError(f"gw.span({name!r}): give a name, a text that is not empty")
     return _NOTHING if recorder is None else _Span(recorder.number_of(name, SPAN))
