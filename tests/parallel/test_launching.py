@@ -234,6 +234,42 @@ def test_slurm_allocations_use_srun(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert launcher.command(command.argv, command.variables)[-2000 * len(WORDS) :] == 2000 * WORDS
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"HOME": None, "TMPDIR": "", "SLURM_JOB_ID": "7", "SLURM_NODELIST": "nowhere[1-2]", "SLURM_JOBID": "7"}
+        | {"SLURM_JOB_NODELIST": "nowhere[1-2]", "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_NNODES": "2"},
+        {"HOME": "", "TMPDIR": "/proc"},
+        {"TMPDIR": "."},
+    ],
+    ids=["container", "no-tmpdir", "relative"],
+)
+def test_what_the_environment_lacks_is_not_missed(
+    script: Path, changed: dict[str, str | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in changed.items():
+        if value is None:
+            monkeypatch.delenv(name)
+    given = {name: value for name, value in changed.items() if value is not None}
+    outcome = gondwana("run", "-n", "2", str(script), variables=given, cwd=script.parent)
+    assert (outcome.status, outcome.stderr) == (0, ""), str(outcome)
+    assert sorted(outcome.stdout.splitlines()) == ["0 2 []", "1 2 []"]
+    assert os.listdir(script.parent) == [script.name]
+
+
+@pytest.mark.parametrize("size", ["8m", "64m"])
+def test_a_small_shared_memory_is_not_used(script: Path, size: str) -> None:
+    """Docker gives a container 64 MB."""
+    mount = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
+    trial = ["unshare", "-m", "sh", "-c", mount, "sh"]
+    if subprocess.run([*trial, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("only the superuser can mount another /dev/shm")
+    start = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "4", str(script)]
+    outcome = jobs.run_command([*trial, *start])
+    assert (outcome.status, outcome.stderr) == (0, ""), str(outcome)
+    assert sorted(outcome.stdout.splitlines()) == [f"{rank} 4 []" for rank in range(4)]
+
+
 def test_a_launcher_of_another_mpi_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mpiexec", "mpiexec.hydra", "mpirun"):
         (tmp_path / name).write_text("#!/bin/sh\necho HYDRA build details\n")

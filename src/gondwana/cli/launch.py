@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import functools
 import json
 import os
+import pwd
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +40,9 @@ THREADS_PER_CORE = 8
 
 UNBOUND = {"Intel MPI": {"I_MPI_PIN": "0"}, "MVAPICH": {"MV2_ENABLE_AFFINITY": "0"}}
 """What keeps an MPI library from binding ranks itself, where the launcher's option does not."""
+
+MEMORY_OF_A_RANK = 16 << 20
+"""Bytes of the file through which a rank of Open MPI exchanges messages with others of its host; mostly a hole."""
 
 HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
 """Variables that name the file in which Open MPI's launcher finds its hosts, one a line."""
@@ -388,12 +394,50 @@ def _open_mpi(
     # Ranks on other hosts get only the variables that are named.
     for name in settings:
         argv += ["-x", name]
-    mpi_settings = as_root()
+    mpi_settings = {**as_root(), **_missing()}
     if crowded:
         mpi_settings["OMPI_MCA_mpi_yield_when_idle"] = "1"
     if on_one_host and supervisor.MEMORY not in os.environ:
-        mpi_settings[supervisor.MEMORY] = supervisor.SHARED_MEMORY
+        mpi_settings[supervisor.MEMORY] = _memory_place(layout.ranks)
+    if "SLURM_JOB_ID" in os.environ:  # of an allocation that cannot start ranks, as in a container: see `in_slurm`
+        for framework in ("ras", "plm"):
+            if f"PRTE_MCA_{framework}" not in os.environ:
+                mpi_settings[f"PRTE_MCA_{framework}"] = "^slurm"
     return Command((*argv, *program), {**mpi_settings, **settings}, signal.SIGTERM)
+
+
+def _missing() -> dict[str, str]:
+    """Return what Open MPI's launcher wants of its environment and does not have: a home, a folder for its files."""
+    try:
+        folder = tempfile.gettempdir()
+    except FileNotFoundError:
+        raise UsageError(
+            "no folder for temporary files can be written, which MPI's launcher needs: set TMPDIR to one that can"
+        ) from None
+    found = {} if os.environ.get("TMPDIR", "/tmp") == folder else {"TMPDIR": folder}
+    if not os.environ.get("HOME"):
+        try:
+            found["HOME"] = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:  # as of a container's user without a name
+            found["HOME"] = folder
+    return found
+
+
+def _memory_place(ranks: int) -> str:
+    """Return where the files are to be through which the ranks of this host exchange messages.
+
+    A rank is killed when it writes to such a file and there is no room left, so each has room for all of its own.
+    """
+    for place in (supervisor.SHARED_MEMORY, f"{tempfile.gettempdir()}/.", "/var/tmp/."):
+        with contextlib.suppress(OSError):
+            there = os.statvfs(place)
+            if there.f_bavail * there.f_frsize >= ranks * MEMORY_OF_A_RANK and os.access(place, os.W_OK | os.X_OK):
+                return place
+    raise UsageError(
+        f"{ranks} ranks exchange messages through files of {MEMORY_OF_A_RANK >> 20} MiB each, and neither /dev/shm nor "
+        f"{tempfile.gettempdir()} has room for them: give a container a larger /dev/shm (--shm-size=1g), or set TMPDIR "
+        "to a folder with room"
+    )
 
 
 def _slurm(layout: _Layout, library: Library, program: tuple[str, ...], settings: dict[str, str]) -> Command:

@@ -84,7 +84,8 @@ Ranks that are ended leave them there, one each, so a job has a folder of its ow
 """
 
 SHARED_MEMORY = "/dev/shm/."
-"""The value that asks for such a folder in Open MPI's default; whatever else a user has set stays."""
+"""The value that asks for such a folder in Open MPI's default, and `/.` at the end for one elsewhere; whatever else a
+user has set stays."""
 
 STDIN, TIMED_OUT = "GONDWANA_STDIN", 124
 """As in `gondwana.runtime.stdin` and `gondwana.runtime.watchdog`."""
@@ -330,7 +331,8 @@ def _session_folder() -> str:
 
 def _memory_folder() -> str:
     """Make the folder for files in memory, if it is asked for; return "" if not."""
-    return _make_folder(SHARED_MEMORY, MEMORY) if os.environ.get(MEMORY) == SHARED_MEMORY else ""
+    place = os.environ.get(MEMORY, "")
+    return _make_folder(place, MEMORY) if place.endswith("/.") else ""
 
 
 def _make_folder(place: str, variable: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gondwana.runtime import interruptions
 from gondwana.tasks.pool import packing
-from gondwana.tasks.pool.dispatcher import Task
+from gondwana.tasks.pool.batches import Task
 from gondwana.tasks.pool.errors import PoolClosedError
 from gondwana.tasks.pool.packing import Packer
 

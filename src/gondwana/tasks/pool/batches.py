@@ -1,4 +1,4 @@
-"""Several calls of a function as one task, and how tasks are called in messages."""
+"""Tasks, several calls of a function as one of them, and how they are called in messages."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from gondwana.runtime import interruptions
 from gondwana.tasks.pool import packing
+from gondwana.tasks.pool.future import TaskFuture
 from gondwana.tasks.pool.packing import Function, Packer
 
 Outcomes: TypeAlias = tuple[float, list[tuple[bool, Any]]]
@@ -60,3 +61,32 @@ def describe(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     name = function.partition(":")[2] if isinstance(function, str) else packing.load_function(function).__qualname__
     words = [shortened(value) for value in args] + [f"{key}={shortened(value)}" for key, value in kwargs.items()]
     return f"{name}({', '.join(words)})"
+
+
+class Task:
+    """A task and its future.
+
+    Args:
+        function: what to call.
+        arguments: the pickle of a tuple and a dictionary.
+        buffers: of the pickle.
+        future: for a task of this process.
+        origin: for a task of a task: the worker that has submitted it, and its number there.
+    """
+
+    __slots__ = ("arguments", "buffers", "function", "future", "origin")
+
+    def __init__(
+        self,
+        function: Function,
+        arguments: bytes,
+        buffers: tuple[Any, ...],
+        future: TaskFuture | None,
+        origin: tuple[int, int] = (0, 0),
+    ) -> None:
+        self.function, self.arguments, self.buffers = function, arguments, buffers
+        self.future, self.origin = future, origin
+
+    def describe(self) -> str:
+        """Return the call for messages, such as `simulate(3)`. Local."""
+        return describe(self.function, *packing.load(self.arguments, self.buffers))

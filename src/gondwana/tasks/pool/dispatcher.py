@@ -22,7 +22,7 @@ from typing import Any
 
 from gondwana.runtime import cores, interruptions, progress, standard_error
 from gondwana.tasks.pool import messages, packing
-from gondwana.tasks.pool.batches import describe
+from gondwana.tasks.pool.batches import Task
 from gondwana.tasks.pool.errors import PoolBrokenError, PoolClosedError, WorkerLostError, unstartable
 from gondwana.tasks.pool.future import TaskFuture
 from gondwana.tasks.pool.packing import Function, Packer
@@ -50,35 +50,6 @@ _FOLLOW = 0.01
 """Seconds that a thread waits for another that leads before it tries to lead itself."""
 _FAILED_STARTS = 3
 """Workers in a row that may end before they are ready."""
-
-
-class Task:
-    """A task and its future.
-
-    Args:
-        function: what to call.
-        arguments: the pickle of a tuple and a dictionary.
-        buffers: of the pickle.
-        future: for a task of this process.
-        origin: for a task of a task: the worker that has submitted it, and its number there.
-    """
-
-    __slots__ = ("arguments", "buffers", "function", "future", "origin")
-
-    def __init__(
-        self,
-        function: Function,
-        arguments: bytes,
-        buffers: tuple[Any, ...],
-        future: TaskFuture | None,
-        origin: tuple[int, int] = (0, 0),
-    ) -> None:
-        self.function, self.arguments, self.buffers = function, arguments, buffers
-        self.future, self.origin = future, origin
-
-    def describe(self) -> str:
-        """Return the call for messages, such as `simulate(3)`. Local."""
-        return describe(self.function, *packing.load(self.arguments, self.buffers))
 
 
 @dataclass(slots=True)

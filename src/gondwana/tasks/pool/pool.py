@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from gondwana.errors import UsageError
 from gondwana.runtime import launcher
 from gondwana.tasks.pool.alone import Alone
-from gondwana.tasks.pool.dispatcher import Dispatcher, Task
+from gondwana.tasks.pool.batches import Task
+from gondwana.tasks.pool.dispatcher import Dispatcher
 from gondwana.tasks.pool.errors import PoolBrokenError, unstartable
 from gondwana.tasks.pool.future import TaskFuture
 from gondwana.tasks.pool.maps import Submitter

@@ -202,8 +202,12 @@ def _how(status: int) -> str:
 
 def _start_keeper(workers: int) -> tuple[subprocess.Popen[bytes], socket.socket, mmap.mmap]:
     """Start the process that keeps the workers; return it with the socket to it and the memory that all share."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     memory = os.memfd_create("gondwana-pool", os.MFD_CLOEXEC)
+    try:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except OSError:
+        os.close(memory)
+        raise
     try:
         os.fchmod(memory, 0o600)
         os.ftruncate(memory, 8 * SLOTS)
@@ -217,6 +221,9 @@ def _start_keeper(workers: int) -> tuple[subprocess.Popen[bytes], socket.socket,
         )
         cores.unpin(keeper.pid)
         return keeper, ours, mmap.mmap(memory, 8 * SLOTS)
+    except OSError:
+        ours.close()
+        raise
     finally:
         os.close(memory)
         theirs.close()
