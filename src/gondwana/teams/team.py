@@ -239,7 +239,8 @@ class Team(Collectives, Messages):
             self.comm.Free()
             self._owned = False
             self.on_node = self.between_nodes = self.direct = None
-            self.comm = _NoComm(f"the team {self.name!r} was freed: call free() after the last use, or split again")
+            reason = f"the team {self.name!r} was freed: call free() after the last use, or split again"
+            self.comm = _NoComm("freed", reason)
         if self._forget is not None:
             self._forget()
 
@@ -286,7 +287,7 @@ class Team(Collectives, Messages):
         Raises:
             UsageError: two ranks differ; the message has the first name and the lowest rank. Or as `agree`.
         """
-        report: Any = tuple(map(repr, given.values()))
+        report: Any = tuple(map(repr, given.values())) if given else ()
         if error is not None:
             report = [isinstance(error, UsageError), type(error).__name__, str(error)]
         reports = self.allgather(report)
@@ -298,7 +299,7 @@ class Team(Collectives, Messages):
                 if is_usage:
                     raise UsageError(message)
                 raise RemoteError(f"rank {rank} of {self.name} failed: {kind}: {message}")
-        for name, values in zip(given, zip(*reports, strict=True), strict=True):
+        for name, values in zip(given, zip(*reports, strict=True), strict=True) if given else ():
             rank = next((rank for rank, value in enumerate(values) if value != values[0]), 0)
             if rank:
                 raise UsageError(
@@ -335,7 +336,7 @@ class Team(Collectives, Messages):
         if "comm" not in self.__dict__:
             return f"<Team {self.name!r}, not connected yet>"
         if isinstance(self.comm, _NoComm):
-            return f"<Team {self.name!r}, not to be used any more>"
+            return f"<Team {self.name!r}, {self.comm.what}>"
         return f"<Team {self.name!r}: rank {self.rank} of {self.size}>"
 
     def __reduce__(self) -> NoReturn:
@@ -352,8 +353,9 @@ class Team(Collectives, Messages):
         assert self.rank < self.size  # both are known from now on
         self.on_node = self.between_nodes = self.direct = None
         self.comm = _NoComm(
+            "of the rank that has forked this process",
             f"a process that rank {self.rank} has made by os.fork, as multiprocessing does, uses the team "
-            f"{self.name!r}, but it is no rank: communicate in the rank itself"
+            f"{self.name!r}, but it is no rank: communicate in the rank itself",
         )
 
 
@@ -361,11 +363,12 @@ class _NoComm:
     """Stands where a team had its communicator: every use of the team raises.
 
     Args:
-        reason: what raises says.
+        what: the team is now.
+        reason: why every use raises.
     """
 
-    def __init__(self, reason: str) -> None:
-        self._reason = reason
+    def __init__(self, what: str, reason: str) -> None:
+        self.what, self._reason = what, reason
 
     def __getattr__(self, attribute: str) -> NoReturn:
         raise UsageError(self._reason)

@@ -224,12 +224,11 @@ def check_parts_of_any_length():
 
 
 def check_memory_orders_and_axes():
-    """Elements travel in the order of the memory, as on the host."""
+    """Elements travel in the order of their indices, as on the host."""
     data = rows(60)[ME].reshape(3, 4, 5)
     for orders in ("CC", "FF", "FC", "CF"):
         found = twice(world.Allreduce, data, np.zeros((3, 4, 5)), orders=orders)[1]
-        total = rows(60).reshape(RANKS, 3, 4, 5).sum(axis=0).ravel(orders[0]).reshape((3, 4, 5), order=orders[1])
-        assert np.allclose(found, total)
+        assert np.allclose(found, rows(60).reshape(RANKS, 3, 4, 5).sum(axis=0)), orders
     room().check()
 
 

@@ -21,7 +21,7 @@ from gondwana.runtime import progress
 from gondwana.runtime.start import at_connect
 from gondwana.sync import delivery
 from gondwana.teams import Op, Team, mpi
-from gondwana.teams.buffers import as_message, as_operand
+from gondwana.teams.buffers import are_plain, as_message, as_operand
 from gondwana.teams.ops import Operation, fold, operation_on
 from gondwana.teams.request import complete
 from gondwana.teams.staging import deliver, staged
@@ -126,12 +126,16 @@ def allreduce(team: Team, value: Any, op: Operation = "sum") -> Any:
         >>> a.tolist() == [1.0, gw.world.size - 1]
         True
     """
-    given = staged(value)
-    is_array = isinstance(given, np.ndarray) or hasattr(given, "numpy")
-    buffer = _in_host_memory(given) if is_array else np.array(given).reshape(1)
-    meant = operation_on(buffer.dtype, op, "allreduce")
-    if is_array:
-        buffer = as_operand(buffer, "value", writable=True)
+    if is_array := type(value) is np.ndarray and are_plain(value, value):
+        buffer = value  # most are such
+        meant = operation_on(buffer.dtype, op, "allreduce")
+    else:
+        given = staged(value)
+        is_array = isinstance(given, np.ndarray) or hasattr(given, "numpy")
+        buffer = _in_host_memory(given) if is_array else np.array(given).reshape(1)
+        meant = operation_on(buffer.dtype, op, "allreduce")
+        if is_array:
+            buffer = as_operand(buffer, "value", writable=True)
     if team.on_node is None or not team.on_node.allreduce(buffer, buffer, meant):
         _combine(team, buffer, meant)  # as compiled code does: the two may meet
     deliver(buffer)
