@@ -13,7 +13,7 @@ import pytest
 
 from gondwana.cli import launch
 from gondwana.errors import LaunchError, UsageError
-from gondwana.runtime import launcher
+from gondwana.runtime import rank_words
 from support import jobs
 
 pytestmark = pytest.mark.parallel
@@ -227,11 +227,11 @@ def test_slurm_allocations_use_srun(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert launch.default_threads(8) == 6
     program, variables = launch.as_rank("x.py", WORDS, module=True)
     command = launch.command(8, program, variables=variables)
-    assert launcher.command(command.argv)[-len(WORDS) - 3 :] == [launcher.RANK, "-m", "x.py", *WORDS]
+    assert rank_words.command(command.argv)[-len(WORDS) - 3 :] == [rank_words.RANK, "-m", "x.py", *WORDS]
     program, variables = launch.as_rank("x.py", 2000 * WORDS)
     command = launch.command(8, program, variables=variables)
     assert max(map(len, command.variables.values())) < 1 << 17
-    assert launcher.command(command.argv, command.variables)[-2000 * len(WORDS) :] == 2000 * WORDS
+    assert rank_words.command(command.argv, command.variables)[-2000 * len(WORDS) :] == 2000 * WORDS
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_the_file_is_read_if_no_size_is_given(tmp_path: Path, monkeypatch: pytes
         ("24 32 40\n\nThis text is below the sizes.\n", (24, 32, 40), 1800, None, 1),
         ("24 32 40\n60\n2 ranks were used\n", (24, 32, 40), 60, None, 1),
         ("24 32 40\n60\n----\n", (24, 32, 40), 60, None, 0),
-        ("24 # nx\n32 # ny\n40 # nz\n60\n", (24, 16, 16), 32, None, 2),
+        ("24 # nx\n32 # ny\n40 # nz\n60\n", (24, 16, 16), 32, None, 3),
         ("24 8 -40\n-1\n0 1 1\n", (24, 16, 16), 1800, None, 4),
         ("16 16", (16, 16, 16), 1800, None, 2),
     ],

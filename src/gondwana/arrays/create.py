@@ -175,10 +175,7 @@ def empty_like(other: GlobalArray, dtype: npt.DTypeLike | None = None) -> Global
         other: gives domain, grid, ghosts, periodicity, order, kind of memory and team.
         dtype: default: that of `other`.
     """
-    if not isinstance(other, GlobalArray):
-        raise UsageError(
-            f"a global array like {other!r}: give a global array; of an ndarray, gw.from_numpy(array) is one"
-        )
+    _check_global(other)
     element = other.dtype if dtype is None else _element(dtype, other.kind)
     return GlobalArray(other.layout, element, other.team, other.kind)
 
@@ -209,7 +206,15 @@ def full_like(other: GlobalArray, value: Any, dtype: npt.DTypeLike | None = None
         >>> background.to_numpy().tolist(), background.ghost
         ([0.5, 0.5, 0.5, 0.5], (1,))
     """
+    _check_global(other)
     return _filled(other.layout, value, other.dtype if dtype is None else dtype, other.team, other.kind)
+
+
+def _check_global(other: object) -> None:
+    if not isinstance(other, GlobalArray):
+        raise UsageError(
+            f"a global array like {other!r}: give a global array; of an ndarray, gw.from_numpy(array) is one"
+        )
 
 
 def _filled(layout: Layout, value: Any, dtype: npt.DTypeLike | None, team: Team, kind: MemoryKind) -> GlobalArray:

@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import read_text, whole_number
-from gondwana.runtime import beginning, launcher, supervisor, terminal
+from gondwana.runtime import beginning, launcher, rank_words, supervisor, terminal
 from gondwana.runtime import cores as world_cores
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
@@ -115,10 +115,11 @@ def become(command: Command) -> NoReturn:
         argv = (sys.executable, "-I", "-S", supervisor.__file__, f"{command.end_signal:d}", *argv)
     sys.stdout.flush()
     sys.stderr.flush()
-    if argv[0] == sys.executable:
-        beginning.pass_on()
+    # MPI's launchers would leave it blocked in the ranks.
+    keeping = beginning.kept_signal() if argv[0] == sys.executable else contextlib.nullcontext()
     try:
-        os.execvpe(argv[0], argv, command.environment())
+        with keeping:
+            os.execvpe(argv[0], argv, command.environment())
     except OSError as error:
         if error.errno != errno.E2BIG:
             raise
@@ -205,8 +206,8 @@ def as_rank(target: str, arguments: Sequence[str], *, module: bool = False) -> t
         arguments: for the program, which gets them as they are, whatever the launcher.
         module: whether the target is a module.
     """
-    words, variables = launcher.quote([target, *arguments])
-    return ["-P", "-m", launcher.RANK, *(["-m"] if module else []), *words], variables
+    words, variables = rank_words.quote([target, *arguments])
+    return ["-P", "-m", rank_words.RANK, *(["-m"] if module else []), *words], variables
 
 
 def native(ranks: int, program: Sequence[str], variables: Mapping[str, str], *, oversubscribe: bool = False) -> Command:

@@ -14,7 +14,7 @@ from types import TracebackType
 from gondwana.apps import registry
 from gondwana.cli.programs import installed
 from gondwana.compiler import compilation, threads
-from gondwana.runtime import beginning, exits, launcher, start, stdin, watchdog
+from gondwana.runtime import beginning, exits, launcher, rank_words, start, stdin, watchdog
 from gondwana.runtime.placement import binding, report
 from gondwana.teams import mpi
 
@@ -141,8 +141,8 @@ def users_part(trace: TracebackType | None) -> TracebackType | None:
 if __name__ == "__main__":
     try:
         _module = sys.argv[1] == "-m"
-        _target, *_arguments = launcher.unquote(sys.argv[1 + _module :])
-        launcher.forget_words()
+        _target, *_arguments = rank_words.unquote(sys.argv[1 + _module :])
+        rank_words.forget_words()
         sys.exit(main(_target, _arguments, module=_module))
     except SystemExit as leaving:
         exits.set_status(exits.status_of(leaving))

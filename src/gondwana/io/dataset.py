@@ -151,9 +151,9 @@ class Dataset:
 
     @cached_property
     def _total(self) -> int:
-        """The number of steps of the dataset."""
+        """The number of steps of the dataset; ADIOS2 counts one of a dataset into which nothing was written."""
         with LOCK:
-            return self._reader.steps() if self._reader else 0
+            return self._reader.steps() if self._reader and self.variables else 0
 
     def variable(self, name: str) -> Variable:
         """Return a variable; the error for an unknown name lists the legal ones."""

@@ -8,11 +8,12 @@ other signal, as Python leaves it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 _MODULES = ("gondwana.cli.main", "gondwana.cli.rank")
 
@@ -32,7 +33,7 @@ def begin() -> None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for as long as the process
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # `pass_on` has blocked it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # `kept_signal` has blocked it
 
 
 def all_is_imported() -> None:
@@ -41,9 +42,14 @@ def all_is_imported() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pass_on() -> None:
-    """Keep a Ctrl-C that comes now for the program that is about to take the place of this one. Local."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+@contextlib.contextmanager
+def kept_signal() -> Iterator[None]:
+    """Keep a Ctrl-C that comes now for the program that takes the place of this one; if none does, answer it. Local."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def is_command(words: Sequence[str]) -> bool:

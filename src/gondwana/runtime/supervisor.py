@@ -70,7 +70,6 @@ LINES = 20
 KILLED = b"prterun noticed that process rank "
 """How the first line of what the launcher says of a rank begins that a signal has ended."""
 
-
 SESSIONS = "PRTE_MCA_prte_local_tmpdir_base"
 """Names the variable with the folder in which Open MPI's launcher makes the one of its job.
 
@@ -84,8 +83,7 @@ Ranks that are ended leave them there, one each, so a job has a folder of its ow
 """
 
 SHARED_MEMORY = "/dev/shm/."
-"""The value that asks for such a folder in Open MPI's default, and `/.` at the end for one elsewhere; whatever else a
-user has set stays."""
+"""The value that asks for such a folder in Open MPI's default; `/.` at its end asks for one in another place."""
 
 STDIN, TIMED_OUT = "GONDWANA_STDIN", 124
 """As in `gondwana.runtime.stdin` and `gondwana.runtime.watchdog`."""

@@ -13,7 +13,7 @@ from typing import Any
 from gondwana.errors import UsageError
 from gondwana.inputs import printable
 from gondwana.results import environment
-from gondwana.runtime import files, launcher
+from gondwana.runtime import files, rank_words
 from gondwana.runtime.tracing import PARTS, part
 from gondwana.runtime.tracing.part import Part
 from gondwana.traces import lines, times
@@ -171,8 +171,8 @@ def _program(parts: dict[int, Part]) -> tuple[str, list[str]]:
     """The name of the program, and the command that runs it."""
     first = parts[min(parts)]
     words: list[str] = next((line["command"] for line in first.about if "command" in line), [])
-    if launcher.RANK in words:
-        given = words[words.index(launcher.RANK) + 1 :]
+    if rank_words.RANK in words:
+        given = words[words.index(rank_words.RANK) + 1 :]
         name = next((word for word in given if word != "-m"), "?")
         return os.path.basename(name), ["gondwana", "run", "-n", str(1 + max(parts)), *given]
     name = next((word for word in words[1:] if not word.startswith("-")), "?")

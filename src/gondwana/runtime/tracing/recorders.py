@@ -17,7 +17,7 @@ from typing import Any, Final, TextIO
 
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
-from gondwana.runtime import files, launcher
+from gondwana.runtime import files, launcher, rank_words
 from gondwana.runtime.tracing import clocks, part
 
 NONE = -1
@@ -257,7 +257,7 @@ def _born() -> int:
 
 def _command() -> list[str]:
     """The words of the command that runs in this process, as far as Python knows them yet."""
-    return launcher.command(sys.orig_argv)
+    return rank_words.command(sys.orig_argv)
 
 
 def _from_environment() -> Recorder | None:
