@@ -270,6 +270,15 @@ def test_a_small_shared_memory_is_not_used(script: Path, size: str) -> None:
     assert sorted(outcome.stdout.splitlines()) == [f"{rank} 4 []" for rank in range(4)]
 
 
+@pytest.mark.parametrize(("limit", "remedy"), [("-n 30", "ulimit -n 1024"), ("-f 1024", "ulimit -f unlimited")])
+def test_limits_that_no_job_can_start_with_are_named(script: Path, limit: str, remedy: str) -> None:
+    start = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2", str(script)]
+    outcome = jobs.run_command(["sh", "-c", f'ulimit {limit} && exec "$@"', "sh", *start])
+    assert outcome.status == 2, str(outcome)
+    assert remedy in outcome.stderr, str(outcome)
+    assert outcome.stderr.count("\n") == 1, str(outcome)
+
+
 def test_a_launcher_of_another_mpi_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mpiexec", "mpiexec.hydra", "mpirun"):
         (tmp_path / name).write_text("#!/bin/sh\necho HYDRA build details\n")

@@ -19,6 +19,11 @@ from support import jobs
 pytest.importorskip("adios2")
 
 
+def profiles() -> set[Path]:
+    """What plain readers of ADIOS2 leave behind, under names that others can foresee, wherever temporary files are."""
+    return set(Path("/tmp").glob("rank-*.bp_*_profiling.json"))
+
+
 def job(ranks: int, ours: float, plain: float, *, verified: bool = True) -> Row:
     def way(seconds: float) -> Row:
         parts = {"open": 0.5, "write": seconds, "sync": 2 * seconds, "read": seconds / 2}
@@ -72,8 +77,10 @@ def test_what_cannot_be_run_is_refused(words: list[str], part: str) -> None:
 def test_what_ranks_write_they_read(tmp_path: Path) -> None:
     words = ["--ranks", "1,2", "--size", "8", "--steps", "3", "--jobs", "1", "--json", "out.json"]
     argv = [sys.executable, "-m", "gondwana.cli.main", "bench", "io", *words]
+    before = profiles()
     outcome = jobs.run_command(argv, timeout=280, cwd=tmp_path)
     assert outcome.status == 0, str(outcome)
+    assert profiles() == before
     report = results.read(tmp_path / "out.json")[0]
     assert report["notes"][0].startswith("adios2 ")
     [rows] = report["panels"].values()

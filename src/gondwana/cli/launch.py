@@ -8,6 +8,7 @@ import functools
 import json
 import os
 import pwd
+import resource
 import shlex
 import shutil
 import signal
@@ -43,6 +44,9 @@ UNBOUND = {"Intel MPI": {"I_MPI_PIN": "0"}, "MVAPICH": {"MV2_ENABLE_AFFINITY": "
 
 MEMORY_OF_A_RANK = 16 << 20
 """Bytes of the file through which a rank of Open MPI exchanges messages with others of its host; mostly a hole."""
+
+DESCRIPTORS, DESCRIPTORS_OF_A_RANK = 22, 5
+"""Open files of MPI's launcher, without its ranks and for each of them."""
 
 HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
 """Variables that name the file in which Open MPI's launcher finds its hosts, one a line."""
@@ -366,6 +370,7 @@ def _with_launcher(layout: _Layout, python: str, program: tuple[str, ...], setti
         settings = {**UNBOUND.get(library.vendor, {}), **settings}
     if in_slurm():
         return _slurm(layout, library, program, settings)
+    _check_limits(layout.on_host)
     launch = find_launcher(library, python)
     if library.vendor == "Open MPI":
         return _open_mpi(launch, layout, program, settings, on_one_host=_nodes(library) == 1)
@@ -378,6 +383,26 @@ def _with_launcher(layout: _Layout, python: str, program: tuple[str, ...], setti
     if layout.bind is not None:
         argv += ["-bind-to", "none"]
     return Command((*argv, *program), variables, signal.SIGKILL)
+
+
+def _check_limits(ranks: int) -> None:
+    """Refuse limits of this process with which MPI's launcher, or the ranks of this host, would fail at the start."""
+    needed = DESCRIPTORS + DESCRIPTORS_OF_A_RANK * ranks
+    if _limit(resource.RLIMIT_NOFILE) < needed:
+        raise UsageError(
+            f"the launcher of {ranks} ranks needs {needed} open files and may have {_limit(resource.RLIMIT_NOFILE)} "
+            f"(RLIMIT_NOFILE): call `ulimit -n {max(needed, 1024)}` before, or start fewer ranks"
+        )
+    if _limit(resource.RLIMIT_FSIZE) < MEMORY_OF_A_RANK:
+        raise UsageError(
+            f"ranks exchange messages through files of {MEMORY_OF_A_RANK >> 20} MiB, and files may have "
+            f"{_limit(resource.RLIMIT_FSIZE)} bytes here (RLIMIT_FSIZE): call `ulimit -f unlimited` before"
+        )
+
+
+def _limit(which: int) -> int:
+    limit = resource.getrlimit(which)[0]
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 def _open_mpi(

@@ -512,32 +512,36 @@ def check_payloads_of_all_sorts():
     forget()
     pair = np.dtype([("x", "f4"), ("n", "i8")], align=True)
     found, halves = np.zeros(4), np.zeros(2, bool)
+    order = np.zeros(6)
 
     def on_pairs(source, found, pairs):
         for place in range(len(pairs)):
             found[0] += pairs[place].x * pairs[place].n
 
-    def on_complex(source, found, flag, z, values):
+    def on_complex(source, found, order, flag, z, values):
         if flag:
             for value in values:
                 found[1] += (z * value).imag
+        else:
+            order[:] = values.real
 
     def on_flags(source, found, halves, flags):
         found[2] += len(flags)
         halves[:] = flags[:2]
 
     of_pairs = gw.ActiveMessage(on_pairs, context=(found,), payload=pair)
-    of_complex = gw.ActiveMessage(on_complex, ("?", "c16"), (found,), payload="c8")
+    of_complex = gw.ActiveMessage(on_complex, ("?", "c16"), (found, order), payload="c8")
     of_flags = gw.ActiveMessage(on_flags, context=(found, halves), payload=bool)
     assert of_pairs.max_payload == (sampling.max_payload * 8 + 8) // 16
     assert of_flags.max_payload == sampling.max_payload * 8 + 8
     of_pairs.send(NEXT, np.array([(0.5, 6), (2.0, 3)], pair))
     of_complex.send(NEXT, True, 2j, np.array([1, 2, 3 + 1j], np.complex64))
-    of_complex.send(NEXT, False, 1j, np.ones((2, 3), np.complex64, order="F"))  # any contiguous array
+    of_complex.send(NEXT, False, 1j, np.array(np.arange(6).reshape(2, 3), np.complex64, order="F"))
     of_flags.send(NEXT, np.arange(of_flags.max_payload) % 3 == 1)
     gw.quiesce(world)
     assert found.tolist() == [9.0, 12.0, of_flags.max_payload, 0.0]
     assert halves.tolist() == [False, True]
+    assert order.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @gw.jit

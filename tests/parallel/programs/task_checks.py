@@ -84,7 +84,8 @@ def check_a_barrier_and_a_reduction_run_beside_other_tasks() -> None:
 
 def check_an_exchange_suspends_the_task() -> None:
     box = gw.RectDomain((0,), (4 * SIZE,))
-    cells = gw.full(box, float(RANK), ghost=1, periodic=True)
+    cells = gw.zeros(box, ghost=1, periodic=True)
+    cells.fill(float(RANK))
 
     def exchange() -> None:
         cells.exchange().wait()

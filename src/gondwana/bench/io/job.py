@@ -85,9 +85,11 @@ def _open_own(path: Path, u: gw.GlobalArray) -> Iterator[Callable[[int], None]]:
 
 
 def _read_own(path: Path, steps: int) -> Iterator[Cells]:
-    with adios.load().FileReader(str(path)) as data:
-        for step in range(steps):
-            yield data.read("U", step_selection=[step, 1])
+    data = adios.load().FileReader(
+        str(path)
+    )  # not closed, which would leave a profile in /tmp; its end closes the files
+    for step in range(steps):
+        yield data.read("U", step_selection=[step, 1])
 
 
 def _change(u: gw.GlobalArray, step: int) -> None:

@@ -34,6 +34,7 @@ from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world
 from gondwana.teams.buffers import as_buffer
+from gondwana.teams.staging import in_order
 
 SEND, REPLY = "active_message", "active_message_reply"
 """Families of handles: messages can be sent outside of handlers, and sent back inside."""
@@ -205,7 +206,8 @@ class ActiveMessage:
         Args:
             rank: the receiver, in the team of this active message.
             arguments: numbers, one for each dtype; then the payload, if it has one: a contiguous array of its dtype,
-                whose elements are sent in the order in which they are in memory. It may change when the call returns.
+                whose elements arrive in the order of their indices; one in Fortran's order is copied before, and
+                refused in compiled code. It may change when the call returns.
 
         Raises:
             UsageError: there is no such rank, the numbers do not fit the dtypes, or the payload is longer than
@@ -229,7 +231,7 @@ class ActiveMessage:
         if len(arguments) != len(self._dtypes) + 1:
             raise UsageError(f"{self.name}.send takes {self._sent('number')}, not {len(arguments)} arguments")
         try:
-            array = as_buffer(arguments[-1], "the payload")
+            array = as_buffer(in_order(arguments[-1]), "the payload")
         except (TypeError, ValueError) as error:
             raise UsageError(f"{self.name}.send: {error}") from None
         if array.dtype != self._payload:
