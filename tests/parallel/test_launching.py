@@ -294,6 +294,23 @@ def test_a_launcher_of_another_mpi_is_not_taken(tmp_path: Path, monkeypatch: pyt
 # -- copies of one program, and programs without MPI ---------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "999"},
+        {"PMIX_RANK": "0", "PMIX_NAMESPACE": "slurm.pmix.7.0"},
+        {"PMIX_RANK": "1", "PMIX_NAMESPACE": "job@1", "PMIX_SERVER_URI41": "job@0.0;tcp4://127.0.0.1:1"},
+    ],
+    ids=["PMI", "PMIx without a server", "PMIx with a server that has ended"],
+)
+def test_variables_that_another_job_has_left_are_named(variables: dict[str, str]) -> None:
+    """As in a container that a rank has started: Open MPI crashes then."""
+    outcome = jobs.run_command([sys.executable, "-c", HELLO], variables=variables, timeout=60)
+    assert outcome.status == 2, str(outcome)
+    assert "is not there (" in outcome.stderr, str(outcome)
+    assert outcome.stderr.count("\n") == 1, str(outcome)
+
+
 def test_copies_of_one_program_are_found_out() -> None:
     """A launcher that MPI does not hear of: each process believes to be alone."""
     outcome = jobs.run_command([sys.executable, "-c", HELLO], variables={"PMI_RANK": "0", "PMI_SIZE": "4"}, timeout=60)

@@ -76,5 +76,6 @@ def verdict_of(ended: Judged, what: str) -> str:
 
 
 def files() -> set[str]:
-    """The names of files in memory that a job might have left."""
-    return {path.name for path in MEMORY.glob("*") if "gondwana" in path.name}
+    """The names of folders in memory that jobs have left: the process in a name has ended."""
+    names = (path.name for path in MEMORY.glob("gondwana-*"))
+    return {name for name in names if not Path("/proc", name.split("-")[1]).exists()}

@@ -10,7 +10,9 @@ nothing.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +51,10 @@ _VARIABLES = (
     ("mpiexec of PALS", "PALS_RANKID", ""),
     ("a launcher with PMIx", "PMIX_RANK", ""),
 )
+
+
+_LISTENS = "0A"
+"""The state of a socket that listens, in the kernel's tables."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +158,34 @@ def _job(environment: Mapping[str, str]) -> str:
     return " ".join(
         [f"{launch and launch.rank}", *(f"{name}={environment[name]}" for name in _JOBS if name in environment)]
     )
+
+
+def left_over(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the variables of a launcher that is not there, such as those of a job that has ended. Local.
+
+    Only what is certain: no descriptor where MPICH's launcher has one, no server of PMIx or none that listens here.
+    """
+    names = []
+    descriptor = whole_number(environment.get("PMI_FD", ""))
+    if descriptor is not None and not os.path.exists(f"/proc/self/fd/{descriptor}"):
+        names.append("PMI_FD")
+    if "PMIX_NAMESPACE" in environment:
+        servers = {name: environment[name] for name in environment if name.startswith("PMIX_SERVER_URI")}
+        ports = [re.search(r"tcp[46]://.*:(\d+)$", server) for server in servers.values()]
+        if not any(port is None or int(port[1]) in _listening() for port in ports):
+            names += ["PMIX_NAMESPACE", *sorted(servers)]
+    return names
+
+
+@functools.cache
+def _listening() -> frozenset[int]:
+    """The ports at which processes of this host listen."""
+    lines: list[str] = []
+    for file in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            lines += Path(file).read_text().splitlines()[1:]
+    sockets = (line.split() for line in lines)
+    return frozenset(int(words[1].rpartition(":")[2], 16) for words in sockets if words[3] == _LISTENS)
 
 
 def name_of(process: int) -> str:

@@ -76,6 +76,12 @@ def connect() -> Communicator:
     if not wanted():
         return SerialComm()
     launch = launcher.detect()
+    if launch is not None and (names := launcher.left_over()):
+        launcher.forget()  # this process is no rank, whose error rank 0 would report
+        raise LaunchError(
+            f"{launch.launcher} is said to have started this process, but is not there ({', '.join(names)}): unset "
+            "these variables, which another job has left, set GONDWANA_MPI=0 for one rank, or use `gondwana run`"
+        )
     try:
         mpi = module()
     except (ImportError, RuntimeError) as error:
