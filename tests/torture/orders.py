@@ -146,6 +146,8 @@ CALLS = (
     "Allgather", "Gather", "Scatter", "Alltoall",
 )  # fmt: skip
 
+REFUSED = "is in Fortran's order"
+
 
 def main(minutes: float, seed: int) -> Mapping[str, int]:
     trials = Trials(__name__, minutes, seed)
@@ -153,8 +155,15 @@ def main(minutes: float, seed: int) -> Mapping[str, int]:
         ranks, per_node = rng.choice(((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2), (4, 2)))
         with TemporaryDirectory() as folder:
             ended = run(make(rng, ranks), ranks, per_node, Path(folder))
-        trials.record("wrong" if "WRONG" in ended.stdout else ended.verdict, str(ended))
+        trials.record(verdict_of(ended), str(ended))
     return trials.counts
+
+
+def verdict_of(ended: Judged) -> str:
+    """Whether the values were right, or an order was refused: in Python by an exception of the call."""
+    if "WRONG" in ended.stdout:
+        return "wrong"
+    return "refused" if ended.verdict == "traceback" and REFUSED in ended.stderr else ended.verdict
 
 
 def make(rng: random.Random, ranks: int) -> dict[str, Any]:
