@@ -71,7 +71,7 @@ class Direct(Protocol):
     receive: Start
     start: Start
 
-    def finish(self, found: int) -> bool:
+    def finish(self, found: int, what: str, *buffers: ndarray[Any, Any]) -> bool:
         """Wait until a message is complete, or return False: it was left to mpi4py. Blocking; user-level progress."""
 
 
@@ -117,10 +117,11 @@ class Messages:
         direct = self.direct
         if direct is not None and type(buf) is ndarray:
             found = direct.send(direct.block, id(buf), dest, tag)
-            if found == DONE or direct.finish(found):
+            if found == DONE or direct.finish(found, "a message", buf):
                 return
-        message = mpi.message(self.comm, as_message(in_order(buf), "buf"))
-        complete(self.comm.Isend(message, self._partner(dest, "dest"), tag))
+        message = as_message(in_order(buf), "buf")
+        handle = self.comm.Isend(mpi.message(self.comm, message), self._partner(dest, "dest"), tag)
+        complete(handle, "a message to be sent", message.nbytes)
 
     @traced("message", "Recv")
     def Recv(self, buf: Buffer, source: int | None = None, tag: int | None = None) -> None:
@@ -129,10 +130,11 @@ class Messages:
         if direct is not None and type(buf) is ndarray:
             rank, number = ANY if source is None else source, direct.any_tag if tag is None else tag
             found = direct.receive(direct.block, id(buf), rank, number)
-            if found == DONE or direct.finish(found):
+            if found == DONE or direct.finish(found, "a message", buf):
                 return
         message = as_message(in_order(buf), "buf", writable=True)
-        complete(self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag)))
+        handle = self.comm.Irecv(mpi.message(self.comm, message), *self._from(source, tag))
+        complete(handle, "a message", message.nbytes)
         deliver(message)
 
     @traced("message", "Sendrecv")
@@ -173,7 +175,7 @@ class Messages:
             found = direct.start(direct.block, id(recvbuf), rank, number)
             if found != UNFIT:
                 self.Send(message, dest, sendtag)
-                direct.finish(found)
+                direct.finish(found, "a message", recvbuf)
                 return
         as_message(in_order(recvbuf), "recvbuf", writable=True)
         received = self.Irecv(recvbuf, source, recvtag)

@@ -11,25 +11,33 @@ from gondwana.teams.serial import SerialRequest
 
 _POLLS = 20
 """Polls in a row: some MPIs look at the network in every eighth only, and progress takes longer than all of them."""
+LONG = 1 << 20
+"""Bytes of a transfer that may take as long as a wait which counts as standing still: see `progress.wait_until`."""
 _abandoned: list[Any] = []
 """Requests whose wait an exception has ended, such as KeyboardInterrupt: they keep the buffers that MPI still uses."""
 
 
-def complete(handle: Any, what: str = "a request") -> None:
+def size_of(buffers: Iterable[Any]) -> int:
+    """Return the bytes of the arrays among buffers. Local."""
+    return sum(getattr(buffer, "nbytes", 0) for buffer in buffers)
+
+
+def complete(handle: Any, what: str = "a request", nbytes: int = 0) -> None:
     """Wait until an operation of MPI has completed that nothing else refers to. Blocking; user-level progress.
 
     Args:
         handle: mpi4py's request.
         what: is waited for, for messages.
+        nbytes: that it transfers.
     """
     try:
-        _wait(handle, what)
+        _wait(handle, what, nbytes)
     except BaseException:
         _abandoned.append(handle)
         raise
 
 
-def _wait(handle: Any, what: str) -> None:
+def _wait(handle: Any, what: str, nbytes: int) -> None:
     if isinstance(handle, SerialRequest):
         handle.Wait()
         return
@@ -41,7 +49,7 @@ def _wait(handle: Any, what: str) -> None:
                 return True
         return False
 
-    progress.wait_until(done, what, for_ranks=True)
+    progress.wait_until(done, what, for_ranks=nbytes <= LONG)
 
 
 class Request:
@@ -83,7 +91,7 @@ class Request:
             ProgressError: called inside a callback before it has completed.
         """
         if not self._done:
-            _wait(self.handle, "a request")
+            _wait(self.handle, "a request", size_of(self._buffers))
             self._finish()
 
     def result(self) -> Any:

@@ -8,6 +8,7 @@ itself (`compiler.ndarrays`). What it leaves goes the way through mpi4py.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from gondwana.teams.messages import ANY as ANY
 from gondwana.teams.messages import DONE as DONE
 from gondwana.teams.messages import UNFIT as UNFIT
 from gondwana.teams.messages import Start
+from gondwana.teams.request import LONG, size_of
 from gondwana.teams.team import at_split
 
 POLLS = 20
@@ -59,13 +61,13 @@ class DirectMessages:
         self.start: Start = partial(self._load, "start", _start)
         self._calls = 0
 
-    def finish(self, found: int, what: str = "a message", *buffers: object) -> bool:
+    def finish(self, found: int, what: str, *buffers: np.ndarray[Any, Any]) -> bool:
         """Wait for the request that a call has left, with progress. Local; blocking.
 
         Args:
             found: what the call has returned.
             what: is waited for, for messages.
-            *buffers: that nothing else refers to if an exception ends the wait.
+            *buffers: of the call; MPI still uses them if an exception ends the wait.
 
         Returns:
             False if nothing was done, so that it is left to mpi4py.
@@ -85,7 +87,7 @@ class DirectMessages:
             return found <= 0
 
         try:
-            progress.wait_until(done, what, for_ranks=True)
+            progress.wait_until(done, what, for_ranks=size_of(buffers) <= LONG)
         except BaseException:
             _abandoned.append(buffers)
             raise
