@@ -43,6 +43,7 @@ def leave() -> None:
 
 
 def interrupt_oneself() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts the tests in the background ignores it
     signal.raise_signal(signal.SIGINT)
 
 

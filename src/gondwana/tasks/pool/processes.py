@@ -52,6 +52,7 @@ class Processes:
         self._lock = threading.Lock()
         self._connections: dict[int, Connection] = {}
         self._by_descriptor: dict[int, int] = {}
+        self._unreported: set[int] = set()
         self.obstacle: OSError | None = None
         self._started = 0
         self._keeper, self._control, self._begun = _start_keeper(workers)
@@ -86,6 +87,7 @@ class Processes:
                 ours.close()
                 return False
             self._connections[number] = Connection(ours)
+            self._unreported.add(number)
             self._by_descriptor[ours.fileno()] = number
             self._events.register(ours, select.EPOLLIN)
         self.send(number, self._first)
@@ -152,6 +154,7 @@ class Processes:
             data = self._control.recv(REPORT.size)
         if data:
             worker, process, status = REPORT.unpack(data)
+            self._unreported.discard(worker)
             self._read(worker, arrived)
             self._disconnect(worker)
             if not process:
@@ -164,7 +167,9 @@ class Processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._keeper.wait(_ENDING)
         how = f" (which {_how(self._keeper.returncode)})" if self._keeper.returncode is not None else ""
-        for worker in list(self._connections):
+        with self._lock:
+            left = sorted(self._unreported)  # also those whose connection has ended, and whose report did not come
+        for worker in left:
             self._disconnect(worker)
             begun = memoryview(self._begun).cast("q")[worker % SLOTS]
             arrived.append((worker, (messages.LOST, f"ended with the process that keeps the workers{how}", begun)))
