@@ -113,7 +113,7 @@ def compiled() -> None:
 def tasks() -> None:
     def pause(name: str) -> None:
         with gw.span(name):
-            gw.sleep(0.3)
+            gw.sleep(2.0)
 
     found = [gw.Task(pause, f"in task {n}").schedule() for n in range(3)]
     for task in found:
