@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import dataclasses
 import functools
 import itertools
 import logging
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+from odd_errors import DefiantError, FrozenError, OddError, OwnError
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -47,34 +47,6 @@ def error_of(function: Callable[..., object], *arguments: object) -> Exception:
 
 
 # -- what tasks call -------------------------------------------------------------------------------------------------
-
-
-class OddError(Exception):
-    """An error that can be pickled but not rebuilt."""
-
-    def __init__(self, first: str, second: str) -> None:
-        super().__init__(first)
-
-
-class OwnError(BaseException):
-    """An error that `except Exception` does not catch."""
-
-
-class DefiantError(OwnError):
-    """One that refuses to be pickled, by another one."""
-
-    def __reduce__(self):
-        raise OwnError("not to be pickled")
-
-
-@dataclasses.dataclass(frozen=True)
-class FrozenError(Exception):
-    """An error to which no note can be added."""
-
-    number: int
-
-    def __reduce__(self):
-        return FrozenError, (self.number,)
 
 
 BASE_ERRORS = (

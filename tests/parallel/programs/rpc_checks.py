@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import functools
 import resource
 import threading
@@ -12,6 +11,7 @@ from collections import Counter
 
 import numpy as np
 from checks import raised, raises, run_checks
+from odd_errors import DefiantError, FrozenError, OddError, OwnError
 
 import gondwana as gw
 from gondwana.errors import UsageError
@@ -20,34 +20,6 @@ from gondwana.teams import RemoteError, world
 RANKS = range(world.size)
 NEXT = (world.rank + 1) % world.size
 arrived: list[object] = []
-
-
-class OddError(Exception):
-    """An error that can be pickled but not rebuilt."""
-
-    def __init__(self, first: str, second: str) -> None:
-        super().__init__(first)
-
-
-class OwnError(BaseException):
-    """An error that `except Exception` does not catch."""
-
-
-class DefiantError(OwnError):
-    """One that refuses to be pickled, by another one."""
-
-    def __reduce__(self):
-        raise OwnError("not to be pickled")
-
-
-@dataclasses.dataclass(frozen=True)
-class FrozenError(Exception):
-    """An error to which no note can be added."""
-
-    number: int
-
-    def __reduce__(self):
-        return FrozenError, (self.number,)
 
 
 class Explosive:
