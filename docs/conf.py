@@ -43,7 +43,7 @@ def setup(app: Sphinx) -> None:
 
 def draw_report(app: Sphinx, exception: Exception | None) -> None:
     """The page of the recorded results, without those that the model is fitted to: hundreds of short runs."""
-    from gondwana.report import page, read
+    from gondwana_bench.report import page, read
 
     if exception is None and app.builder.format == "html":
         files = sorted(Path(app.srcdir, "results").glob("*.json"))

@@ -8,12 +8,14 @@ import pkgutil
 
 import pytest
 
+PACKAGES = ("gondwana", "gondwana_apps", "gondwana_bench", "gondwana_emulator")
 OPTIONAL = ("mpi4py", "adios2", "cuda", "numba_cuda", "matplotlib", "xarray", "hypothesis", "nbclient", "jupytext")
 
 
 def module_names() -> list[str]:
-    path = importlib.import_module("gondwana").__path__
-    return ["gondwana", *(module.name for module in pkgutil.walk_packages(path, prefix="gondwana."))]
+    packages = {name: importlib.import_module(name).__path__ for name in PACKAGES}
+    inside = (pkgutil.walk_packages(path, prefix=f"{name}.") for name, path in packages.items())
+    return [*PACKAGES, *(module.name for modules in inside for module in modules)]
 
 
 @pytest.mark.parametrize("name", module_names())

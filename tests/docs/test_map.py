@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "gondwana"
+SOURCE = ROOT / "packages" / "gondwana" / "src" / "gondwana"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 MAP = re.findall(r"^\| .+ \| `\w+/`.* \| `([\w/]+\.py)`.* \| `(\w+)` \|$", CONTRIBUTING, re.MULTILINE)
 NOTES = sorted((ROOT / "docs" / "design").glob("*.md"))
 
 
 def test_the_table_of_rooms_is_that_of_the_layer_test() -> None:
-    layers = ast.parse((ROOT / "tests" / "unit" / "test_layers.py").read_text(encoding="utf-8"))
+    layers = ast.parse((ROOT / "tests" / "repository" / "test_layers.py").read_text(encoding="utf-8"))
     (rooms,) = (
         node.value for node in layers.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ROOMS"
     )

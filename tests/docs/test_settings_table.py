@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gondwana.apps.grayscott import settings
+from gondwana_apps.grayscott import settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "gray-scott.md"
 

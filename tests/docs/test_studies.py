@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import re
 import shlex
 from collections.abc import Iterator
@@ -13,11 +12,11 @@ from typing import Any
 import pytest
 import typer.main
 
-from gondwana.apps import registry
-from gondwana.apps.npb.common.sections import TIMERS
 from gondwana.cli.main import application
+from gondwana.cli.programs import program as application_of
 from gondwana.cli.run import check_target
 from gondwana.results import LINE_KINDS, count_lines
+from gondwana_apps.npb.common.sections import TIMERS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
@@ -92,7 +91,7 @@ def test_the_command_line_takes_every_command(command: str, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", ["mg", "ft", "cg"])
 def test_lines_of_code_are_those_that_are_counted(name: str) -> None:
-    benchmark = importlib.import_module(registry[f"npb-{name}"]).BENCHMARK
+    benchmark = application_of(f"npb-{name}").BENCHMARK
     counted = count_lines(benchmark.lines(), TIMERS)
     row = [name.upper(), *(str(counted[kind]) for kind in LINE_KINDS), str(sum(counted.values()))]
     assert f"| {' | '.join(row)} | " in PAGE

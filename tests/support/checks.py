@@ -1,4 +1,4 @@
-"""The checks of the programs in tests/parallel/programs as tests that each rank executes: see the mark `ranks`."""
+"""The checks of the parallel programs of the packages as tests that each rank executes: see the mark `ranks`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from support import jobs
 
-PROGRAMS = Path(__file__).parents[1] / "parallel" / "programs"
+FOLDERS = "packages/*/tests/parallel/programs"
 
 
 def checks(*programs: str) -> pytest.MarkDecorator:
@@ -17,8 +17,13 @@ def checks(*programs: str) -> pytest.MarkDecorator:
 
     A program is not imported before a rank executes one of its checks, because that starts MPI.
     """
-    found = [(program, name) for program in programs for name in jobs.check_names(PROGRAMS / f"{program}.py")]
+    found = [(program, name) for program in programs for name in jobs.check_names(_file(program))]
     return pytest.mark.parametrize(("program", "name"), [pytest.param(*one, id=one[1]) for one in found])
+
+
+def _file(program: str) -> Path:
+    (file,) = jobs.ROOT.glob(f"{FOLDERS}/{program}.py")
+    return file
 
 
 def run(program: str, name: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import dispatcher
 
-from gondwana.testing.emulated_gpu.driver import EmulatedDriver
+from gondwana_emulator.driver import EmulatedDriver
 
 HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import gondwana.apps.grayscott
+import gondwana_apps.grayscott
 
-DATA = Path(gondwana.apps.grayscott.__file__).parent
+DATA = Path(gondwana_apps.grayscott.__file__).parent
 SEED_WIDTH = {"adios2": 12, "dirichlet": 13, "grayscott-jl": 13}
 SUMMARY = ("u_min", "u_max", "u_sum", "v_min", "v_max", "v_sum")
 

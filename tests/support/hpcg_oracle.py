@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from gondwana.apps.hpcg.grid import Geometry
+from gondwana_apps.hpcg.grid import Geometry
 
 
 def numbers(geometry: Geometry) -> np.ndarray:

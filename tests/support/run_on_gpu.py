@@ -20,6 +20,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("packages/gondwana/tests/gpu", "packages/gondwana-apps/tests/gpu")
 TOOLKIT = Path("/usr/local/cuda")
 SHARE_OF_TESTS = 0.5
 """Of the time limit; the benchmark has the rest, and what the tests leave."""
@@ -46,11 +47,11 @@ def main() -> int:
 
 
 def run_tests(limit: float) -> dict[str, Any]:
-    """Run tests/gpu and return how it went."""
+    """Run the GPU tests of the packages and return how it went."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         # The machine's packages are not those that the warnings of all other tests are errors for.
-        command = [sys.executable, "-m", "pytest", "tests/gpu", "-W", "default", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", *FOLDERS, "-W", "default", "-p", "no:cacheprovider"]
         start = time.monotonic()
         status = run([*command, f"--junitxml={report}"], limit)
         found = read(report) if report.exists() else {"tests": 0, "failed": 0, "skipped": 0, "failures": []}

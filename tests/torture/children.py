@@ -11,7 +11,7 @@ from gondwana.cli import launch
 from support import jobs
 from support.trials import GONDWANA, Running, Trials
 
-PROGRAM = Path(__file__).parents[1] / "parallel" / "programs" / "children.py"
+PROGRAM = Path(__file__).parents[2] / "packages" / "gondwana" / "tests" / "parallel" / "programs" / "children.py"
 FOUND = (
     "child (0, 1) of None, grandchild (0, 1) status 0 status 0; spawn (0, 1, 5); forkserver (0, 1, 5); "
     "job grandchild (0, 2) grandchild (1, 2) status 0"

@@ -15,7 +15,7 @@ from support.trials import FAILURES, GONDWANA, Judged, Trials, judge
 PROGRAM = """
 import os, sys, time
 import gondwana as gw
-from gondwana.bench.start import job
+from gondwana_bench.start import job
 
 what, victim = sys.argv[1], int(sys.argv[2])
 gw.world.barrier()

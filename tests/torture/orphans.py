@@ -24,7 +24,7 @@ from gondwana.runtime.supervisor import descendants
 from support import jobs
 from support.trials import FAILURES, GONDWANA, Running, Trials, end_marked, marked
 
-PROGRAM = Path(__file__).parents[1] / "parallel" / "programs" / "endless_phase.py"
+PROGRAM = Path(__file__).parents[2] / "packages" / "gondwana" / "tests" / "parallel" / "programs" / "endless_phase.py"
 PHASES = ("starting", "computing", "compiling", "writing", "waiting", "spinning", "receiving", "stopping")
 VICTIMS = ("launcher", "MPI's launcher", "rank", "launcher and rank", "MPI's launcher and rank", "all but a rank")
 PATIENCE = 5.0

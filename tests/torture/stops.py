@@ -16,7 +16,7 @@ from gondwana.runtime.supervisor import descendants
 from support import jobs
 from support.trials import GONDWANA, Running, Trials
 
-PROGRAM = Path(__file__).parents[1] / "parallel" / "programs" / "endless_phase.py"
+PROGRAM = Path(__file__).parents[2] / "packages" / "gondwana" / "tests" / "parallel" / "programs" / "endless_phase.py"
 PHASES = ("computing", "writing", "receiving")
 """Those in which Python can answer."""
 WHO = ("rank 0", "rank 0", "rank 1", "all ranks", "everything below")

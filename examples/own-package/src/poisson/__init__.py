@@ -1,0 +1,1 @@
+"""Poisson's equation on a square by Jacobi's method."""

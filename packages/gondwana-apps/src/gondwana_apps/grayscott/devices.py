@@ -1,0 +1,128 @@
+"""Where a run computes: on the host, or on the GPUs of its ranks; and whether the fields fit there."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana_apps import gpus
+from gondwana_apps.free_memory import in_gib
+from gondwana_apps.grayscott.resources import ARRAYS, fitting
+from gondwana_apps.grayscott.settings import Settings
+from gondwana_apps.grayscott.sweeps import between_size
+
+RESERVE = 64 << 20
+"""Bytes of a device that are left to each rank for kernels, graphs and copies."""
+
+_LINE = 128
+"""Rows of cells take whole lines of a device's memory."""
+
+
+class Demand(NamedTuple):
+    """What a rank asks of its device.
+
+    Attributes:
+        uuid: of the device.
+        name: of the product.
+        needed: bytes.
+        free: bytes, before the rank takes any.
+    """
+
+    uuid: str
+    name: str
+    needed: int
+    free: int
+
+
+def check(settings: Settings) -> bool:
+    """Return, before any rank starts, whether a run will use GPUs: see `gpus.will_be_used`. Local."""
+    return gpus.will_be_used(settings.device, '"host" or "auto"')
+
+
+def choose(settings: Settings, team: gw.Team) -> gw.MemoryKind:
+    """Return the memory that the fields of this rank lie in; one line says what was found. Collective over the world.
+
+    Args:
+        settings: of the run.
+        team: the ranks that share the cube.
+
+    Raises:
+        UsageError: a rank has no GPU and the settings ask for one.
+    """
+    if settings.device == "host":
+        return gw.host
+    if settings.device == "auto":
+        without = {rank: reason for rank, reason in enumerate(team.allgather(gpus.lacking())) if reason}
+        if without:
+            if team.rank == 0:
+                reason = next(iter(without.values()))
+                print(
+                    f'gondwana: device "auto" is the host: {gw.name_ranks(list(without))}: {reason}',
+                    file=sys.stderr,
+                    flush=True,
+                )
+            return gw.host
+    return gw.cuda()
+
+
+def check_memory(settings: Settings, team: gw.Team, kind: gw.MemoryKind) -> None:
+    """Refuse a run whose fields do not fit on the devices, each shared by all ranks that use it. Collective over team.
+
+    Args:
+        settings: of the run.
+        team: the ranks that share the cube.
+        kind: of this rank's fields.
+
+    Raises:
+        UsageError: one line with the figures.
+    """
+    one = kind.device
+    team.barrier()  # contexts take memory: all are there when the first rank looks
+    mine = None
+    if one is not None:
+        needed = _needed(settings, team) + RESERVE
+        mine = Demand(one.uuid, one.name, needed, one.free_memory())
+    demands: list[Demand | None] = team.allgather(mine)
+    problem = short_of_memory(settings, demands)
+    if problem:
+        raise UsageError(problem)
+
+
+def short_of_memory(settings: Settings, demands: Sequence[Demand | None]) -> str:
+    """Return which device is too small for what its ranks ask of it, "" if none is. Local.
+
+    Args:
+        settings: of the run.
+        demands: of each rank; None for a rank on the host.
+    """
+    sharing: dict[str, list[int]] = {}
+    for rank, demand in enumerate(demands):
+        if demand is not None:
+            sharing.setdefault(demand.uuid, []).append(rank)
+    for ranks in sharing.values():
+        of_ranks = [demand for rank in ranks if (demand := demands[rank]) is not None]
+        needed, free = sum(demand.needed for demand in of_ranks), min(demand.free for demand in of_ranks)
+        if needed > free:
+            return (
+                f"L: {settings.L}^3 cells in {settings.precision} need {in_gib(needed)} on the {of_ranks[0].name} of "
+                f"{gw.name_ranks(ranks)} and {in_gib(free)} are free; {fitting(settings, needed, free)}, "
+                "or use more GPUs"
+            )
+    return ""
+
+
+def _needed(settings: Settings, team: gw.Team) -> int:
+    """Bytes that this rank takes of a device at most."""
+    periodic = settings.boundary == "periodic"
+    ghost = 2 if periodic and settings.fuse_steps != 1 else 1
+    layout = gw.Layout.divide(
+        (settings.L,) * 3, team.size, ghost=ghost, periodic=periodic, grid=settings.dims, order="F"
+    )
+    columns, *others = layout.held(team.rank).shape
+    row = -(-columns * settings.itemsize // _LINE) * _LINE
+    between = between_size(layout, team.rank, settings.itemsize) if ghost > 1 else 0
+    return ARRAYS * row * math.prod(others) + between

@@ -1,0 +1,44 @@
+"""The arrays of a run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+import gondwana as gw
+from gondwana_apps.grayscott.settings import Settings
+
+
+class Fields(NamedTuple):
+    """The arrays of a run, as the kernel takes them: what it writes, what it reads."""
+
+    u_next: gw.GlobalArray
+    v_next: gw.GlobalArray
+    u: gw.GlobalArray
+    v: gw.GlobalArray
+
+    def swapped(self) -> Fields:
+        """The same arrays when the next time has become the present."""
+        return Fields(self.u, self.v, self.u_next, self.v_next)
+
+
+def make_fields(settings: Settings, team: gw.Team, kind: gw.MemoryKind, *, ghost: int) -> Fields:
+    """Return the arrays of a run, of any contents. Collective over team; blocks.
+
+    Args:
+        settings: of the run.
+        team: the ranks that share the cube.
+        kind: of the memory of this rank's blocks.
+        ghost: width of the ghost layer.
+    """
+    dtype = np.float64 if settings.precision == "Float64" else np.float32
+    shape, periodic = (settings.L,) * 3, settings.boundary == "periodic"
+
+    def field() -> gw.GlobalArray:
+        # x is contiguous in memory, and fastest on disk.
+        return gw.empty(
+            shape, dtype, ghost=ghost, periodic=periodic, grid=settings.dims, order="F", kind=kind, team=team
+        )
+
+    return Fields(field(), field(), field(), field())

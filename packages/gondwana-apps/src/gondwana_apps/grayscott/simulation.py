@@ -1,0 +1,151 @@
+"""The state of a Gray-Scott run and how it advances: no files, no printing."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import gondwana as gw
+from gondwana_apps import run_files
+from gondwana_apps.grayscott import devices, fusing
+from gondwana_apps.grayscott.fields import make_fields
+from gondwana_apps.grayscott.kernels import Rates, largest, smallest, total
+from gondwana_apps.grayscott.settings import Settings
+from gondwana_apps.grayscott.stepper import Stepper
+
+BACKGROUND_U, BACKGROUND_V = 1.0, 0.0
+SEED_U, SEED_V = 0.25, 0.33
+ALTERNATE_U = 0.0
+"""What GrayScott.jl's second buffer of U holds outside of the box: zeros, where the first holds ones."""
+
+
+class Summary(NamedTuple):
+    """Extremes and sums of the fields over all cells, the same bits on every number of ranks."""
+
+    u_min: float
+    u_max: float
+    u_sum: float
+    v_min: float
+    v_max: float
+    v_sum: float
+
+
+class Simulation:
+    """U and V at one time, on all ranks of a team. Collective over team to make.
+
+    Args:
+        settings: of the run.
+        team: the ranks that share the cube.
+        kind: of the memory of the fields; None: what the settings say.
+
+    Attributes:
+        steps: time steps done so far; on GPUs, started.
+        device: the GPU of this rank, None on the host.
+        fuse_steps: time steps in one sweep.
+        seconds_preparing: time taken to measure what is faster, and by `prepare`.
+
+    Example:
+        >>> from gondwana_apps.grayscott.settings import resolve
+        >>> run = Simulation(resolve({"L": 16, "output": None}), gw.world)
+        >>> run.advance()
+        >>> run.steps
+        1
+    """
+
+    def __init__(self, settings: Settings, team: gw.Team, kind: gw.MemoryKind | None = None) -> None:
+        self.settings = settings
+        self.team = team
+        self.steps = 0
+        kind = devices.choose(settings, team) if kind is None else kind
+        self.device = kind.device
+        rates = Rates(settings.F, settings.k, settings.Du, settings.Dv, settings.dt)
+        start = time.perf_counter()
+        self.fuse_steps = fusing.choose(settings, rates, team, kind)
+        self.seconds_preparing = time.perf_counter() - start
+        self._fields = make_fields(settings, team, kind, ghost=self.fuse_steps)
+        self._stepper = Stepper(settings, rates, self._fields, self.fuse_steps)
+        self._under_way: gw.Event | None = None
+        self._start()
+
+    @property
+    def u(self) -> gw.GlobalArray:
+        """The first species."""
+        return self._fields.u
+
+    @property
+    def v(self) -> gw.GlobalArray:
+        """The second species."""
+        return self._fields.v
+
+    @property
+    def fields(self) -> dict[str, gw.GlobalArray]:
+        """Both species, by the names that files have for them."""
+        return {"U": self.u, "V": self.v}
+
+    def _start(self) -> None:
+        """The background everywhere, ghosts too, and the seed cube in the middle."""
+        first, end = self.settings.seed_range
+        seed = gw.RectDomain((first,) * 3, (end,) * 3)
+        self._fill_outside()
+        self.u.local.restrict(seed).fill(SEED_U)
+        self.v.local.restrict(seed).fill(SEED_V)
+
+    def _fill_outside(self) -> None:
+        """Give all cells the background, so that ghosts outside of a box that is not periodic keep it permanently."""
+        self._fields.u.fill(BACKGROUND_U)
+        self._fields.u_next.fill(ALTERNATE_U if self.settings.boundary == "alternating" else BACKGROUND_U)
+        self._fields.v.fill(BACKGROUND_V)
+        self._fields.v_next.fill(BACKGROUND_V)
+
+    def prepare(self) -> None:
+        """Compile what the steps need, and try what is faster; the state stays. Collective over team; blocks."""
+        start = time.perf_counter()
+        self._stepper.prepare(self._fields, self.steps)
+        self.finish()
+        self.seconds_preparing += time.perf_counter() - start
+
+    def advance(self, steps: int = 1) -> None:
+        """Do time steps. Collective over team; on GPUs it returns before they are done.
+
+        Args:
+            steps: how many.
+        """
+        end = self.steps + steps
+        while self.steps < end:
+            self._fields, done = self._stepper.advance(self._fields, self.steps, end - self.steps)
+            self.steps += done
+
+    def keep_up(self) -> None:
+        """Wait for the steps that were started before the last call of this. Local: so the host is not far ahead."""
+        if self.device is not None:
+            before, self._under_way = self._under_way, self.device.record()
+            if before is not None:
+                before.wait()
+
+    def finish(self) -> None:
+        """Wait for the steps that were started. Local; blocks."""
+        gw.synchronize()
+
+    def summary(self) -> Summary:
+        """Return extremes and exact sums of both fields. Collective over team; blocks."""
+        folds = smallest, largest, total
+        values = [fold.all(self.team, field.owned, field) for field in (self.u, self.v) for fold in folds]
+        return Summary(*map(float, values))
+
+    def restore(self) -> None:
+        """Continue from the checkpoint that the settings name, whatever ranks wrote it. Collective over team; blocks.
+
+        Raises:
+            UsageError: there is none, or it belongs to other settings.
+        """
+        found = run_files.restore(self.settings, self.fields, self.settings.physics(), self.team)
+        self.steps = found.step
+        if found.step % 2 and self.settings.boundary == "alternating":
+            self._swap_outside()
+
+    def _swap_outside(self) -> None:
+        """After an odd number of steps the two buffers of U have changed places, and their ghosts with them."""
+        for field, outside in ((self._fields.u, ALTERNATE_U), (self._fields.u_next, BACKGROUND_U)):
+            cells = field.local.restrict(field.owned).copy()
+            field.fill(outside)
+            field.local.copy_from(cells)

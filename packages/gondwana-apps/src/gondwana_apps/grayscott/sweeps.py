@@ -1,0 +1,133 @@
+"""How time is stepped: one step in a sweep over memory, or two.
+
+The cells that need no ghosts of other ranks are computed while these are exchanged, and then the rest. Two steps in one
+sweep need two ghost layers, corners too, but these only once: near its faces a rank also computes the
+first of the two steps on cells of its neighbours, to the same bits as they do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gondwana as gw
+from gondwana_apps.grayscott.fields import Fields
+from gondwana_apps.grayscott.kernels import Noise, Rates, react_and_diffuse
+from gondwana_apps.grayscott.settings import Settings
+
+_THINNEST = 2
+"""Points that a box must have along x and y for two steps in one sweep."""
+
+_ALIGNMENT = 256
+
+Noises = tuple[Noise | None, Noise | None]
+"""Of two steps."""
+
+
+def noises_of(settings: Settings, step: int) -> Noises:
+    """Return the noise of the next two steps; None if there is none. Local.
+
+    Args:
+        settings: of the run.
+        step: number of steps done before.
+    """
+    if settings.noise == 0:
+        return None, None
+    return Noise(settings.noise, settings.seed, step + 1), Noise(settings.noise, settings.seed, step + 2)
+
+
+def one_step(fields: Fields, rates: Rates, noise: Noise | None, *, corners: bool) -> None:
+    """Compute the next time step. Collective over the team of the fields.
+
+    Args:
+        fields: at the present and the next time.
+        rates: constants of the model.
+        noise: of the step.
+        corners: whether all ghosts are filled, or just those that one step needs.
+    """
+    ghosts = gw.exchange(fields.u, fields.v, corners=corners)
+    react_and_diffuse(fields.u.inner, *fields, rates, noise)
+    ghosts.wait()
+    react_and_diffuse(fields.u.rim, *fields, rates, noise)
+
+
+class TwoSteps:
+    """Computes two time steps in one sweep, to the bits of two sweeps. Collective over the team of the fields to make.
+
+    Where the ghosts come through the memory of one host, the processor itself moves them: then all cells are one sweep,
+    after the exchange. Else the rim, whose boxes are too thin for that, takes two sweeps over arrays of its own.
+
+    Args:
+        fields: with two ghost layers, periodic.
+    """
+
+    def __init__(self, fields: Fields) -> None:
+        u = fields.u
+        self._side = u.domain.shape[0]
+        self._overlaps = not u.kind.host or u.team.node_count > 1
+        self.inner, self._rim = parts(u.layout, u.team.rank) if self._overlaps else (u.owned, ())
+        self._between = gw.Intermediate(u.dtype), gw.Intermediate(u.dtype)
+        nbytes = between_size(u.layout, u.team.rank, u.dtype.itemsize) if self._overlaps else 0
+        self._memory = gw.Segment(u.team, nbytes, u.kind)
+        self._between_of_rim = [self._arrays(box.accrete(1), u) for box in self._rim]
+
+    def _arrays(self, box: gw.RectDomain, u: gw.GlobalArray) -> tuple[Any, Any]:
+        """Arrays on a box for both species. All boxes share the memory: each is done before the next one is begun."""
+        first = self._memory.pointer(u.team.rank, u.dtype)
+        second = self._memory.pointer(u.team.rank, u.dtype, _up(box.size * u.dtype.itemsize))
+        return gw.array_at(first, box, order=u.order), gw.array_at(second, box, order=u.order)
+
+    def __call__(self, fields: Fields, rates: Rates, noises: Noises) -> None:
+        """Compute the fields two steps later. Collective over their team.
+
+        Args:
+            fields: at the present time, and two steps later.
+            rates: constants of the model.
+            noises: of both steps.
+        """
+        ghosts = gw.exchange(fields.u, fields.v, corners=True)
+        if not self._overlaps:
+            ghosts.wait()
+        self.sweep_inner(fields, rates, noises)
+        if self._overlaps:
+            ghosts.wait()
+        for box, between in zip(self._rim, self._between_of_rim, strict=True):
+            react_and_diffuse(box.accrete(1), *between, fields.u, fields.v, rates, self._around(noises[0]))
+            react_and_diffuse(box, fields.u_next, fields.v_next, *between, rates, noises[1])
+
+    def sweep_inner(self, fields: Fields, rates: Rates, noises: Noises) -> None:
+        """Compute the cells that need no ghosts of other ranks, or all. Local; arguments as for the call."""
+        first = react_and_diffuse, *self._between, fields.u, fields.v, rates, self._around(noises[0])
+        second = react_and_diffuse, fields.u_next, fields.v_next, *self._between, rates, noises[1]
+        gw.fused(self.inner, first, second)
+
+    def _around(self, noise: Noise | None) -> Noise | None:
+        """The noise of a step that is computed in ghosts too, even of this rank itself."""
+        return None if noise is None else noise._replace(side=self._side)
+
+    def close(self) -> None:
+        """Give up the memory of the rim. Local."""
+        self._memory.close()
+
+
+def parts(layout: gw.Layout, rank: int) -> tuple[gw.RectDomain, tuple[gw.RectDomain, ...]]:
+    """Return the cells of a rank for which two steps need no ghosts of other ranks, and the boxes of the others. Local.
+
+    Args:
+        layout: of fields with two ghost layers.
+        rank: whose cells.
+    """
+    inner, owned = layout.inner(rank), layout.owned(rank)
+    if not inner.is_empty and min(inner.shape[:2]) >= _THINNEST:
+        return inner, tuple(layout.rim(rank).rects)
+    nothing = gw.RectDomain(owned.lo, owned.lo)
+    return nothing, () if owned.is_empty else (owned,)
+
+
+def between_size(layout: gw.Layout, rank: int, itemsize: int) -> int:
+    """Return the bytes of what two steps leave between them at the rim of a rank. Local; arguments as for `parts`."""
+    rim = parts(layout, rank)[1]
+    return max((2 * _up(box.accrete(1).size * itemsize) for box in rim), default=0)
+
+
+def _up(nbytes: int) -> int:
+    return -(-nbytes // _ALIGNMENT) * _ALIGNMENT

@@ -1,0 +1,75 @@
+"""How the box is divided over ranks: balanced blocks, or those of the original program."""
+
+from __future__ import annotations
+
+import math
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana_apps.heat.settings import Settings
+
+
+def layout(settings: Settings, ranks: int, fuse_steps: int = 1) -> gw.Layout:
+    """Return the division of the box, with a ghost around each block for every step of a sweep. Local.
+
+    Args:
+        settings: of the run.
+        ranks: how many share the box.
+        fuse_steps: time steps in one sweep.
+
+    Raises:
+        UsageError: a rank would have no cells, or too few for its neighbours' ghosts.
+
+    Example:
+        >>> layout(Settings(X=8, Y=8, Z=8), 4).owned(3).shape
+        (2, 8, 8)
+    """
+    compatible = settings.blocks == "ceil"
+    divided = gw.Layout.divide(
+        settings.shape, ranks, ghost=fuse_steps, grid=grid_of(ranks) if compatible else None, division=settings.blocks
+    )
+    empty = [rank for rank in range(ranks) if divided.owned(rank).is_empty]
+    if empty:
+        box, grid = "x".join(map(str, settings.shape)), "x".join(map(str, divided.grid))
+        other = "set blocks = balanced, or " if compatible else ""
+        raise UsageError(
+            f"heat: {gw.name_ranks(empty)} of {ranks} would have no cells of a box of {box}, divided as {grid}; "
+            f"{other}start fewer ranks, or enlarge the box"
+        )
+    if thinnest(divided) < fuse_steps:
+        raise UsageError(
+            f"heat: fuse_steps is {fuse_steps}, and a block of a box of {'x'.join(map(str, settings.shape))}, divided "
+            f"as {'x'.join(map(str, divided.grid))}, has {thinnest(divided)} cells along a divided axis; set "
+            "fuse_steps = 1, start fewer ranks, or enlarge the box"
+        )
+    return divided
+
+
+def thinnest(divided: gw.Layout) -> float:
+    """Return the fewest cells of a block along an axis that is divided; infinity if none is. Local.
+
+    Example:
+        >>> thinnest(gw.Layout.divide((9, 8, 7), 2, ghost=1))
+        4
+    """
+    blocks = [divided.owned(rank).shape for rank in range(math.prod(divided.grid))]
+    return min(
+        (shape[axis] for axis, count in enumerate(divided.grid) if count > 1 for shape in blocks), default=math.inf
+    )
+
+
+def grid_of(ranks: int) -> tuple[int, int, int]:
+    """Return the grid of ranks that the original program makes: blocks along x, y and z. Local.
+
+    Example:
+        >>> grid_of(12), grid_of(768)
+        ((2, 2, 3), (12, 8, 8))
+    """
+    x = _divisor_from(int(ranks ** (1 / 3)), ranks)  # a root just below a whole number is no divisor, or as good
+    y = _divisor_from(math.isqrt(ranks // x), ranks // x)
+    return x, y, ranks // x // y
+
+
+def _divisor_from(first: int, number: int) -> int:
+    """The smallest divisor of a number from `first` on."""
+    return next(n for n in range(max(first, 1), number + 1) if number % n == 0)

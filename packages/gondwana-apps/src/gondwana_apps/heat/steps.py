@@ -1,0 +1,214 @@
+"""The time loop: compiled, or from Python where two steps are one sweep or devices or other nodes take part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gondwana as gw
+from gondwana_apps.heat import exchange, sweeps
+from gondwana_apps.heat.kernels import Rates, rates_of, sweep
+from gondwana_apps.heat.settings import Settings
+
+
+class Plan(NamedTuple):
+    """When things change or happen.
+
+    Attributes:
+        half: the last step with the power on.
+        last: number of the last step.
+        every: steps between two sums of the temperature.
+        overlap: whether the cells that need no neighbour are computed while the ghosts are under way.
+    """
+
+    half: int
+    last: int
+    every: int
+    overlap: bool
+
+
+class Parts(NamedTuple):
+    """The cells of a rank, as `sweep` takes them: those that need no neighbour, the others, and all."""
+
+    inner: NDArray[np.int64]
+    rim: NDArray[np.int64]
+    owned: NDArray[np.int64]
+
+
+class Record(NamedTuple):
+    """What was measured in steps of this rank.
+
+    Attributes:
+        nanoseconds: of each step.
+        sums: of the temperature before each step, over all ranks; NaN where it was not taken.
+    """
+
+    nanoseconds: NDArray[np.int64]
+    sums: NDArray[np.float64]
+
+
+Loop = Callable[[int, int, Record], int]
+"""`loop(first, present, record)` does steps from number `first` on, as many as the record has room for.
+
+`present` tells which of two arrays has the temperature; returned is which one has it afterwards. Collective over the
+team of the arrays; blocks.
+"""
+
+
+def make_loop(settings: Settings, arrays: tuple[gw.GlobalArray, gw.GlobalArray], fuse_steps: int) -> Loop:
+    """Return the time loop. Collective over the team of the arrays; blocks.
+
+    Args:
+        settings: of the run.
+        arrays: for the temperature before a sweep, and after it; with as many ghost layers as a sweep has steps.
+        fuse_steps: time steps in one sweep.
+    """
+    T = arrays[0]
+    plan = Plan(settings.N // 2, settings.N, settings.sums_every, settings.overlap)
+    rates = rates_of(settings)
+    if fuse_steps > 1 or not T.kind.host or (settings.variant != "two-sided" and T.team.node_count > 1):
+        return _Interpreted(settings, arrays, plan, rates, fuse_steps)
+    ghosts_of = COMPILED[settings.variant][2]
+    function, ghosts = _loops[settings.variant], [ghosts_of(array) for array in arrays]
+    parts = Parts(
+        exchange.as_rows([T.inner]), exchange.as_rows(list(T.rim.rects)), exchange.as_rows([T.owned])
+    )  # fmt: skip
+
+    def run(first: int, present: int, record: Record) -> int:
+        even = (first + present) % 2  # the array that even steps read
+        ordered = arrays[even], arrays[1 - even], ghosts[even], ghosts[1 - even]
+        gw.parallel(function, *ordered, T.team, parts, T.domain, rates, plan, first, record)
+        return (present + len(record.sums)) % 2
+
+    return run
+
+
+def compiled_loop(begin: Any, finish: Any, sweep: Any = sweep) -> Any:
+    """Return the loop in compiled code. Local.
+
+    Args:
+        begin: starts an exchange; called by thread 0 with the ghosts of an array and the array.
+        finish: waits for it, in the same way.
+        sweep: computes the cells of boxes, as `kernels.sweep` does.
+    """
+
+    @gw.jit
+    def step(
+        threads: Any,
+        T_next: Any,
+        T: Any,
+        ghosts: Any,
+        team: gw.Team,
+        parts: Parts,
+        box: Any,
+        k: Rates,
+        plan: Plan,
+        summed: bool,
+    ) -> float:
+        total = 0.0
+        if threads.index == 0:
+            begin(ghosts, T)
+        if plan.overlap:
+            total += sweep(threads, T_next, T, parts.inner, box, k, summed)
+        if threads.index == 0:
+            finish(ghosts, T)
+        threads.barrier()
+        total += sweep(threads, T_next, T, parts.rim if plan.overlap else parts.owned, box, k, summed)
+        if not summed:
+            threads.barrier()
+            return np.nan
+        total = threads.sum(total)
+        return gw.allreduce(team, total) if threads.index == 0 else total  # type: ignore[no-any-return]
+
+    @gw.jit
+    def run(
+        threads: Any, T: Any, other: Any, ghosts: Any, ghosts_of_other: Any, team: gw.Team, parts: Parts, box: Any,
+        rates: Rates, plan: Plan, first: int, record: Record,
+    ) -> None:  # fmt: skip
+        start = gw.clock()
+        for number in range(first, first + len(record.sums)):
+            k = Rates(rates.dt, rates.q, rates.sigma, rates.P if number <= plan.half else 0.0)
+            summed = number % plan.every == 0 or number == plan.last
+            if number % 2 == 0:
+                total = step(threads, other, T, ghosts, team, parts, box, k, plan, summed)
+            else:
+                total = step(threads, T, other, ghosts_of_other, team, parts, box, k, plan, summed)
+            if threads.index == 0:
+                end = gw.clock()
+                record.nanoseconds[number - first] = end - start
+                record.sums[number - first] = total
+                start = end
+
+    return run
+
+
+COMPILED: dict[str, tuple[Any, Any, Callable[[gw.GlobalArray], Any]]] = {
+    "one-sided": (exchange.begin_stores, exchange.finish_stores, lambda T: exchange.OneSided(T).plan),
+    "two-sided": (exchange.begin_messages, exchange.finish_messages, lambda T: exchange.messages(T.layout, T.team)),
+    "copy-notify": (exchange.begin_copies, exchange.finish_copies, lambda T: exchange.notified(T.layout, T.team)),
+}
+"""The variants in compiled code, in the memory of one node: what starts an exchange, what waits for it, and what makes
+the ghosts of an array that both take."""
+
+_loops = {variant: compiled_loop(begin, finish) for variant, (begin, finish, _) in COMPILED.items()}
+
+
+class _Interpreted:
+    """The loop from Python: on devices the kernels of a sweep are only started, unless its sum is wanted.
+
+    Args:
+        settings: of the run.
+        arrays: for the temperature before a sweep, and after it.
+        plan: of the run.
+        rates: constants of the model.
+        fuse_steps: time steps in one sweep.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        arrays: tuple[gw.GlobalArray, gw.GlobalArray],
+        plan: Plan,
+        rates: Rates,
+        fuse_steps: int,
+    ) -> None:
+        self._arrays, self._plan, self._rates, self._fuse_steps = arrays, plan, rates, fuse_steps
+        self._exchanges = [exchange.EXCHANGES[settings.variant](array) for array in arrays]
+        self._one_step: sweeps.Sweep = sweeps.one_step if arrays[0].kind.host else sweeps.one_step_on_device
+        T = arrays[0]
+        early, late = ([T.inner], [*T.rim.rects]) if plan.overlap else ([], [T.owned])
+        self._early, self._late = tuple(exchange.dense(early)), tuple(exchange.dense(late))
+
+    def __call__(self, first: int, present: int, record: Record) -> int:
+        """Do steps: see `Loop`."""
+        place, start = 0, gw.clock()
+        while place < len(record.sums):
+            steps = min(self._fuse_steps, len(record.sums) - place)
+            done = slice(place, place + steps)
+            record.sums[done] = self._sweep(first + place, present, steps)
+            end = gw.clock()
+            record.nanoseconds[done] = np.diff(np.linspace(start, end, steps + 1, dtype=np.int64))
+            start, place, present = end, place + steps, 1 - present
+        gw.synchronize()
+        gw.quiesce(self._arrays[0].team)  # replies to notifications
+        return present
+
+    def _sweep(self, number: int, present: int, steps: int) -> NDArray[np.float64]:
+        """Do the steps of one sweep; return the sums before them over all ranks, NaN where they are not wanted."""
+        T, T_next, ghosts = self._arrays[present], self._arrays[1 - present], self._exchanges[present]
+        numbers = range(number, number + steps)
+        rates = [self._rates if n <= self._plan.half else self._rates._replace(P=0.0) for n in numbers]
+        summed = [n % self._plan.every == 0 or n == self._plan.last for n in numbers]
+        compute = self._one_step if steps == 1 else sweeps.two_steps
+        ghosts.begin()
+        early = compute(self._early, T_next, T, rates, summed) if self._early else [0.0] * steps
+        ghosts.finish()
+        late = compute(self._late, T_next, T, rates, summed)
+        own = np.add(early, late)
+        sums = np.full(steps, np.nan)
+        if any(summed):
+            T.team.Allreduce(own, sums)
+        return np.where(summed, sums, np.nan)

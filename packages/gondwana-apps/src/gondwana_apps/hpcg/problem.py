@@ -1,0 +1,99 @@
+"""The linear system of one level: 27 points a row, 26 on the diagonal and -1 beside it (HPCG 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gondwana as gw
+from gondwana_apps.hpcg.grid import Geometry
+
+WIDTH = 27
+"""Places for the entries of a row."""
+DIAGONAL = 26.0
+
+
+@dataclass
+class Matrix:
+    """The rows of one rank, as an unstructured matrix: places of a row without an entry have the value 0 in its column.
+
+    Attributes:
+        values: of the entries (float64, rows x 27).
+        columns: their local numbers (uint32, rows x 27); from `rows` on, they are of other ranks.
+        counts: entries of each row (uint8).
+        diagonal: of each row (float64).
+    """
+
+    values: NDArray[np.float64]
+    columns: NDArray[np.uint32]
+    counts: NDArray[np.uint8]
+    diagonal: NDArray[np.float64]
+
+    @property
+    def rows(self) -> int:
+        """Rows of this rank."""
+        return len(self.counts)
+
+    def replace_diagonal(self, diagonal: NDArray[np.float64]) -> None:
+        """Set the diagonal. Local."""
+        own = self.columns == np.arange(self.rows, dtype=np.uint32)[:, None]
+        own &= np.arange(WIDTH) < self.counts[:, None]
+        self.values[own] = diagonal
+        self.diagonal[:] = diagonal
+
+
+@gw.jit
+def fill(values: Any, points: Any, counts: Any, sides: Any, origin: Any, shape: Any) -> None:
+    """Write the rows of a box, with the global numbers of their columns in ascending order."""
+    row = 0
+    for z in range(origin[2], origin[2] + sides[2]):
+        for y in range(origin[1], origin[1] + sides[1]):
+            for x in range(origin[0], origin[0] + sides[0]):
+                own = x + shape[0] * (y + shape[1] * z)
+                count = 0
+                for oz in range(max(z - 1, 0), min(z + 2, shape[2])):
+                    for oy in range(max(y - 1, 0), min(y + 2, shape[1])):
+                        for ox in range(max(x - 1, 0), min(x + 2, shape[0])):
+                            point = ox + shape[0] * (oy + shape[1] * oz)
+                            points[row, count] = point
+                            values[row, count] = 26.0 if point == own else -1.0
+                            count += 1
+                counts[row] = count
+                for place in range(count, 27):
+                    points[row, place] = own
+                    values[row, place] = 0.0
+                row += 1
+
+
+def generate(geometry: Geometry) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.uint8]]:
+    """Make the rows of a rank: values, global numbers of the columns, and entries of each row. Local."""
+    rows = geometry.rows
+    values, points = np.empty((rows, WIDTH)), np.empty((rows, WIDTH), np.int64)
+    counts = np.empty(rows, np.uint8)
+    fill(values, points, counts, geometry.local, geometry.origin, geometry.shape)
+    return values, points, counts
+
+
+def right_hand_side(counts: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """The right-hand side for which all ones solve the system: 27 - entries. Local."""
+    return DIAGONAL + 1.0 - counts.astype(np.float64)
+
+
+def coarse_to_fine(fine: Geometry) -> NDArray[np.int64]:
+    """The number of the fine point under each coarse one. Local."""
+    nx, ny, nz = fine.local
+    z, y, x = np.meshgrid(*(np.arange(0, side, 2) for side in (nz, ny, nx)), indexing="ij")
+    return (x + nx * (y + ny * z)).ravel()
+
+
+def nonzeros(shape: tuple[int, int, int]) -> int:
+    """Entries of the matrix of a global box.
+
+    Example:
+        >>> nonzeros((104, 104, 104))
+        29791000
+    """
+    return (3 * shape[0] - 2) * (3 * shape[1] - 2) * (3 * shape[2] - 2)

@@ -1,0 +1,104 @@
+"""Which slices of rows each thread sweeps over, and for which threads it waits, found from the matrix alone.
+
+A slice is eight rows of a wave. Threads share each wave; before its part of the next one a thread waits until the
+others have done the parts that it needs. The result does not depend on the threads.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gondwana as gw
+from gondwana_apps.hpcg.split import ENTRIES, Split
+from gondwana_apps.hpcg.waves import WIDTH
+
+Integers = NDArray[np.int64]
+
+
+class Schedule(NamedTuple):
+    """The sweeps of all levels in one direction, for all threads. A block is what a thread does of a wave.
+
+    Attributes:
+        blocks: the first block of each thread on each level, thread after thread within a level, and the end.
+        starts, ends: slices of each block; a thread does its blocks in their order.
+        waits: the first wait of each block, and the end.
+        source: the thread that each wait is for.
+        until: the blocks of this sweep that it must have done.
+    """
+
+    blocks: Integers
+    starts: Integers
+    ends: Integers
+    waits: Integers
+    source: Integers
+    until: Integers
+
+
+class Schedules(NamedTuple):
+    """The sweeps of all levels.
+
+    Attributes:
+        down: from the first row to the last.
+        up: from the last row to the first.
+    """
+
+    down: Schedule
+    up: Schedule
+
+
+def both(matrices: Split, threads: int) -> Schedules:
+    """Find the sweeps of so many threads in both directions. Local."""
+    return Schedules(plan(matrices, threads, 1), plan(matrices, threads, -1))
+
+
+def plan(matrices: Split, threads: int, sign: int) -> Schedule:
+    """Find the sweeps of so many threads. Local.
+
+    Args:
+        matrices: whose rows are swept over.
+        threads: that share each wave; one has a single block on each level.
+        sign: 1: from the first row to the last, -1: the other way.
+    """
+    columns = matrices.lower_columns if sign > 0 else matrices.upper_columns
+    counts, starts, ends = [], [], []
+    for level in range(len(matrices.first) - 1):
+        waves = matrices.waves[matrices.level_waves[level] : matrices.level_waves[level + 1] + 1]
+        if threads == 1:
+            waves = waves[[0, -1]]
+        # A row for each wave, in the order of the sweep, and in it the part of each thread.
+        cuts = waves[:-1, None] + np.diff(waves)[:, None] * np.arange(threads + 1) // threads
+        low, high = cuts[::sign, :-1], cuts[::sign, 1:]
+        for thread in range(threads):
+            there = low[:, thread] < high[:, thread]
+            counts.append(int(there.sum()))
+            starts.append(low[there, thread])
+            ends.append(high[there, thread])
+    blocks = np.concatenate(([0], np.cumsum(counts)))
+    starts_, ends_ = np.concatenate(starts), np.concatenate(ends)
+    latest = np.zeros((len(starts_), threads), np.int64)
+    if threads > 1:
+        owner, done = np.repeat(np.arange(len(counts)), counts) % threads, np.arange(len(starts_)) + 1
+        done -= np.repeat(blocks[:-1], counts)
+        block_of = np.empty(int(matrices.waves[-1]), np.int64)
+        for block, (start, end) in enumerate(zip(starts_, ends_, strict=True)):
+            block_of[start:end] = block
+        find_waits(columns, starts_, ends_, block_of, owner, done, latest)
+    waiting, source = np.nonzero(latest)
+    waits = np.searchsorted(waiting, np.arange(len(starts_) + 1))
+    # NumPy gives every second word of an array here: another type, for which all would be compiled again.
+    source = np.ascontiguousarray(source)
+    return Schedule(blocks, starts_, ends_, waits, source, latest[waiting, source])
+
+
+@gw.jit
+def find_waits(columns: Any, starts: Any, ends: Any, block_of: Any, owner: Any, done: Any, latest: Any) -> None:
+    """Find what each block needs of each other thread: how many blocks of this thread, those before included."""
+    for block in range(len(starts)):
+        for entry in range(ENTRIES * starts[block], ENTRIES * ends[block]):
+            needed = block_of[columns[entry] // WIDTH]
+            source = owner[needed]
+            if source != owner[block]:
+                latest[block, source] = max(latest[block, source], done[needed])

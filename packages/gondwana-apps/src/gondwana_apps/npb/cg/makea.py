@@ -1,0 +1,163 @@
+"""The matrix of CG, exactly that of NPB 3.4: A = sum of w_i x_i x_i^T, plus (rcond - shift) on the diagonal.
+
+The vectors x_i are drawn one after the other. That is quick (millions of numbers, where the matrix has hundreds of
+millions of products), so every rank draws all of them and keeps what falls into its own block.
+
+The block is made column by column. The elements of a row then come in the order of their columns, so that nothing is
+sorted, and products for one element come one after the other, so that they are added where the row ends. They come
+with growing i on any process grid: all grids have the same matrix, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import gondwana as gw
+from gondwana_apps.npb.cg.matrix import ABREAST, Block, Matrix, allocate, divide
+from gondwana_apps.npb.cg.problem import RCOND, CGProblem
+from gondwana_apps.npb.common.stream import MASK, MULTIPLIER, UNIT, state_after
+
+BYTES_AN_ELEMENT = 16
+"""Of the vectors, while the matrix is made."""
+
+_STEP, _MASK = np.uint64(MULTIPLIER), np.uint64(MASK)
+
+
+class Vectors(NamedTuple):
+    """The sparse vectors x_i by rows, and who has an element at a place.
+
+    Attributes:
+        size: elements of each: nonzer + 1.
+        place: int32 [n * size].
+        value: float64 [n * size].
+        weight: float64 [n], the w_i.
+        holder_start: int64 [n + 2]; where the elements at each place start in `holder`.
+        holder: int32 or int64 [n * size], positions in `place` and `value`, with growing i.
+    """
+
+    size: int
+    place: Any
+    value: Any
+    weight: Any
+    holder_start: Any
+    holder: Any
+
+
+def make_matrix(problem: CGProblem, block: Block) -> tuple[Matrix, int]:
+    """Make a block of the matrix. Local.
+
+    Args:
+        problem: the class.
+        block: rows and columns.
+
+    Returns:
+        The block, and how many elements it has besides zeros that fill it up.
+    """
+    vectors = _draw(problem)
+    rows, columns = (domain.axes[0] for domain in block)
+    panels, width = divide(len(columns), problem.density)
+    lengths = np.zeros((panels, len(rows)), np.int32)
+    bounds = (rows.start, rows.stop), (columns.start, columns.stop)
+    _count(vectors, *bounds, width, gw.Array(lengths), _of_rows(block))
+    matrix = allocate(block, width, lengths)
+    _fill(vectors, matrix, _of_rows(block), _of_rows(block), RCOND - problem.shift)
+    return matrix, int(lengths.sum())
+
+
+def _of_rows(block: Block) -> gw.Array:
+    """An integer for each row of the block, none of them a column."""
+    return gw.Array.full(block[0], -1, np.int64)
+
+
+def _draw(problem: CGProblem) -> Vectors:
+    n, size = problem.n, problem.nonzer + 1
+    place, value = np.empty((n, size), np.int32), np.empty((n, size))
+    _draw_vectors(state_after(1), place, value, np.full(n, -1, np.int32))
+    weight = np.full(n, RCOND ** (1 / n))
+    weight[0] = 1.0
+    np.multiply.accumulate(weight, out=weight)
+    start = np.zeros(n + 2, np.int64)
+    holder = np.empty(place.size, np.int64 if place.size >= 2**31 else np.int32)
+    _invert(place.ravel(), start, holder)
+    return Vectors(size, *(gw.Array(part) for part in (place.ravel(), value.ravel(), weight, start, holder)))
+
+
+@gw.jit
+def _draw_vectors(state: int, place: Any, value: Any, seen: Any) -> None:
+    """Draw pairs of a value and a place until each vector i has enough places; then let its element at i be 1/2.
+
+    If i is among the places, an element 0 at i keeps the vectors of one length: it adds nothing.
+    """
+    n, size = place.shape
+    x = np.uint64(state)
+    power = 1
+    while power < n:
+        power *= 2
+    for i in range(n):
+        drawn = 0
+        while drawn < size - 1:
+            x = (_STEP * x) & _MASK
+            element = UNIT * x
+            x = (_STEP * x) & _MASK
+            at = int(power * (UNIT * x))
+            if at < n and seen[at] != i:
+                seen[at] = i
+                place[i, drawn] = at
+                value[i, drawn] = 0.5 if at == i else element
+                drawn += 1
+        place[i, drawn] = i
+        value[i, drawn] = 0.0 if seen[i] == i else 0.5
+
+
+@gw.jit
+def _invert(place: Any, start: Any, holder: Any) -> None:
+    """List for each place the positions of the elements there; the list of place c starts at `start[c]`."""
+    for k in range(len(place)):
+        start[place[k] + 2] += 1
+    for c in range(2, len(start)):
+        start[c] += start[c - 1]
+    for k in range(len(place)):
+        c = place[k]
+        holder[start[c + 1]] = k  # start[c + 1] moves from the start of this list to its end, where the next one starts
+        start[c + 1] += 1
+
+
+@gw.jit
+def _count(x: Any, rows: Any, columns: Any, width: int, lengths: Any, last: Any) -> None:
+    """Count the elements in each row of each panel; `last` is the column of the latest one in a row."""
+    for c in range(columns[0], columns[1]):
+        panel = (c - columns[0]) // width
+        for k in range(x.holder_start[c], x.holder_start[c + 1]):
+            i = x.holder[k] // x.size
+            for j in range(i * x.size, (i + 1) * x.size):
+                r = x.place[j]
+                if rows[0] <= r < rows[1] and last[r] != c:
+                    last[r] = c
+                    lengths[panel, r - rows[0]] += 1
+
+
+@gw.jit
+def _fill(x: Any, a: Any, last: Any, latest: Any, shift: float) -> None:
+    """Let A = sum of w_i x_i x_i^T, and add the shift to its diagonal; `latest` is where `last` lies in the panel."""
+    first, end = a.rows
+    for c in range(a.columns[0], a.columns[1]):
+        panel, column = divmod(c - a.columns[0], a.width)
+        if column == 0:
+            for lane in range(end - first):
+                group = panel * a.groups + lane // ABREAST
+                latest[a.row[panel * a.groups * ABREAST + lane]] = a.start[group] + lane % ABREAST - ABREAST
+        for k in range(x.holder_start[c], x.holder_start[c + 1]):
+            i = x.holder[k] // x.size
+            factor = x.weight[i] * x.value[x.holder[k]]
+            for j in range(i * x.size, (i + 1) * x.size):
+                r = x.place[j]
+                if first <= r < end:
+                    if last[r] != c:
+                        last[r] = c
+                        latest[r] += ABREAST
+                        a.column[latest[r]] = column
+                    a.value[latest[r]] += factor * x.value[j]
+        if first <= c < end:
+            a.value[latest[c]] += shift

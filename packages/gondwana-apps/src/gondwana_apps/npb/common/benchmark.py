@@ -1,0 +1,90 @@
+"""What a benchmark is to the command line and the report."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import gondwana as gw
+from gondwana_apps.npb.common.problem import Problem
+from gondwana_apps.npb.common.sections import Sections
+
+Echo = Callable[[str], None]
+P = TypeVar("P", bound=Problem)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The end of a run, the same on all ranks but for the seconds.
+
+    Attributes:
+        seconds: of this rank in the official timed region.
+        value: what is compared with the reference: a number, or [real, imaginary] for each step.
+        error: relative to the reference, the largest of all steps; NaN if there is none.
+        verified: by the benchmark's own rule; None: there is nothing to compare with.
+        reason: why it is not verified although the numbers are right.
+        active: how many ranks work.
+        seconds_setup: outside the clock.
+        seconds_compile: outside the clock.
+        extra: more for the JSON file.
+    """
+
+    seconds: float
+    value: float | list[list[float]]
+    error: float
+    verified: bool | None
+    active: int
+    seconds_setup: float
+    seconds_compile: float
+    reason: str | None = None
+    extra: dict[str, object] = field(default_factory=dict)
+
+
+class Benchmark(Protocol[P]):
+    """One of MG, FT and CG."""
+
+    @property
+    def name(self) -> str:
+        """As in the official output, "MG"."""
+
+    @property
+    def program(self) -> str:
+        """As `gondwana run` knows it, "npb-mg"."""
+
+    @property
+    def sections(self) -> tuple[str, ...]:
+        """The names of the timers, in the official order."""
+
+    @property
+    def problems(self) -> Mapping[str, P]:
+        """The classes by their letters."""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The ways to communicate; the first is the default."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Declare options that only this benchmark has. Local."""
+
+    def check(self, problem: P, options: argparse.Namespace, ranks: int | None) -> None:
+        """Raise UsageError for what cannot run, on so many ranks where the number is known. Local."""
+
+    def needs(self, problem: P, options: argparse.Namespace, ranks: int) -> int:
+        """Estimate the bytes of memory in all ranks together. Local."""
+
+    def describe(self, problem: P, options: argparse.Namespace, team: gw.Team) -> list[str]:
+        """Return the lines of the official output about the set-up. Local."""
+
+    def run(self, problem: P, options: argparse.Namespace, team: gw.Team, sections: Sections, echo: Echo) -> Outcome:
+        """Warm up, compute inside the clock, compare. Collective over team; `echo` prints on rank 0 only."""
+
+    def mops(self, problem: P) -> float:
+        """Return the nominal millions of operations in the timed region. Local."""
+
+    def reference(self, problem: P) -> Any:
+        """Return what the value is compared with. Local."""
+
+    def lines(self) -> Mapping[str, Sequence[object]]:
+        """Return functions and classes of the timed region by what their lines are for. Local."""

@@ -1,0 +1,94 @@
+"""The box over the ranks, divided so that an axis is whole on each."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gondwana as gw
+from gondwana_apps.npb.ft.layout import Layout
+from gondwana_apps.npb.ft.problem import Problem
+
+ZYX, YZX = (0, 1, 2), (1, 0, 2)
+"""Orders of the axes in memory, the contiguous one last."""
+
+
+class Blocks:
+    """A complex number for each point of a box, a block a rank. Collective over team to make.
+
+    In memory a block is a stack of planes, a plane a stack of rows: the order of the axes is its own. Its coordinates
+    are (z, y, x) whatever the order, so that a copy between blocks of two divisions is the intersection of both.
+
+    Args:
+        problem: gives the box.
+        order: of the axes in memory.
+        grid: parts along these axes.
+        whole: whether columns and rows are transformed here.
+        team: whose ranks share the box.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        order: Sequence[int],
+        grid: Sequence[int],
+        whole: tuple[bool, bool],
+        team: gw.Team,
+    ) -> None:
+        self.order, self.whole = order, whole
+        self.array = gw.empty(gw.RectDomain.from_shape(problem.shape).permute(order), complex, grid=grid, team=team)
+        self.team = team
+
+    @property
+    def planes(self) -> npt.NDArray[np.complex128]:
+        """This rank's block as it lies in memory."""
+        local: gw.Array = self.array.local  # type: ignore[assignment]  # in host memory
+        return local.numpy()
+
+    def domain_of(self, rank: int) -> gw.RectDomain:
+        """Return the part of the box of any rank, in coordinates (z, y, x). Local."""
+        return self.array.owned_of(rank).permute(self.order)
+
+    @functools.cached_property
+    def spare(self) -> npt.NDArray[np.complex128]:
+        """As many elements as this rank's block has, for those who need a buffer of that size now and then."""
+        return np.empty(self.owned.size, complex)
+
+    @property
+    def owned(self) -> gw.RectDomain:
+        """This rank's part of the box in the order of memory: planes, columns, rows."""
+        return self.array.owned
+
+    def block(self, rank: int) -> Any:
+        """Return the block of any rank, in coordinates (z, y, x). Local."""
+        return self.array.block(rank).permute(self.order)
+
+    @property
+    def domain(self) -> gw.RectDomain:
+        """This rank's part of the box in coordinates (z, y, x)."""
+        return self.domain_of(self.team.rank)
+
+    def meeting(self, other: Blocks) -> list[int]:
+        """Return the ranks whose block of this division has points of this rank's block of another one. Local."""
+        return [rank for rank in range(self.team.size) if not (self.domain_of(rank) & other.domain).is_empty]
+
+    def close(self) -> None:
+        """Give up the memory. Local."""
+        self.array.close()
+
+
+def stages(problem: Problem, layout: Layout, team: gw.Team) -> tuple[Blocks, ...]:
+    """Make the divisions that a transform goes through, from space to wave numbers. Collective over team.
+
+    With slabs (1D) x and y are whole in the same blocks.
+    """
+    np1, np2 = layout.np1, layout.np2
+    last = Blocks(problem, YZX, (np2, 1, np1), (True, False), team)
+    if np1 == 1:
+        return Blocks(problem, ZYX, (np2, 1, 1), (True, True), team), last
+    first = Blocks(problem, ZYX, (np2, np1, 1), (False, True), team)
+    return first, Blocks(problem, ZYX, (np2, 1, np1), (True, False), team), last

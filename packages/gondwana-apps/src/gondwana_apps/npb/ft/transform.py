@@ -1,0 +1,85 @@
+"""The three-dimensional Fourier transform: transforms along axes that are whole, and transposes between them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+
+from gondwana_apps.npb.common.sections import Sections
+from gondwana_apps.npb.ft.alltoall import AllToAll
+from gondwana_apps.npb.ft.blocks import Blocks
+from gondwana_apps.npb.ft.fftw import FORWARD, Plan, aligned
+from gondwana_apps.npb.ft.kernels import GAP, Factors, Lines, transform_planes
+from gondwana_apps.npb.ft.one_sided import BlockingSlabs, Pencils, Slabs
+from gondwana_apps.npb.ft.transposes import Transpose
+
+BATCH = 32
+"""Columns that are transformed together, at most: of 256 points they take 128 KiB. Blocks are multiples of it wide."""
+
+VARIANTS: dict[str, Callable[[Blocks, Blocks, Sections, str], Transpose]] = {
+    "pencils": Pencils,
+    "slabs": Slabs,
+    "blocking-slabs": BlockingSlabs,
+    "alltoall": AllToAll,
+}
+"""The transposes by their names; the first is the default."""
+
+
+class Transform:
+    """Transforms the box in one direction, without a factor of normalisation. Collective over team to make and to call.
+
+    Args:
+        stages: the divisions of the box.
+        sign: FORWARD: from space, the first stage, to wave numbers, the last; BACKWARD: the other way.
+        variant: one of `VARIANTS`.
+        sections: for the time.
+    """
+
+    def __init__(self, stages: tuple[Blocks, ...], sign: int, variant: str, sections: Sections) -> None:
+        self._sign, self._sections = sign, sections
+        way = stages if sign == FORWARD else stages[::-1]
+        self._last = way[-1]
+        self._transposes = [
+            VARIANTS[variant](source, target, sections, f"transpose{number}_glo")
+            for number, (source, target) in enumerate(itertools.pairwise(way), 1)
+        ]
+
+    def plan(self) -> None:
+        """Have FFTW plan. Local. It remembers what is fastest: after the first time it calculates roots of unity."""
+        self._plans: list[Plan] = []  # the lines have their addresses only
+        for transpose in self._transposes:
+            transpose.lines = self._lines(transpose.source)
+        self._last_lines = self._lines(self._last)
+
+    def _lines(self, blocks: Blocks) -> Lines:
+        _, height, width = blocks.planes.shape
+        batch = next(count for count in range(min(BATCH, width), 0, -1) if width % count == 0)
+        buffer = aligned((height, batch + GAP))
+        buffer.fill(0.0)
+        columns, rows = blocks.whole
+        return Lines(
+            self._plan(height, batch, batch + GAP, 1) if columns else None,
+            self._plan(width, 1, 1, width) if rows else None,
+            buffer,
+        )
+
+    def _plan(self, n: int, count: int, stride: int, distance: int) -> int:
+        """The address of a plan that lives until the next call of `plan`."""
+        self._plans.append(Plan(n, count, stride, distance, self._sign))
+        return self._plans[-1].address
+
+    def __call__(self, factors: Factors | None = None) -> None:
+        """Transform the blocks of the first stage, times factors, into those of the last one. Collective over team."""
+        for transpose in self._transposes:
+            transpose(factors or ones(transpose.source))
+            factors = None
+        with self._sections("fftlow"):
+            planes = self._last.planes
+            transform_planes(planes, planes, self._last_lines, ones(self._last))
+
+
+def ones(blocks: Blocks) -> Factors:
+    """Return factors that change nothing. Local."""
+    return Factors(*map(np.ones, blocks.planes.shape))

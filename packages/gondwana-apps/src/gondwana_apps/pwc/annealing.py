@@ -1,0 +1,227 @@
+"""The annealing: from one cluster at a high temperature to as many as are found, until each point belongs to one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gondwana_apps.pwc import splitting
+from gondwana_apps.pwc.equations import Solution, alone, freezing, sweep
+from gondwana_apps.pwc.rows import Rows, Vectors
+from gondwana_apps.pwc.settings import Settings
+
+_HOTTEST, _COLDEST, _FINAL_COOLING = 2.0, 1e-5, 0.98
+"""First temperature by the mean dissimilarity, last by the first, and the factor of a step at the end."""
+_STEPS_OF_INTEGERS = 3.0
+"""Dissimilarities of integers say nothing below so many of their steps."""
+_SUM_ERROR = 1e-9
+"""Relative error of the sum of all sizes."""
+_CLOSE = 0.01
+"""Clusters coincide if neither their sizes nor, by the temperature, their potentials differ by more."""
+_DUPLICATE_SWEEPS, _MOST_SPLITS, _MOST_RISES, _MOST_FAILURES = 200, 3, 5, 2
+
+
+Watch = Callable[[float, int, float], None]
+
+
+class Step(NamedTuple):
+    """A temperature at which clusters were tested: by how much the least stable one is (below 0: unstable)."""
+
+    temperature: float
+    clusters: int
+    eigenvalue: float | None
+
+
+class Partition(NamedTuple):
+    """The result, the same on all ranks.
+
+    Attributes:
+        labels: the cluster of each point [N].
+        sizes: points of each cluster [K].
+        centers: the member of each cluster with the least mean dissimilarity to the members [K].
+        widths: mean dissimilarity of two members [K].
+        related: mean dissimilarity of members of two clusters, by the root of the product of their widths [K, K].
+        energy: H, half the sum of size times width.
+        freezing: the largest Phi.
+        verified: every limit was kept: of the iterations, of the steps of temperature, of the sum of the sizes, and of
+            the difference between H and the energy of the annealed solution, which the freezing limit bounds.
+    """
+
+    labels: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    centers: npt.NDArray[np.int64]
+    widths: Vectors
+    related: Vectors
+    energy: float
+    freezing: float
+    verified: bool
+
+
+class Annealing:
+    """The state of a run. Collective over the team of the rows to create.
+
+    Args:
+        rows: the dissimilarities.
+        settings: what decides the run.
+        quantum: step of dissimilarities that were integers, 0 for others.
+        watch: called after each step with the temperature, the clusters, and the share of the way to the end.
+
+    Attributes:
+        temperature: T.
+        solution: the clusters at T.
+        trace: the tests for splits.
+        family: partitions for smaller numbers of clusters, if they are asked for.
+    """
+
+    def __init__(
+        self, rows: Rows, settings: Settings, quantum: float = 0.0, watch: Watch = lambda *state: None
+    ) -> None:
+        self._rows, self._settings, self._watch = rows, settings, watch
+        self.solution = alone(rows)
+        total = float(rows.total(self.solution.mean[:, rows.own])[0])
+        mean = total / max(1, rows.points - 1)  # B is the mean over all N
+        self.temperature = self._first = _HOTTEST * mean or 1.0
+        self._last = max(_COLDEST * self._first, _STEPS_OF_INTEGERS * quantum)
+        self.trace: list[Step] = []
+        self.family: dict[int, Partition] = {}
+        self._converged = True
+
+    def run(self) -> Partition:
+        """Cool and split until there are as many clusters as there may be or none splits. Collective."""
+        self._anneal()
+        return self._finish(self._anneal)
+
+    def _anneal(self) -> None:
+        s, waited, failures = self._settings, 0, 0
+        while self.equilibrate() and len(self.solution.size) < s.MaxNcent and self.temperature >= self._last:
+            waited += 1
+            if len(self.solution.size) == 1 or waited > s.WaitIterations:
+                waited = 0
+                if self._merge():
+                    self.equilibrate()
+                with self._rows.timed("splitting"):
+                    known, new = self._test()
+                failures = 0 if known else failures + 1
+                if failures == _MOST_FAILURES:
+                    return
+                if new is not None:
+                    if s.ConvergeIntermediateClusters:
+                        self.family[len(self.solution.size)] = copy.copy(self)._finish()
+                    self.solution = new
+                    continue
+            self._cool(s.InitialCoolingFactor if len(self.solution.size) == 1 else s.FineCoolingFactor)
+
+    def equilibrate(self) -> bool:
+        """Iterate at this temperature until no potential changes; return whether that was reached. Collective."""
+        limit = self._settings.ConvergenceLoopLimit
+        self.solution, reached = self._settled(self.solution, np.ones(len(self.solution.size)), limit)
+        self._converged &= reached
+        return reached
+
+    def _settled(self, solution: Solution, copies: Vectors, limit: int) -> tuple[Solution, bool]:
+        s = self._settings
+        for _ in range(limit):
+            solution, change = sweep(self._rows, solution, self.temperature, copies, s.ContinuousClustering)
+            if change <= s.EpsiMaxChange * self.temperature:
+                return solution, True
+        return solution, False
+
+    def _cool(self, factor: float) -> None:
+        self.temperature *= factor
+        done = np.log(self._first / self.temperature) / np.log(self._first / self._last)
+        self._watch(self.temperature, len(self.solution.size), min(1.0, float(done)))
+
+    def _test(self) -> tuple[bool, Solution | None]:
+        """Return whether an eigenvalue was found, and a solution with clusters split, None if all are stable."""
+        s, here = self._settings, self.solution
+        large = np.flatnonzero(here.size > s.TooSmallToSplit)
+        if not len(large):
+            return False, None
+        if jointly := len(here.size) == 1 or s.ContinuousClustering:
+            bases = [here._replace(membership=0.5 * here.membership, size=0.5 * here.size)] * len(large)
+        else:
+            bases = [self._duplicated(cluster) for cluster in large]
+        copies = Solution(*map(np.concatenate, zip(*map(Solution.select, bases, large[:, None]), strict=True)))
+        found = splitting.lowest(self._rows, copies, self.temperature, s)
+        known, relative = bool(found.known.any()), np.where(found.known, found.lowest / found.largest, np.inf)
+        self.trace.append(Step(self.temperature, len(here.size), float(relative.min()) if known else None))
+        order = np.argsort(np.where(found.known, found.lowest, np.inf), kind="stable")
+        most = min(_MOST_SPLITS if jointly else 1, s.MaxNcent - len(here.size))
+        chosen = [number for number in order if relative[number] <= s.MinEigTest][:most]
+        if not chosen:
+            return known, None
+        new: Solution = bases[chosen[0]]
+        for number in chosen:
+            copied, vector = copies.select([number]), found.vectors[number]
+            new = splitting.split(new, int(large[number]), copied, vector, self.temperature)
+        return known, new
+
+    def _duplicated(self, cluster: np.intp) -> Solution:
+        """Return the clusters, each alone but for one that counts twice."""
+        copies = np.ones(len(self.solution.size))
+        copies[cluster] = 2.0
+        return self._settled(self.solution, copies, _DUPLICATE_SWEEPS)[0]
+
+    def _merge(self) -> bool:
+        """Remove clusters that coincide with another one, as copies do that a split has not driven apart."""
+        size, potential = self.solution.size, self.solution.potential
+        alike = [(j, k) for k in range(len(size)) for j in range(k) if abs(size[j] - size[k]) <= _CLOSE * size[k]]
+        if not alike:
+            return False
+        gaps = [np.abs(potential[j] - potential[k]).mean() for j, k in alike]
+        kept = np.ones(len(size), bool)
+        kept[[k for (_, k), gap in zip(alike, gaps, strict=True) if gap <= _CLOSE * self.temperature]] = False
+        self.solution = self.solution.select(kept)
+        return not kept.all()
+
+    def _finish(self, after_merging: Callable[[], None] = lambda: None) -> Partition:
+        """Cool until every point belongs to one cluster, without those that have too few points. Collective."""
+        while True:
+            while self._freeze():
+                after_merging()
+            kept = self.solution.size >= self._settings.MinimumCountForClusterCk
+            kept[self.solution.size.argmax()] = True
+            if kept.all():
+                return self._partition()
+            self.solution = self.solution.select(kept)
+
+    def _freeze(self) -> bool:
+        """Cool at this number of clusters and keep the solution with the lowest energy, or stop where two coincide."""
+        best, rises, before = self.solution, 0, np.inf
+        for _ in range(self._settings.IterationAtEnd):
+            self.equilibrate()
+            energy = self.solution.energy
+            rises = rises + 1 if energy > before else 0
+            if before == np.inf or energy <= best.energy:
+                best = self.solution
+            if rises == _MOST_RISES or freezing(self._rows, self.solution).max() <= self._settings.FreezingLimit:
+                break
+            before = energy
+            merged = self._merge()
+            self._cool(_FINAL_COOLING)
+            if merged:
+                return True
+        else:
+            self._converged = False
+        self.solution = best
+        return False
+
+    def _partition(self) -> Partition:
+        """Give each point to its nearest cluster, and describe the clusters."""
+        here, rows = self.solution, self._rows
+        nearest = -here.membership if self._settings.ContinuousClustering else here.potential
+        found, labels = np.unique(nearest.argmin(axis=0), return_inverse=True)
+        belongs = labels == np.arange(len(found))[:, None]
+        sizes, sums = belongs.sum(axis=1), rows.gather(rows.multiply(belongs.astype(float)))
+        related = np.stack([sums[:, members].sum(axis=1) for members in belongs], axis=1) / np.outer(sizes, sizes)
+        widths, centers = related.diagonal().copy(), np.where(belongs, sums, np.inf).argmin(axis=1)
+        scale = np.sqrt(np.outer(widths, widths))
+        related = np.divide(related, scale, out=np.zeros_like(scale), where=scale > 0.0)
+        energy, frozen = 0.5 * float((widths * sizes).sum()), float(freezing(rows, here).max())
+        agrees = abs(energy - here.energy) <= self._settings.FreezingLimit * self._first * rows.points
+        agrees &= abs(here.size.sum() - rows.points) <= _SUM_ERROR * rows.points
+        return Partition(labels, sizes, centers, widths, related, energy, frozen, bool(self._converged and agrees))

@@ -1,0 +1,217 @@
+"""What a run that simulates a field writes and continues from: a dataset of its steps, and checkpoints."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana.io import checkpoint
+from gondwana.io.paths import PATIENCE_S, check_output, is_dataset
+from gondwana.io.reservation import check_free
+from gondwana.io.writer import StepWriter
+from gondwana_apps.settings_files import file_name
+
+Arrays = Mapping[str, gw.GlobalArray]
+
+
+class Keys(Protocol):
+    """The keys of settings that say what is written, when, and what a run continues from."""
+
+    @property
+    def output(self) -> str | None:
+        """Name of the dataset; "" or None: none is written."""
+
+    @property
+    def plotgap(self) -> int:
+        """Steps between two that are written."""
+
+    @property
+    def overwrite(self) -> bool:
+        """Whether a dataset of the same name is replaced."""
+
+    @property
+    def async_write(self) -> bool:
+        """Whether the run goes on while the dataset is written."""
+
+    @property
+    def checkpoint(self) -> bool:
+        """Whether checkpoints are written."""
+
+    @property
+    def checkpoint_freq(self) -> int:
+        """Steps between two checkpoints."""
+
+    @property
+    def checkpoint_output(self) -> str:
+        """Common name of the checkpoints."""
+
+    @property
+    def checkpoint_keep(self) -> int:
+        """Checkpoints kept."""
+
+    @property
+    def restart(self) -> bool:
+        """Whether the run continues from a checkpoint."""
+
+    @property
+    def restart_input(self) -> str:
+        """Common name of the checkpoints to continue from, or the name of one."""
+
+
+class RunFiles:
+    """Writes the steps of a run and its checkpoints. Collective over the team to make; a context manager.
+
+    At the end of the block all that was handed over is on the disk; after an error, what this rank has handed over.
+
+    Args:
+        keys: settings of the run.
+        arrays: by name, as they are written.
+        attributes: of the dataset.
+        done: steps done before; if the run continues, later ones in the dataset are replaced.
+        team: the ranks of the arrays.
+    """
+
+    def __init__(self, keys: Keys, arrays: Arrays, attributes: Mapping[str, Any], done: int, team: gw.Team) -> None:
+        self._keys = keys
+        self._team = team
+        self._writer = None
+        if keys.output:
+            self._writer = StepWriter(
+                keys.output,
+                arrays,
+                attributes=attributes,
+                append_after=done if keys.restart else None,
+                replace=keys.overwrite,
+                background=keys.async_write,
+                team=team,
+            )
+
+    def __enter__(self) -> RunFiles:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is None:
+            return
+        if error is None:
+            self._writer.close()
+        else:
+            # Closing would be collective, and the others may not come.
+            self._writer.abandon()
+
+    def takes(self, done: int) -> bool:
+        """Return whether the dataset gets the state after so many steps. Local."""
+        return self._writer is not None and done % self._keys.plotgap == 0
+
+    def write(self, done: int, arrays: Arrays) -> None:
+        """Write the state after so many steps to the dataset, if there is one. Collective over the team."""
+        if self._writer is not None:
+            self._writer.write(done, arrays)
+
+    def save(self, done: int, arrays: Arrays, physics: Mapping[str, Any]) -> None:
+        """Write a checkpoint and remove those that are no longer to be kept. Collective over the team; blocks.
+
+        First the output up to here is written, since a run that continues will not write that again.
+
+        Args:
+            done: steps done.
+            arrays: the whole state, by name.
+            physics: what a continuation must have in common with this run.
+        """
+        if self._writer is not None:
+            self._writer.flush()
+        keys = self._keys
+        checkpoint.save(
+            keys.checkpoint_output, arrays, step=done, settings=physics, keep=keys.checkpoint_keep, team=self._team
+        )
+
+
+def steps_to_next(keys: Keys, done: int, left: int) -> int:
+    """Return the steps to the next output, checkpoint or the end. Local.
+
+    Args:
+        keys: settings of the run.
+        done: steps done.
+        left: steps to the end.
+    """
+    gaps = [keys.plotgap] * bool(keys.output) + [keys.checkpoint_freq] * keys.checkpoint
+    return min([left, *(gap - done % gap for gap in gaps)])
+
+
+def reserved(keys: Keys, team: gw.Team) -> AbstractContextManager[Any]:
+    """Keep the names of the checkpoints from other jobs, if there are any. Collective over team."""
+    return checkpoint.reserve(keys.checkpoint_output, team=team) if keys.checkpoint else nullcontext()
+
+
+def restore(keys: Keys, arrays: Arrays, physics: Mapping[str, Any], team: gw.Team) -> checkpoint.Checkpoint:
+    """Set arrays from the checkpoint that the settings name, whatever ranks wrote it. Collective over team; blocks.
+
+    Rank 0 prints from which one, and which others were damaged.
+
+    Raises:
+        UsageError: there is none, or it belongs to other settings.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = checkpoint.load(keys.restart_input, arrays, settings=physics, team=team)
+    if team.rank == 0:
+        for reason in found.skipped:
+            print(f"note: {reason}: continuing from {found.path.name}")
+        print(f"continuing after step {found.step}")
+    return found
+
+
+def check(keys: Keys, output: int, checkpoints: int, last: tuple[str, int]) -> None:
+    """Refuse names that cannot be written or read, data that would be lost, and a disk that is too small. Local.
+
+    Args:
+        keys: settings of the run.
+        output: bytes of the dataset.
+        checkpoints: bytes of the checkpoints.
+        last: key and value of the last step.
+
+    Raises:
+        UsageError: one line that names the key and says what to change.
+    """
+    if keys.checkpoint:
+        _check_dataset("checkpoint_output", keys.checkpoint_output, checkpoints, replace=True)
+        _check_free(keys)
+    if keys.output:
+        # The checkpoints usually share the disk; where they do not, this asks for a little too much.
+        _check_dataset("output", keys.output, output + checkpoints, replace=keys.overwrite or keys.restart)
+    if keys.restart:
+        try:
+            found = checkpoint.newest(keys.restart_input)
+        except UsageError as error:
+            raise UsageError(f"restart_input: {error}") from None
+        key, value = last
+        if value < found.step:
+            raise UsageError(
+                f"{key}: is {value} and the checkpoint {found.path.name} is from step {found.step}; {key} "
+                f"counts those before the restart too, so set {key} to at least {found.step}"
+            )
+
+
+def _check_free(keys: Keys) -> None:
+    """Refuse a name of checkpoints under which another job is saving; a restart waits for what a kill has left."""
+    try:
+        check_free(keys.checkpoint_output, PATIENCE_S if keys.restart else 0.0)
+    except UsageError as error:
+        raise UsageError(f"checkpoint_output: {error}") from None
+
+
+def _check_dataset(key: str, name: str, size: int, *, replace: bool) -> None:
+    try:
+        check_output(name, size, replace=replace)
+    except UsageError as error:
+        advice = ", or set overwrite=true" if not replace and is_dataset(Path(name)) else ""
+        raise UsageError(f"{key}: {error}{advice}") from None
+    except OSError as error:
+        raise UsageError(f"{key}: {file_name(name)} is no legal file name ({error.strerror}); change it") from None

@@ -1,0 +1,205 @@
+"""Settings of an application as a TOML file and as `KEY=VALUE` on the command line, strictly."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from gondwana.errors import UsageError
+from gondwana.inputs import printable, read_text
+from gondwana.results import check_writable
+from gondwana_apps.options import Parser
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+_NOT_TOML = ValueError, RecursionError
+"""What `tomllib` raises: its own error, or Python's for numbers of many digits and for many brackets."""
+
+
+class Given(NamedTuple):
+    """Settings as users give them.
+
+    Attributes:
+        values: by key.
+        places: where each key comes from, for messages.
+    """
+
+    values: dict[str, Any]
+    places: dict[str, str]
+
+
+def parser(program: str, description: str) -> Parser:
+    """Return a command line with settings, and with files for the result and a picture. Local."""
+    made = settings_parser(program, description)
+    made.add_argument("--plot", metavar="FILE", help="draw eigenvalues and clusters over temperature, as PNG")
+    return made
+
+
+def settings_parser(program: str, description: str) -> Parser:
+    """Return a command line with settings, and with a file for the result. Local."""
+    made = Parser(program, description)
+    made.add_argument("settings", nargs="?", metavar="SETTINGS", help="settings file, in TOML")
+    made.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="replace a key of the file; may be repeated"
+    )
+    made.add_argument("--json", metavar="FILE", help="write the result as JSON")
+    return made
+
+
+def load(kind: type[S], options: Namespace) -> S:
+    """Read the settings that a command line names, and check where it lets results be written. Local.
+
+    Args:
+        kind: what they are: a Struct with a default for each key.
+        options: what `parser` has made of the command line. Each `--set` has the text KEY=VALUE; the value is written
+            as in TOML, and may be bare text where a text is expected.
+
+    Raises:
+        UsageError: one line that says where what was given, what is legal and what to change.
+
+    Example:
+        >>> class Settings(msgspec.Struct):
+        ...     MaxNcent: int = 8
+        ...     ClusterFile: str = "cluster.txt"
+        >>> words = ["--set", "MaxNcent=4", "--set", "ClusterFile=found.txt"]
+        >>> load(Settings, parser("pwc", "").parse_args(words))
+        Settings(MaxNcent=4, ClusterFile='found.txt')
+        >>> load(Settings, parser("pwc", "").parse_args(["--set", "MaxCent=4"]))
+        Traceback (most recent call last):
+        gondwana.errors.UsageError: --set: unknown key MaxCent; did you mean MaxNcent?
+    """
+    for option, file in (("--json", options.json), ("--plot", options.plot)):
+        if file is not None:
+            check_writable(file, f"{option} {file}")
+    return kind(**converted(kind, read(kind, options.settings, options.set)))
+
+
+def read(kind: type[msgspec.Struct], path: str | None, overrides: Iterable[str]) -> Given:
+    """Read a settings file, and what replaces its keys. Local.
+
+    Args:
+        kind: has the keys.
+        path: name of a TOML file of flat keys; None: there is none.
+        overrides: texts `KEY=VALUE`.
+
+    Raises:
+        UsageError: one line that says where what is wrong.
+    """
+    given, hints = Given({}, {}), get_type_hints(kind)
+    if path is not None:
+        given.values.update(_parsed(path))
+        given.places.update(dict.fromkeys(given.values, file_name(path)))
+    for text in overrides:
+        key, value = override(text)
+        given.values[key], given.places[key] = _value(value, hints.get(key)), "--set"
+    return given
+
+
+def override(text: str) -> tuple[str, str]:
+    """Return the two sides of `KEY=VALUE`. Local.
+
+    Raises:
+        UsageError: there is no '='.
+    """
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--set {printable(text)}: there is no '='; write --set KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def converted(kind: type[msgspec.Struct], given: Given, refused: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return settings with the types of their keys. Local.
+
+    Args:
+        kind: has the keys.
+        given: what users give.
+        refused: reasons why other keys have no use.
+
+    Raises:
+        UsageError: one line: an unknown key or a value that is not legal.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        key: _converted(hints, key, value, given.places.get(key, "settings"), refused or {})
+        for key, value in given.values.items()
+    }
+
+
+def closest(name: str, legal: Iterable[str]) -> str | None:
+    """Return the legal name that a name was probably meant to be, None if there is none; case does not count. Local.
+
+    Example:
+        >>> closest("tmin", ["Tminimum", "Tmin1"])
+        'Tmin1'
+    """
+    folded = {candidate.lower(): candidate for candidate in legal}
+    matches = difflib.get_close_matches(name.lower()[:80], folded, n=1)
+    return folded[matches[0]] if matches else None
+
+
+def one_line(value: object, limit: int = 60) -> str:
+    """Return `value` in JSON's notation on one printable line of at most `limit` characters. Local.
+
+    Example:
+        >>> one_line([1, True, None])
+        '[1, true, null]'
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=repr)
+        if not text.isprintable():
+            text = json.dumps(value, default=repr)
+    except (ValueError, RecursionError):
+        return "a value too large to show"
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def file_name(path: str | Path) -> str:
+    """Return the name of a file on one printable line. Local."""
+    text = str(path)
+    return text if text.isprintable() and len(text) <= 300 else one_line(text, 300)
+
+
+def _parsed(path: str) -> dict[str, Any]:
+    name = file_name(path)
+    text = read_text(path, name)
+    try:
+        return tomllib.loads(text)
+    except _NOT_TOML as error:
+        raise UsageError(f"{name}: not TOML: {error}; write one KEY = VALUE a line, texts in quotes") from None
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    """Return the values that a hint lists, none if it is no list of values."""
+    return get_args(hint) if get_origin(hint) is Literal else ()
+
+
+def _value(text: str, hint: Any) -> Any:
+    if hint is str and not text.startswith(('"', "'")):
+        return text
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except _NOT_TOML:
+        return text
+    return parsed["value"] if set(parsed) == {"value"} else text
+
+
+def _converted(hints: dict[str, Any], key: str, value: Any, place: str, refused: Mapping[str, str]) -> Any:
+    if key in refused:
+        raise UsageError(f"{place}: {key} has no use here: {refused[key]}; remove it")
+    if key not in hints:
+        close = closest(key, hints)
+        advice = f"did you mean {close}?" if close else f"legal keys are {', '.join(hints)}"
+        raise UsageError(printable(f"{place}: unknown key {key}; {advice}"))
+    try:
+        return msgspec.convert(value, hints[key])
+    except (msgspec.ValidationError, OverflowError) as error:
+        choices = [choice for part in (hints[key], *get_args(hints[key])) for choice in _choices(part)]
+        legal = ", ".join(map(repr, choices)) or str(error).replace("`", "").removeprefix("Expected ")
+        raise UsageError(printable(f"{place}: {key} is {value!r}; legal is: {legal}")) from None

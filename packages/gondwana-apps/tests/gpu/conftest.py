@@ -1,0 +1,2 @@
+from support.on_a_gpu import gpu as gpu
+from support.on_a_gpu import pytest_runtest_setup as pytest_runtest_setup

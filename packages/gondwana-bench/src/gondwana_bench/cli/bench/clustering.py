@@ -1,0 +1,125 @@
+"""``gondwana bench clustering``: davs and pwc over threads, ranks and nodes, beside scikit-learn."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gondwana.cli import launch
+from gondwana.cli.numbers import whole
+from gondwana.errors import UsageError
+from gondwana_bench.cli.bench.options import File, Repeat, check_common, names
+
+if TYPE_CHECKING:
+    from gondwana_bench.clustering.benchmark import Pattern
+    from gondwana_bench.clustering.cases import Case
+    from gondwana_bench.panels import Panels
+
+
+def clustering(
+    app: Annotated[str | None, typer.Option(metavar="NAME,...", help="Of davs, pwc [both].")] = None,
+    preset: Annotated[str | None, typer.Option(metavar="NAME", help="The points of davs [charge6].")] = None,
+    points: Annotated[
+        int | None, typer.Option(metavar="N", parser=whole(200, 10**5), help="The points of pwc [1000].")
+    ] = None,
+    patterns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TxPxN,...", help="Threads of a rank x ranks of a node x nodes [1x1x1,2x1x1,1x2x1,1x1x2]."
+        ),
+    ] = None,
+    repeat: Repeat = 3,
+    file: File = None,
+) -> None:
+    """Cluster the same data on threads, ranks and nodes, and by scikit-learn (DBSCAN, average linkage, KMeans).
+
+    Nodes that are not there are simulated. The exit status is 0 only if all patterns gave the same labels, and the
+    applications verified them.
+    """
+    from gondwana_bench.clustering import benchmark as bench
+    from gondwana_bench.clustering import cases
+    from gondwana_bench.panels import Panels
+
+    check_common(0.02, file)
+    apps = _apps(app, preset, points)
+    wanted = bench.parse(patterns or bench.PATTERNS)
+    for pattern in wanted:
+        _check_start(pattern)
+    if "davs" in apps:
+        _check_davs(preset or cases.PRESET, max(pattern.ranks for pattern in wanted))
+    if "pwc" in apps:
+        cases.check_memory(points or cases.POINTS)
+    report = Panels("clustering", file)
+    if not cases.has_rivals():
+        report.note("left out scikit-learn: the package is not installed")
+    makers: dict[str, Callable[[Path], Case]] = {
+        "davs": lambda folder: cases.davs(preset or cases.PRESET),
+        "pwc": lambda folder: cases.pwc(points or cases.POINTS, folder),
+    }
+    for name in apps:
+        with tempfile.TemporaryDirectory() as folder:
+            _compare(report, makers[name](Path(folder)), wanted, Path(folder), repeat)
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)
+
+
+def _apps(app: str | None, preset: str | None, points: int | None) -> list[str]:
+    """Return the applications to run.
+
+    Raises:
+        UsageError: there is another one, or an option for one that is not run.
+    """
+    from gondwana_bench.clustering.cases import APPS
+
+    apps = list(dict.fromkeys(name.strip() for name in names(app))) or list(APPS)
+    for name in apps:
+        if name not in APPS:
+            raise UsageError(f"--app {app}: legal are {', '.join(APPS)}, with commas between")
+    for option, given, owner in (("--preset", preset, "davs"), ("--points", points, "pwc")):
+        if given is not None and owner not in apps:
+            raise UsageError(f"{option} {given}: only {owner} has this; leave the option out, or add {owner} to --app")
+    return apps
+
+
+def _check_start(pattern: Pattern) -> None:
+    """Refuse what this machine cannot start."""
+    try:
+        launch.command(pattern.ranks, [], threads=pattern.threads)
+    except UsageError as error:
+        raise UsageError(f"--patterns {pattern}: {error}") from None
+
+
+def _check_davs(preset: str, ranks: int) -> None:
+    from gondwana_apps.davs import app
+    from gondwana_apps.davs.presets import PRESETS
+
+    if preset not in PRESETS:
+        raise UsageError(f"--preset {preset}: legal are {', '.join(PRESETS)}")
+    app.check(["--preset", preset], ranks)
+
+
+def _compare(report: Panels, case: Case, patterns: list[Pattern], folder: Path, repeat: int) -> None:
+    """Run a case, and show and record its panels."""
+    from gondwana_bench.clustering import benchmark as bench
+    from gondwana_bench.progress import with_progress
+
+    print(f"{case.app}: {case.title}", flush=True)
+    runs: dict[str, list[bench.Run]] = {}
+    measured = bench.measure(case, patterns, folder, repeat)
+    for name, run in with_progress(measured, bench.total(case, patterns, repeat), case.app):
+        runs.setdefault(name, []).append(run)
+    rows = bench.scaling(case, patterns, runs)
+    panels = {"speed-up": (bench.scaling_columns(case), rows)}
+    for panel, key in bench.MEANS.items():
+        panels[panel] = bench.averages_columns(case, key), bench.averages(case, rows, key)
+    panels["beside scikit-learn"] = bench.QUALITY, bench.quality(case, rows, runs)
+    for panel, (columns, shown) in panels.items():
+        report.panels[f"{case.app}, {panel}"] = shown
+        report.show(f"{case.app}, {panel}", columns, shown)
+    report.write()

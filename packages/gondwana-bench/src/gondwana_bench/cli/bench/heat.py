@@ -1,0 +1,122 @@
+"""``gondwana bench heat``: how fast and how regular time steps are, one-sided and two-sided."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gondwana.cli import launch
+from gondwana.cli.numbers import whole
+from gondwana.errors import UsageError
+from gondwana.results import check_writable, write_text
+from gondwana_bench.cli.bench.options import (
+    File,
+    Mpirun,
+    Ranks,
+    Repeat,
+    Sizes,
+    check_common,
+    check_mpirun,
+    numbers,
+    official,
+)
+
+if TYPE_CHECKING:
+    from gondwana_bench.heat.benchmark import Job
+    from gondwana_bench.panels import Panels
+    from gondwana_bench.rows import Row
+
+
+def heat(
+    sizes: Sizes = None,
+    ranks: Ranks = 2,
+    steps: Annotated[int, typer.Option(metavar="N", parser=whole(10), help="Steps of a job that count.")] = 1000,
+    jobs: Annotated[int, typer.Option(metavar="N", parser=whole(1), help="Jobs for each size.")] = 5,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw histograms, as PNG.")] = None,
+    table: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the seconds of every step on every rank.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="PROGRAM", help="The Kokkos tutorial's program: compare with it instead.")
+    ] = None,
+    repeat: Repeat = 5,
+    mpirun: Mpirun = None,
+    file: File = None,
+) -> None:
+    """Time steps of heat conduction on cubes of 16 and 100 cells a side of each rank, beside C with two-sided MPI.
+
+    Each job runs all variants; C and the loops beside it have the same compiled sweep. The ratios have intervals; if 1
+    is in one, that is a tie. The exit status is 0 only if all variants had the same temperatures.
+
+    With --against, cubes of 20, 100 and 200 cells a side in all, in turns with a user's program.
+    """
+    from gondwana_bench.panels import Panels
+
+    check_common(0.02, file)
+    check_mpirun(mpirun)
+    for option, path in (("--plot", plot), ("--csv", table)):
+        if path is not None:
+            check_writable(path, f"{option} {path}")
+            if against is not None:
+                raise UsageError(f"{option} {path}: --against has no record of steps; leave one of them out")
+    report = Panels("heat", file)
+    if against is None:
+        _variants(report, numbers("--sizes", sizes), ranks, steps, jobs, plot, table)
+    else:
+        _beside(report, numbers("--sizes", sizes), ranks, against, repeat, mpirun)
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)
+
+
+def _variants(
+    report: Panels, sizes: list[int], ranks: int, steps: int, jobs: int, plot: Path | None, table: Path | None
+) -> None:
+    """Run the variants, and show and record their panels."""
+    from gondwana_bench import build
+    from gondwana_bench.heat import benchmark as bench
+    from gondwana_bench.processes import Command
+    from gondwana_bench.progress import with_progress
+
+    edges = sizes or list(bench.SIZES)
+    bench.check(edges, ranks, steps)
+    build.command()
+    started = launch.command(ranks, ["-P", "-m", "gondwana_bench.heat.job"], threads=1)
+    command = Command(started.argv, started.environment())
+    measured: dict[int, list[Job]] = {}
+    for size in edges:
+
+        def runs(size: int = size) -> Iterator[Job]:
+            for number in range(jobs):
+                yield bench.run(size, command, steps, number)
+
+        measured[size] = list(with_progress(runs(), jobs, f"{size}^3"))
+        rows = bench.rows(size, ranks, measured[size])
+        report.add(f"{size}^3 cells a rank", bench.COLUMNS, rows, len(bench.VARIANTS))
+    if table is not None:
+        write_text(table, bench.as_csv(measured), f"--csv {table}")
+    if plot is not None:
+        bench.draw(measured, str(plot))
+
+
+def _beside(report: Panels, sizes: list[int], ranks: int, program: Path, repeat: int, mpirun: str | None) -> None:
+    """Run a user's program and ours in turns."""
+    from gondwana_bench.heat import against
+    from gondwana_bench.processes import Command, our_command
+
+    if not program.is_file():
+        raise UsageError(f"--against {program}: there is no such file; name the executable of the original")
+
+    def rows() -> Iterator[Row]:
+        for edge in sizes or against.EDGES:
+            words = against.options_of(edge)
+            ours = Command(our_command(ranks, "heat", *words), os.environ)
+            theirs = Command(*official(mpirun, ranks, [str(program.resolve()), *words], {}))
+            yield from against.measure(edge, ranks, ours, theirs, repeat)
+
+    report.add("against", against.COLUMNS, rows(), len(sizes or against.EDGES))

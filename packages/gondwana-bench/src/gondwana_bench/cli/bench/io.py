@@ -1,0 +1,63 @@
+"""``gondwana bench io``: bandwidth of writing and reading, beside plain ADIOS2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gondwana.cli import launch
+from gondwana.cli.numbers import whole
+from gondwana.results import check_writable, write_text
+from gondwana_bench.cli.bench.options import File, check_common, rank_counts
+
+
+def io(
+    ranks: Annotated[str | None, typer.Option("-n", "--ranks", metavar="N,N,...", help="Numbers [1,2,4].")] = None,
+    size: Annotated[
+        int, typer.Option(metavar="N", parser=whole(8, 4096), help="Cells a side of the cube of each rank.")
+    ] = 128,
+    steps: Annotated[int, typer.Option(metavar="N", parser=whole(1, 1000), help="Steps of a dataset.")] = 4,
+    jobs: Annotated[int, typer.Option(metavar="N", parser=whole(1), help="Jobs on each number of ranks.")] = 5,
+    folder: Annotated[Path, typer.Option(metavar="DIR", help="Where datasets are written, for a while.")] = Path(),
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw seconds and bandwidth, as PNG.")] = None,
+    table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the seconds of every job.")] = None,
+    file: File = None,
+) -> None:
+    """Write and read a cube of each rank: all in one dataset, and with plain ADIOS2 a dataset of each rank.
+
+    Writing is timed until the files are closed, and until they are on the disk as well (fsync); what the system has in
+    memory of them is forgotten before they are read. The exit status is 0 only if all was read as it was written.
+    """
+    from gondwana.io import adios
+    from gondwana_bench.io import benchmark as bench
+    from gondwana_bench.panels import Panels
+    from gondwana_bench.processes import Command
+    from gondwana_bench.progress import with_progress
+
+    check_common(0.02, file)
+    for option, path in (("--plot", plot), ("--csv", table)):
+        if path is not None:
+            check_writable(path, f"{option} {path}")
+    version = adios.version()
+    wanted = rank_counts(ranks or bench.RANKS)
+    bench.check(size, steps, max(wanted), folder)
+    report = Panels("io", file)
+    report.note(f"adios2 {version}")
+    started = {number: launch.command(number, ["-P", "-m", "gondwana_bench.io.job"], threads=1) for number in wanted}
+    commands = {number: Command(command.argv, command.environment()) for number, command in started.items()}
+    measured = list(
+        with_progress(bench.measure(commands, size, steps, folder.resolve(), jobs), jobs * len(commands), "io")
+    )
+    panel = f"{steps} steps of {size}^3 cells a rank"
+    report.panels[panel] = rows = bench.rows(measured)
+    report.show(panel, bench.COLUMNS, rows)
+    report.complete = True
+    report.write()
+    if table is not None:
+        write_text(table, bench.as_csv(rows), f"--csv {table}")
+    if plot is not None:
+        bench.draw(rows, str(plot))
+    if not report.verified:
+        raise typer.Exit(1)

@@ -1,0 +1,105 @@
+"""``gondwana bench npb``: our NAS benchmarks beside official programs of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gondwana.cli.programs import program as application
+from gondwana.errors import UsageError
+from gondwana_bench.cli.bench.options import File, Mpirun, Repeat, check_common, check_mpirun, counts, names, official
+
+if TYPE_CHECKING:
+    from gondwana_bench.npb.benchmark import Case
+    from gondwana_bench.npb.jobs import Job
+    from gondwana_bench.panels import Panels
+
+DEFAULT_CLASSES = "SWA"
+"""Larger ones are run only if they are named."""
+
+
+def npb(
+    against: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Official programs: mg.A.x, ft.A.x, cg.A.x, ... [ours alone].")
+    ] = None,
+    benchmarks: Annotated[str | None, typer.Option(metavar="NAME,...", help="Of mg, ft, cg [all].")] = None,
+    classes: Annotated[
+        str | None, typer.Option(metavar="K,...", help="Such as A,B [those of S, W, A that are there, else all].")
+    ] = None,
+    ranks: Annotated[str, typer.Option("-n", "--ranks", metavar="N,...", help="Numbers of ranks.")] = "1,2",
+    variants: Annotated[bool, typer.Option("--variants", help="All of them, not the default only.")] = False,
+    repeat: Repeat = 5,
+    mpirun: Mpirun = None,
+    file: File = None,
+) -> None:
+    """Run our NAS benchmarks, and the official ones in turns with them, on the same ranks, one thread a rank.
+
+    The table has the ratio of our time to theirs, so below 1 ours is faster; the exit status is 0 only if all results
+    were verified.
+    """
+    from gondwana_bench.npb import benchmark as bench
+    from gondwana_bench.npb.binaries import BENCHMARKS, find
+    from gondwana_bench.panels import Panels
+
+    check_common(0.02, file)
+    check_mpirun(mpirun)
+    wanted = names(benchmarks) or list(BENCHMARKS)
+    for name in wanted:
+        if name not in BENCHMARKS:
+            raise UsageError(f"--benchmarks {name}: legal are {', '.join(BENCHMARKS)}")
+    on = sorted(set(counts(ranks)))
+    letters = names(classes) or list(DEFAULT_CLASSES)
+    programs: Mapping[tuple[str, str], Path | None] = dict.fromkeys(
+        (name, letter) for name in wanted for letter in letters
+    )
+    if against is not None:
+        programs = find(against, wanted, letters, all_=classes is not None)
+    report = Panels("npb", file)
+    if against is None:
+        report.note("no official programs to compare with: --against names a folder of them")
+    cases = [
+        _case(report, name, letter, count, path, every=variants)
+        for (name, letter), path in programs.items()
+        for count in on
+    ]
+    rows = bench.measure(cases, lambda *what: _official(mpirun, *what), repeat)
+    report.add("time", bench.TIME, rows, sum(len(case.variants) for case in cases))
+    measured = report.panels["time"]
+    for panel, columns, shown in (
+        ("communication", bench.COMMUNICATION, bench.communication(measured)),
+        ("scaling", bench.SCALING, bench.scaling(measured)),
+    ):
+        if shown:
+            report.panels[panel] = shown
+            report.show(panel, columns, shown)
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)
+
+
+def _case(report: Panels, name: str, letter: str, ranks: int, program: Path | None, *, every: bool) -> Case:
+    """Return the variants that run on a number of ranks; those other than the default that cannot are left out."""
+    from gondwana_bench.npb.benchmark import Case
+
+    app = application(f"npb-{name}")
+    kept = []
+    for variant in app.BENCHMARK.variants if every else app.BENCHMARK.variants[:1]:
+        try:
+            app.check(["--class", letter, "--variant", variant], ranks)
+            kept.append(variant)
+        except UsageError as error:
+            if variant == app.BENCHMARK.variants[0]:
+                raise
+            report.note(f"left out {name} {letter} {variant} on {ranks} ranks: {error}")
+    return Case(name, letter, ranks, tuple(kept), program)
+
+
+def _official(mpirun: str | None, ranks: int, program: Path, variables: Mapping[str, str]) -> Job:
+    from gondwana_bench.npb.jobs import Job
+
+    argv, environment = official(mpirun, ranks, [str(program)], variables)
+    return Job(argv, environment, lambda words: str(program) in words[:2])

@@ -1,0 +1,194 @@
+"""The options that commands of ``gondwana bench`` share, and how ranks of a benchmark are started."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeAlias
+
+import typer
+
+from gondwana.cli import launch
+from gondwana.cli.numbers import whole
+from gondwana.errors import UsageError
+from gondwana.inputs import whole_number
+
+if TYPE_CHECKING:
+    from gondwana_bench.rows import Row
+
+Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
+Nbytes: TypeAlias = Annotated[str | None, typer.Option("--sizes", metavar="N,N,...", help="Bytes of a transfer.")]
+Dtypes: TypeAlias = Annotated[str | None, typer.Option(metavar="TYPE,...", help="Of float64, float32 [both].")]
+Ranks: TypeAlias = Annotated[int, typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks.")]
+PerNode: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--ranks-per-node", metavar="P", parser=whole(1), help="As of gondwana run [the launcher's choice]."),
+]
+Repeat: TypeAlias = Annotated[
+    int, typer.Option(metavar="N", parser=whole(1), help="Rounds; each times every variant once.")
+]
+Batch: TypeAlias = Annotated[float, typer.Option(metavar="SECONDS", help="Length of one sample.")]
+Mpirun: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="CMD", help="Starts the programs: -n N is added, or N put for {ranks} [our launcher]."),
+]
+File: TypeAlias = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures.")]
+
+
+def check_common(batch: float, file: Path | None) -> None:
+    """Check the options that all benchmarks share. Local.
+
+    Raises:
+        UsageError: names the option, what was given and what is legal.
+    """
+    from gondwana.results import check_writable
+
+    if not 0.0 < batch <= 10.0:
+        raise UsageError(f"--batch {batch:g}: legal is a number of seconds above 0, at most 10")
+    if file is not None:
+        check_writable(file)
+
+
+def check_mpirun(mpirun: str | None) -> None:
+    """Check the command that starts the programs of a user. Local.
+
+    Raises:
+        UsageError: it is no command line, or there is no such command.
+    """
+    if mpirun is None:
+        return
+    try:
+        words = shlex.split(mpirun)
+    except ValueError as error:
+        raise UsageError(f"--mpirun {mpirun}: {error}; give a command line as a shell takes it") from None
+    if not words or shutil.which(words[0]) is None:
+        raise UsageError(f"--mpirun {mpirun}: there is no such command; name the launcher of the programs' MPI")
+
+
+def on_ranks(
+    ranks: int, module: str, *, file: Path | None, ranks_per_node: int | None = None, **options: object
+) -> NoReturn:
+    """Start the ranks of a benchmark: this process becomes their launcher. Local.
+
+    Args:
+        ranks: how many.
+        module: of `gondwana_bench`, with a part that runs as a program.
+        file: where the report goes.
+        ranks_per_node: as of `launch.command`.
+        options: for the benchmark.
+    """
+    options |= {"file": None if file is None else str(file), "command": sys.argv}
+    words = ["-P", "-m", f"gondwana_bench.{module}", json.dumps(options)]
+    launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node))
+
+
+def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None, **options: object) -> list[Row]:
+    """Run a benchmark's ranks to their end and return the rows of its report. Local.
+
+    Args:
+        ranks: how many.
+        module: as for `on_ranks`.
+        ranks_per_node: as of `launch.command`.
+        options: for the benchmark.
+
+    Raises:
+        UsageError: the job failed.
+    """
+    from gondwana.results import read
+    from gondwana_bench.processes import last_words, run
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.json"
+        options |= {"file": str(file), "command": sys.argv}
+        words = ["-P", "-m", f"gondwana_bench.{module}", json.dumps(options)]
+        command = launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node)
+        done = run(command.argv, command.environment())
+        if not file.exists():
+            raise UsageError(
+                f"the job of {ranks} ranks ended with status {done.returncode}: {last_words(done.stdout, done.stderr)}"
+            )
+        [rows] = read(file)[0]["panels"].values()
+        found: list[Row] = rows
+        return found
+
+
+def official(
+    mpirun: str | None, ranks: int, words: Sequence[str], variables: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command and the environment that start a user's program, one thread a rank. Local.
+
+    Args:
+        mpirun: as the option gives it.
+        ranks: how many.
+        words: of the program.
+        variables: for the program, besides.
+    """
+    if mpirun is None:
+        command = launch.native(ranks, words, variables)
+        return list(command.argv), command.environment()
+    counted = mpirun if "{ranks}" in mpirun else f"{mpirun} -n {{ranks}}"
+    argv = [*shlex.split(counted.replace("{ranks}", str(ranks))), *words]
+    return argv, {**os.environ, **launch.as_root(), "OMP_NUM_THREADS": "1", **variables}
+
+
+def counts(text: str) -> list[int]:
+    """Return the numbers of ranks that `--ranks` lists. Local.
+
+    Raises:
+        UsageError: there is something else among them, or none.
+    """
+    found = [whole_number(part.strip()) for part in names(text)]
+    kept = [number for number in found if number is not None and number >= 1]
+    if len(kept) < max(1, len(found)):
+        raise UsageError(f"--ranks {text}: legal are whole numbers from 1, such as 1,2,4")
+    return kept
+
+
+def rank_counts(text: str, ranks_per_node: int | None = None) -> list[int]:
+    """Return the numbers of ranks that `--ranks` lists, sorted, each of which this machine can start. Local.
+
+    Raises:
+        UsageError: it cannot, or there is something else among them.
+    """
+    found = sorted(set(counts(text)))
+    for number in found:
+        try:
+            launch.command(number, [], threads=1, ranks_per_node=ranks_per_node)
+        except UsageError as error:
+            raise UsageError(f"--ranks {text}: {error}") from None
+    return found
+
+
+def names(text: str | None) -> list[str]:
+    """Return the items that an option lists. Local."""
+    return [] if text is None else text.split(",")
+
+
+def case_names(text: str | None) -> list[str] | None:
+    """Return the parts of names of cases that `--cases` lists; None: all cases. Local.
+
+    Raises:
+        UsageError: one of them is empty.
+    """
+    found = [name.strip() for name in names(text)]
+    if not all(found):
+        raise UsageError(f"--cases {text}: legal are parts of names of cases with commas between, such as task,channel")
+    return found or None
+
+
+def numbers(option: str, text: str | None) -> list[int]:
+    """Return the whole numbers that an option lists. Local.
+
+    Raises:
+        UsageError: there is something else among them.
+    """
+    found = [number for part in names(text) if (number := whole_number(part.strip())) is not None and number >= 0]
+    if len(found) != len(names(text)):
+        raise UsageError(f"{option} {text}: legal are whole numbers with commas between, such as 64,128")
+    return found

@@ -1,0 +1,47 @@
+"""``gondwana bench pools``: our pools of workers beside those of the standard library, mpi4py and Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gondwana.cli import launch
+from gondwana.cli.numbers import whole
+from gondwana_bench.cli.bench.options import File, Repeat, case_names, check_common
+
+if TYPE_CHECKING:
+    from gondwana_bench.pools.programs import Command
+
+
+def pools(
+    cases: Annotated[
+        str | None, typer.Option(metavar="NAME,...", help="Parts of names: null, 1 ms, start, ... [all].")
+    ] = None,
+    tasks: Annotated[
+        int, typer.Option(metavar="N", parser=whole(1, 10**8), help="Null tasks of a map in batches; others are fewer.")
+    ] = 100_000,
+    repeat: Repeat = 5,
+    file: File = None,
+) -> None:
+    """Submit tasks to pools of workers, beside ProcessPoolExecutor, multiprocessing, mpi4py's, and Dask if installed.
+
+    Each pool runs in a program of its own; ours both starts processes and works in a job of ranks.
+    """
+    from gondwana_bench.panels import Panels
+    from gondwana_bench.pools import benchmark as bench
+
+    check_common(0.02, file)
+    report = Panels("pools", file)
+    kept = case_names(cases)
+    bench.check(kept)
+    rows = bench.measure(_native, report.note, cases=kept, tasks=tasks, repeat=repeat)
+    report.add("pools", bench.COLUMNS, rows, bench.total(kept))
+    report.complete = True
+    report.write()
+
+
+def _native(ranks: int, words: Sequence[str]) -> Command:
+    command = launch.native(ranks, words, {})
+    return list(command.argv), command.environment()

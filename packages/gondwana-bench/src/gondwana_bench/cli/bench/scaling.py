@@ -1,0 +1,135 @@
+"""``gondwana bench scaling``: seconds a step of the applications on several numbers of ranks."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gondwana.cli.numbers import whole
+from gondwana.cli.programs import program
+from gondwana.errors import UsageError
+from gondwana.results import check_writable, write_text
+from gondwana_bench.cli.bench.options import File, check_common, names, rank_counts
+
+if TYPE_CHECKING:
+    from gondwana_bench.scaling.applications import Application
+    from gondwana_bench.scaling.benchmark import Case, Run
+
+
+def scaling(
+    apps: Annotated[
+        list[str] | None, typer.Argument(metavar="[APP]...", help="Of heat, gray-scott, npb-cg|mg|ft, hpcg [all].")
+    ] = None,
+    ranks: Annotated[str | None, typer.Option("-n", "--ranks", metavar="N,N,...", help="Numbers [1,2,4].")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND,...", help="Of strong, weak [both].")] = None,
+    size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", parser=whole(4, 10**5), help="Cells a side of the cube: of all ranks (strong), of each (weak)."
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(metavar="N", parser=whole(1), help="Steps of heat and gray-scott that count.")
+    ] = None,
+    letter: Annotated[
+        str | None, typer.Option("--class", metavar="K", help="Size of the npb-*, of S to D [W].")
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", parser=whole(1), help="Jobs of each case.")] = 3,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw seconds and efficiency, as PNG.")] = None,
+    table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the seconds of every job.")] = None,
+    file: File = None,
+) -> None:
+    """Time steps of applications on several numbers of ranks: the same box (strong), the same box a rank (weak).
+
+    Each figure is of the fastest, the median and the slowest rank, in jobs that take turns. The exit status is 0 only
+    if the applications verified their results, and these were the same on all numbers of ranks.
+    """
+    from gondwana_bench.panels import Panels
+    from gondwana_bench.progress import with_progress
+    from gondwana_bench.scaling import benchmark as bench
+    from gondwana_bench.scaling import picture
+
+    check_common(0.02, file)
+    for option, path in (("--plot", plot), ("--csv", table)):
+        if path is not None:
+            check_writable(path, f"{option} {path}")
+    chosen = _applications(apps, kind, (size, steps, letter))
+    wanted = rank_counts(ranks or bench.RANKS)
+    with tempfile.TemporaryDirectory() as folder:
+        cases = [_cases(*pair, wanted, (size, steps, letter), Path(folder)) for pair in chosen]
+        report = Panels("scaling", file)
+        for (application, kinds), own in zip(chosen, cases, strict=True):
+            runs: dict[Case, list[Run]] = {}
+            for case, run in with_progress(bench.measure(own, jobs), jobs * len(own), application.name):
+                runs.setdefault(case, []).append(run)
+            for of_kind in kinds:
+                panel = f"{application.name}, {of_kind}"
+                report.panels[panel] = bench.rows(of_kind, runs)
+                report.show(panel, bench.COLUMNS, report.panels[panel])
+            report.write()
+    found = [row for rows in report.panels.values() for row in rows]
+    report.complete = True
+    report.write()
+    if table is not None:
+        write_text(table, bench.as_csv(found), f"--csv {table}")
+    if plot is not None:
+        picture.draw(found, str(plot))
+    if not report.verified:
+        raise typer.Exit(1)
+
+
+_Given = tuple[int | None, int | None, str | None]
+"""Of --size, --steps and --class."""
+
+
+def _applications(apps: list[str] | None, kind: str | None, given: _Given) -> list[tuple[Application, list[str]]]:
+    """Return the applications to run, with the kinds of scaling of each.
+
+    Raises:
+        UsageError: there is another one, or an option for none that is run.
+    """
+    from gondwana_bench.scaling.applications import APPLICATIONS, CLASSES, KINDS
+
+    chosen = list(dict.fromkeys(apps or APPLICATIONS))
+    for name in chosen:
+        if name not in APPLICATIONS:
+            raise UsageError(f"bench scaling {name}: legal are {', '.join(APPLICATIONS)}")
+    kinds = list(dict.fromkeys(part.strip() for part in names(kind))) or list(KINDS)
+    if not set(kinds) <= set(KINDS):
+        raise UsageError(f"--kind {kind}: legal are {', '.join(KINDS)}, with commas between")
+    size, steps, letter = given
+    if letter is not None and (len(letter) != 1 or letter not in CLASSES):
+        raise UsageError(f"--class {letter}: legal are {', '.join(CLASSES)}")
+    of = [APPLICATIONS[name] for name in chosen]
+    for option, value, used in (
+        ("--size", size, any(application.edges for application in of)),
+        ("--steps", steps, any(application.steps for application in of)),
+        ("--class", letter, any(application.edges is None for application in of)),
+    ):
+        if value is not None and not used:
+            raise UsageError(f"{option} {value}: {', '.join(chosen)} has no such option; leave it out")
+    found = [(application, [name for name in kinds if name in application.kinds]) for application in of]
+    without = [application.name for application, own in found if not own]
+    if apps and without:
+        raise UsageError(f"--kind {kind}: {', '.join(without)} has strong scaling only; give --kind strong")
+    return [(application, own) for application, own in found if own]
+
+
+def _cases(application: Application, kinds: list[str], ranks: list[int], given: _Given, folder: Path) -> list[Case]:
+    """Return what an application is to run; refuse what it would."""
+    from gondwana_bench.scaling.applications import Size
+    from gondwana_bench.scaling.benchmark import Case
+
+    size, steps, letter = given
+    found = []
+    for kind in kinds:
+        edge = size or (application.edges or (0, 0))[application.kinds.index(kind)]
+        for number in ranks:
+            chosen = Size(edge, steps or application.steps, letter or "W", folder)
+            problem = application.problem(kind, chosen, number)
+            program(application.name).check(list(problem.words[1:]), number)
+            found.append(Case(application, kind, number, problem))
+    return found

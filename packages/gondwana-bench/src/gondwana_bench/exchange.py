@@ -1,0 +1,177 @@
+"""The speed of ghost exchange, beside persistent MPI requests with derived datatypes in C on the same ranks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gondwana import GlobalArray, RectDomain, Team, exchange, zeros
+from gondwana.errors import UsageError
+from gondwana.runtime import exits
+from gondwana_bench.measure import interleave, timed
+from gondwana_bench.native.ghosts import GhostExchange
+from gondwana_bench.panels import measure_on_ranks
+from gondwana_bench.rows import Row, beside_c
+
+SIZES = (64, 128)
+FIELDS = (1, 2)
+
+COLUMNS = {
+    "size": "side",
+    "fields": "fields",
+    "faces": "faces",
+    "grid": "ranks",
+    "microseconds": "us",
+    "c_microseconds": "C, MPI",
+    "gb_per_s": "GB/s",
+    "ratio": "C/ours (95 %)",
+    "ratio_of_best": "of best",
+    "verified": "same",
+}
+
+Triple = tuple[int, int, int]
+
+
+def check(ranks: int, sizes: Sequence[int], fields: Sequence[int]) -> None:
+    """Check the arguments. Local.
+
+    Raises:
+        UsageError: names the option, what was given and what is legal.
+    """
+    if ranks < 2:
+        raise UsageError(f"--ranks {ranks}: an exchange needs at least 2 ranks")
+    for option, numbers in (("--sizes", sizes), ("--fields", fields)):
+        if not numbers or min(numbers) < 1:
+            raise UsageError(f"{option} {','.join(map(str, numbers))}: give numbers of at least 1, such as 64,128")
+
+
+def grid_of(ranks: int) -> Triple:
+    """Divide ranks among x, y and z as evenly as possible, with fewest along x, whose faces are the slowest. Local.
+
+    Example:
+        >>> grid_of(2), grid_of(12)
+        ((1, 1, 2), (2, 2, 3))
+    """
+    grids = [
+        (a, b, ranks // (a * b))
+        for a in range(1, ranks + 1)
+        if ranks % a == 0
+        for b in range(a, ranks // a + 1)
+        if ranks // a % b == 0 and ranks // (a * b) >= b
+    ]
+    return min(grids, key=sum)
+
+
+def measure(
+    team: Team,
+    sizes: Sequence[int] = SIZES,
+    fields: Sequence[int] = FIELDS,
+    *,
+    repeat: int = 30,
+    batch_seconds: float = 0.02,
+) -> Iterator[Row]:
+    """Measure the exchange of every size, with all faces and with the split axes only. Collective over team.
+
+    Args:
+        team: at least two MPI ranks, on one or several nodes.
+        sizes: cells a side of each rank's cube of doubles.
+        fields: how many arrays are exchanged in one call.
+        repeat: rounds; each times ours and C once.
+        batch_seconds: length of one sample [s].
+
+    Returns:
+        The same rows on every rank: microseconds an exchange (of the slowest rank), GB/s that arrive at a rank, the
+        speed relative to C with its interval (above 1: ours is faster), and whether all ghosts were right.
+
+    Raises:
+        UsageError: fewer than two ranks, or no C compiler or MPI header.
+    """
+    check(team.size, sizes, fields)
+    for size in sizes:
+        for count in fields:
+            for split_only in (False, True):
+                yield _measure_one(team, size, count, split_only, repeat, batch_seconds)
+
+
+def _measure_one(team: Team, size: int, count: int, split_only: bool, repeat: int, batch_seconds: float) -> Row:
+    grid = grid_of(team.size)
+    exchanged = tuple(n > 1 or not split_only for n in grid)
+    box = RectDomain((0, 0, 0), tuple(n * size for n in grid))
+    ours = [zeros(box, ghost=1, periodic=exchanged, grid=grid, order="F", team=team) for _ in range(count)]
+    cells = (size, size, size)
+    with GhostExchange(team, grid, cells, fields=count, split_faces_only=split_only) as theirs:
+        corner = tuple(int(n) * size for n in np.unravel_index(team.rank, grid))
+        blocks = [array.local.numpy() for array in ours] + [field.T for field in theirs.fields]
+        for number, block in enumerate(blocks):
+            block[1:-1, 1:-1, 1:-1] = _values(box, corner, size, number % count)[1:-1, 1:-1, 1:-1]
+        samples = interleave(
+            {"ours": timed(lambda: _exchange(ours)), "c": theirs.run},
+            repeat=repeat,
+            batch_seconds=batch_seconds,
+            team=team,
+        )
+        right = all(
+            _ghosts_are(block, _values(box, corner, size, number % count), exchanged)
+            for number, block in enumerate(blocks)
+        )
+        verified = all(team.allgather(right))
+    faces = 2 * sum(exchanged) * size**2 * count
+    return _row(size, count, split_only, grid, team.node_count, faces, samples, verified)
+
+
+def _exchange(arrays: list[GlobalArray]) -> None:
+    exchange(*arrays).wait()
+
+
+def _values(box: RectDomain, corner: Sequence[int], size: int, field: int) -> NDArray[np.float64]:
+    """Return the values of a block and its ghosts: each cell's number in the periodic box, plus half the field's."""
+    side_x, side_y, _ = box.shape
+    x, y, z = ((np.arange(-1, size + 1) + low) % side for low, side in zip(corner, box.shape, strict=True))
+    numbers = x[:, None, None] + side_x * (y[None, :, None] + side_y * z[None, None, :])
+    return numbers + 0.5 * field
+
+
+def _ghosts_are(block: NDArray[Any], values: NDArray[Any], exchanged: tuple[bool, ...]) -> bool:
+    """Return whether the ghosts along the exchanged axes have the neighbours' values."""
+    for axis in range(3):
+        for side in (0, -1):
+            face = tuple(side if a == axis else slice(1, -1) for a in range(3))
+            if exchanged[axis] and not np.array_equal(block[face], values[face]):
+                return False
+    return True
+
+
+def _row(
+    size: int,
+    count: int,
+    split_only: bool,
+    grid: Triple,
+    nodes: int,
+    faces: int,
+    samples: dict[str, list[float]],
+    verified: bool,
+) -> Row:
+    comparison = beside_c(samples, verified)
+    ours, native = comparison["seconds"]["median"], comparison["c_seconds"]["median"]
+    return {
+        "size": size,
+        "dtype": "float64",
+        "fields": count,
+        "faces": "split axes" if split_only else "all",
+        "grid": "x".join(map(str, grid)),
+        "nodes": nodes,
+        "microseconds": ours * 1e6,
+        "c_microseconds": native * 1e6,
+        "gb_per_s": faces * 8 / 1e9 / ours,
+        "c_gb_per_s": faces * 8 / 1e9 / native,
+        **comparison,
+    }
+
+
+if __name__ == "__main__":
+    exits.install()
+    sys.exit(measure_on_ranks("exchange", COLUMNS, measure, sys.argv[1:]))

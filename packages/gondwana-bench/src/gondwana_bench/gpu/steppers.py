@@ -1,0 +1,126 @@
+"""Steppers of Gray-Scott on a device: our kernels, and CUDA C."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import gondwana as gw
+from gondwana import Device
+from gondwana_apps.grayscott.kernels import react_and_diffuse
+from gondwana_bench.gpu.device_clock import on_device
+from gondwana_bench.gpu.fields import RATES, Fields, around, noise_of
+from gondwana_bench.native.cuda_sweeps import NAIVE, SHAPES, CudaSweeps, Shape, possible
+
+ONE_SWEEP, FUSED, CUDA_C, CUDA_C_MARCHING = "one sweep", "two steps fused", "CUDA C", "CUDA C, marching"
+
+_TRIALS = 3
+
+
+class Stepper(ABC):
+    """A way to compute steps.
+
+    Attributes:
+        name: what it is.
+        steps: how many steps a sweep does.
+    """
+
+    name: str
+    steps = 1
+
+    @abstractmethod
+    def start(self, fields: Fields, step: int) -> None:
+        """Start the steps from a number on, from the old values to the new. Local; does not wait."""
+
+    def prepare(self, fields: Fields) -> None:  # noqa: B027  (most have no choice)
+        """Choose how to launch it over these fields. Local; blocks."""
+
+
+class OneSweep(Stepper):
+    """The application's kernel."""
+
+    name = ONE_SWEEP
+
+    def __init__(self, noise: bool) -> None:
+        self._noise = noise
+
+    def start(self, fields: Fields, step: int) -> None:
+        """Start a step. Local; does not wait."""
+        react_and_diffuse(fields.domain, *fields.arrays, RATES, noise_of(step) if self._noise else None)
+
+
+class TwoSteps(Stepper):
+    """The application's kernel, twice in one sweep."""
+
+    name = FUSED
+    steps = 2
+
+    def __init__(self, dtype: str, noise: bool) -> None:
+        self._u, self._v = gw.Intermediate(dtype), gw.Intermediate(dtype)
+        self._noise = noise
+
+    def start(self, fields: Fields, step: int) -> None:
+        """Start two steps. Local; does not wait."""
+        u_next, v_next, u, v = fields.arrays
+        first, second = (noise_of(step), noise_of(step + 1)) if self._noise else (None, None)
+        gw.fused(
+            fields.domain,
+            (react_and_diffuse, self._u, self._v, u, v, RATES, around(first, fields.size)),
+            (react_and_diffuse, u_next, v_next, self._u, self._v, RATES, second),
+        )
+
+
+class CudaC(Stepper):
+    """A kernel of `gray_scott.cu`.
+
+    Args:
+        name: what it is called here.
+        entry: what it is called there.
+        sweeps: the compiled kernels.
+        device: where the fields are.
+        shape: of its launches.
+        noise: whether it adds noise.
+    """
+
+    def __init__(self, name: str, entry: str, sweeps: CudaSweeps, device: Device, shape: Shape, noise: bool) -> None:
+        self.name = name
+        self._entry = entry
+        self._sweeps = sweeps
+        self._device = device
+        self._shape = shape
+        self._noise = noise
+
+    def start(self, fields: Fields, step: int) -> None:
+        """Start a step. Local; does not wait."""
+        rates = RATES.Du, RATES.Dv, RATES.F, RATES.k, RATES.dt
+        self._sweeps.step(self._entry, self._shape, fields.native(), rates, noise_of(step)[:3] if self._noise else ())
+
+    def prepare(self, fields: Fields) -> None:
+        """Take the fastest of the shapes, if there is a choice. Local; blocks."""
+        if self._entry != "march":
+            return
+        run = on_device(self._device, lambda: self.start(fields, 1))
+
+        def seconds(shape: Shape) -> float:
+            self._shape = shape
+            run(1)
+            return run(_TRIALS)
+
+        self._shape = min((shape for shape in SHAPES if possible(shape, fields.native()[0].cells)), key=seconds)
+
+
+def ours(dtype: str, noise: bool) -> list[Stepper]:
+    """Return our steppers. Local."""
+    return [OneSweep(noise), TwoSteps(dtype, noise)]
+
+
+def rivals(device: Device, dtype: str, noise: bool) -> list[Stepper]:
+    """Return the steppers in CUDA C. Local.
+
+    Raises:
+        UsageError: CUDA C cannot be compiled here.
+    """
+    sweeps = CudaSweeps(device, dtype, noise)
+    return [
+        CudaC(CUDA_C, "naive", sweeps, device, NAIVE, noise),
+        CudaC(CUDA_C_MARCHING, "march", sweeps, device, SHAPES[0], noise),
+    ]

@@ -1,0 +1,230 @@
+"""The speed and path of copies between memories of the host and of devices, of this rank and of another of the node.
+
+The procedure is that of the GPU benchmark of UPC++ (cuda_microbenchmark): one copy at a time, and windows of copies
+that are started together and waited for together, all with one source and one destination.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+import gondwana as gw
+from gondwana import Team, world
+from gondwana.errors import UsageError
+from gondwana.runtime import exits
+from gondwana_bench.disturbance import watched
+from gondwana_bench.gpu.devices import describe
+from gondwana_bench.kinds import memspeed
+from gondwana_bench.kinds.memories import DEVICE, HOST, Memories, Memory
+from gondwana_bench.measure import Variant
+from gondwana_bench.panels import Panels
+from gondwana_bench.rows import Row, relative
+from gondwana_bench.statistics import summarize
+
+SIZES = tuple(2**n for n in range(3, 23))
+QUICK_SIZES = (8, 512, 4096, 65536, 1048576, 4194304)
+"""Also what the table shows of many more."""
+WINDOWS = (1, 100)
+KINDS = ("cuda", "fake_device")
+STAGED = "staged"
+
+COLUMNS = {
+    "operation": "operation",
+    "source": "from",
+    "target": "to",
+    "nbytes": "bytes",
+    "window": "window",
+    "path": "path",
+    "microseconds": "us",
+    "gb_per_s": "GB/s",
+    "staged_ratio": "staged/ours (95 %)",
+    "driver_ratio": "driver/ours (95 %)",
+    "goal": "goal",
+    "met": "met",
+    "verified": "right",
+}
+
+LARGE = 2**20
+GOAL = 0.8
+"""What copies of `LARGE` bytes and more between device memories of two ranks are to reach of those within one."""
+
+
+class Pair(NamedTuple):
+    """A direction of copies: its name at rank 0, and its two ends."""
+
+    operation: str
+    source: Memory
+    target: Memory
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether an end belongs to another rank."""
+        return self.source.remote or self.target.remote
+
+
+def pairs() -> list[Pair]:
+    """Return the directions: copies within rank 0, puts to and gets from rank 1, of each kind to each. Local.
+
+    Example:
+        >>> len(pairs())
+        12
+    """
+    found = []
+    for first, second in itertools.product((HOST, DEVICE), repeat=2):
+        found += [
+            Pair("copy", Memory(0, first), Memory(0, second)),
+            Pair("put", Memory(0, first), Memory(1, second)),
+            Pair("get", Memory(1, first), Memory(0, second)),
+        ]
+    return sorted(found, key=lambda pair: pair.operation)
+
+
+def kind_named(name: str) -> gw.MemoryKind:
+    """Return the memory kind of the device. Collective over all ranks.
+
+    Raises:
+        UsageError: there is no GPU.
+    """
+    return gw.cuda() if name == "cuda" else gw.fake_device
+
+
+def check(sizes: Sequence[int], windows: Sequence[int], volume: int, kind: str) -> None:
+    """Check the arguments. Local.
+
+    Raises:
+        UsageError: names the option, what was given and what is legal; or there is no GPU.
+    """
+    if kind not in KINDS:
+        raise UsageError(f"--kind {kind}: legal are {', '.join(KINDS)}")
+    if kind == "cuda" and not gw.device_count():
+        raise UsageError("--kind cuda: there is no GPU here (gondwana doctor says why): use --kind fake_device")
+    for option, numbers in (("--sizes", sizes), ("--windows", windows)):
+        if not numbers or min(numbers) < 1:
+            raise UsageError(f"{option} {','.join(map(str, numbers))}: give numbers of at least 1, such as 8,65536")
+    if volume < 2 * memspeed.ELEMENT or volume % memspeed.ELEMENT:
+        raise UsageError(f"--volume {volume}: give a multiple of {memspeed.ELEMENT} bytes, at least two of them")
+
+
+def measure(
+    team: Team,
+    kind: gw.MemoryKind,
+    sizes: Sequence[int] = SIZES,
+    windows: Sequence[int] = WINDOWS,
+    *,
+    repeat: int = 10,
+    batch_seconds: float = 0.005,
+) -> Iterator[Row]:
+    """Measure copies that rank 0 starts, one row each as soon as it is done. Collective over team.
+
+    In turns with each: the same copies staged through host memory, where they take another path and an end is on
+    another rank; and the same bytes moved between memories of rank 0 by the driver alone, where an end is on a device.
+
+    Args:
+        team: two ranks of one node.
+        kind: of the device's memory.
+        sizes: bytes of a copy.
+        windows: copies that are under way together; 1 gives the latency.
+        repeat: rounds; each times every variant once.
+        batch_seconds: length of one sample [s].
+
+    Returns:
+        The same rows on every rank: time of a copy, GB/s (10^9), the path, the speed relative to both rivals, and
+        whether the bytes were right.
+
+    Raises:
+        UsageError: not two ranks of one node.
+    """
+    if team.size != 2 or team.node.size != 2:
+        raise UsageError(f"{team.size} ranks on {team.node_count} nodes: this measures two ranks of one node")
+    memories = Memories(team, kind, max(sizes))
+    for pair, nbytes, window in itertools.product(pairs(), sizes, windows):
+        yield _row(memories, pair, nbytes, window, repeat, batch_seconds)
+    memories.close()
+
+
+def _row(memories: Memories, pair: Pair, nbytes: int, window: int, repeat: int, batch_seconds: float) -> Row:
+    _, source, target = pair
+    ours = memories.copies(source, target, nbytes, window)
+    verified, path = memories.check(source, target, nbytes, ours)
+    variants: dict[str, Variant] = {"ours": ours}
+    if pair.is_remote and DEVICE in (source.kind, target.kind) and path != STAGED:
+        variants[STAGED] = memories.copies(source, target, nbytes, window, STAGED)
+        verified = memories.check(source, target, nbytes, variants[STAGED])[0] and verified
+    driver = memories.driver_copies(source, target, nbytes, window)
+    if driver is not None:
+        variants["driver"] = driver
+    samples = memories.samples(variants, repeat, batch_seconds)
+    seconds = {name: [s / window for s in values] for name, values in samples.items()}
+    mine = summarize(seconds["ours"])
+    beside_driver = relative(seconds.get("driver"), seconds["ours"], "driver_ratio")
+    goal, met = judge(pair, nbytes, beside_driver["driver_ratio"])
+    return {
+        "operation": pair.operation,
+        "source": str(source),
+        "target": str(target),
+        "nbytes": nbytes,
+        "window": window,
+        "path": path,
+        "microseconds": mine.median * 1e6,
+        "gb_per_s": nbytes * 1e-9 / mine.median,
+        **relative(seconds.get(STAGED), seconds["ours"], "staged_ratio"),
+        **beside_driver,
+        "goal": goal,
+        "met": met,
+        "verified": verified,
+        "seconds": {name: asdict(summarize(values)) for name, values in seconds.items()},
+    }
+
+
+def judge(pair: Pair, nbytes: int, beside_driver: float | None) -> tuple[str | None, bool | None]:
+    """Return the goal of a copy as text and whether it is met; None where there is none. Local."""
+    if (
+        beside_driver is None
+        or nbytes < LARGE
+        or not pair.is_remote
+        or {pair.source.kind, pair.target.kind} != {DEVICE}
+    ):
+        return None, None
+    return f">= {GOAL:g} of driver", beside_driver >= GOAL
+
+
+def main(argv: Sequence[str]) -> int:
+    """Measure all panels, print the tables and write the report. Collective over all ranks.
+
+    Args:
+        argv: the options of the command line as one JSON object.
+
+    Returns:
+        The exit status: 0 if all bytes were right.
+    """
+    options = json.loads(argv[0])
+    kind, file = kind_named(options["kind"]), options["file"]
+    repeat, batch = options["repeat"], options["batch_seconds"]
+    sizes, windows = options["sizes"], options["windows"]
+    panels = Panels("kinds", None if file is None else Path(file), command=options["command"])
+    device = Memories.device_of(kind)
+    panels.device = {"name": "fake device"} if device is None else describe(device)
+    transfers = watched(measure(world, kind, sizes, windows, repeat=repeat, batch_seconds=batch), world)
+    matrix = watched(memspeed.measure(world, kind, options["volume"], repeat=repeat, batch_seconds=batch), world)
+    few = len(sizes) <= len(QUICK_SIZES)
+    if world.rank == 0:
+        total = len(pairs()) * len(sizes) * len(windows)
+        panels.add("transfers", COLUMNS, transfers, total, lambda row: few or row["nbytes"] in QUICK_SIZES)
+        panels.add("memories", memspeed.COLUMNS, matrix, memspeed.PAIRS)
+    else:
+        panels.panels |= {"transfers": list(transfers), "memories": list(matrix)}
+    panels.complete = True
+    if world.rank == 0:
+        panels.write()
+    return 0 if panels.verified else 1
+
+
+if __name__ == "__main__":
+    exits.install()
+    sys.exit(main(sys.argv[1:]))

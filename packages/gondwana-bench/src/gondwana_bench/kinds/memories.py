@@ -1,0 +1,145 @@
+"""The memories that `gondwana bench kinds` copies between: of the host and of a device, of this rank and of another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple
+
+import numpy as np
+
+import gondwana as gw
+from gondwana import Device, Team
+from gondwana.memory.cuda_kind import CudaKind
+from gondwana.transfer import paths
+from gondwana_bench.measure import Variant, interleave, timed
+from gondwana_bench.rma.candidates import pattern
+
+HOST, DEVICE = "host", "device"
+
+
+class Memory(NamedTuple):
+    """A memory from the point of view of rank 0, which starts all copies."""
+
+    rank: int
+    kind: str
+
+    @property
+    def remote(self) -> bool:
+        """Whether it belongs to another rank."""
+        return self.rank > 0
+
+    def __str__(self) -> str:
+        return f"{'remote' if self.remote else 'local'} {self.kind}"
+
+
+class Memories:
+    """Two buffers in each memory of ranks 0 and 1, a source and a target. Collective over team to create.
+
+    Args:
+        team: at least two ranks of one node.
+        kind: of the device's memory.
+        nbytes: of a buffer.
+    """
+
+    def __init__(self, team: Team, kind: gw.MemoryKind, nbytes: int) -> None:
+        self.team = team
+        self.device = self.device_of(kind)
+        self._nbytes = nbytes
+        self._segments = {HOST: gw.Segment(team, 2 * nbytes), DEVICE: gw.Segment(team, 2 * nbytes, kind)}
+
+    @staticmethod
+    def device_of(kind: gw.MemoryKind) -> Device | None:
+        """Return the CUDA device of a kind on this rank, None if it is a fake one. Local."""
+        return kind.device if isinstance(kind, CudaKind) else None
+
+    def copies(self, source: Memory, target: Memory, nbytes: int, window: int, path: str | None = None) -> Variant:
+        """Repeatedly start a window of copies and wait for all of them, on rank 0. Local.
+
+        Every copy of a window has the same source and the same destination.
+
+        Args:
+            source: where the bytes are.
+            target: where they go.
+            nbytes: of a copy.
+            window: copies that are under way together.
+            path: forces one; None: the one that is chosen.
+        """
+        first, second = self._source(source), self._target(target)
+
+        def one() -> None:
+            gw.copy(first, second, nbytes).wait()
+
+        def many() -> None:
+            for future in [gw.copy(first, second, nbytes) for _ in range(window)]:
+                future.wait()
+
+        return _forced(path, timed(one if window == 1 else many)) if self.team.rank == 0 else _idle
+
+    def driver_copies(self, source: Memory, target: Memory, nbytes: int, window: int) -> Variant | None:
+        """Do the same between memories of rank 0 by the driver alone, as a bound. Local.
+
+        None if that is no work for a driver.
+        """
+        if self.device is None or DEVICE not in (source.kind, target.kind):
+            return None
+        here, stream = self.device, self.device.transfers
+        first = self._segments[source.kind].address
+        second = self._segments[target.kind].address + self._nbytes
+
+        def copy() -> None:
+            for _ in range(window):
+                here.driver.copy(second, first, nbytes, stream)
+            here.driver.finish(stream)
+
+        return timed(copy) if self.team.rank == 0 else _idle
+
+    def check(self, source: Memory, target: Memory, nbytes: int, run: Variant) -> tuple[bool, str]:
+        """Run copies and return whether the bytes are right, and the path taken. Collective over team."""
+        found = None
+        if self.team.rank == 0:
+            sent = pattern(nbytes)
+            gw.copy(sent, self._source(source)).wait()
+            gw.copy(np.zeros(nbytes, np.uint8), self._target(target)).wait()
+            before = paths.counters()
+            run(1)
+            taken = [name for name, traffic in paths.counters().items() if traffic != before[name]]
+            arrived = np.zeros(nbytes, np.uint8)
+            gw.copy(self._target(target), arrived).wait()
+            found = bool(np.array_equal(sent, arrived)), "+".join(taken)
+        return self.team.bcast(found)  # type: ignore[no-any-return]
+
+    def samples(self, variants: Mapping[str, Variant], repeat: int, batch_seconds: float) -> dict[str, list[float]]:
+        """Time variants interleaved. Collective over team; see `measure.interleave`."""
+        return interleave(
+            variants,
+            repeat=repeat,
+            batch_seconds=batch_seconds,
+            team=self.team,
+        )
+
+    def close(self) -> None:
+        """Free the memory. Collective over team."""
+        self.team.barrier()
+        for segment in self._segments.values():
+            segment.close()
+
+    def _source(self, memory: Memory) -> gw.GlobalPtr:
+        return self._segments[memory.kind].pointer(memory.rank, "u1")
+
+    def _target(self, memory: Memory) -> gw.GlobalPtr:
+        return self._source(memory) + self._nbytes
+
+
+def _forced(path: str | None, run: Variant) -> Variant:
+    def variant(calls: int) -> float:
+        forcing: AbstractContextManager[None] = nullcontext() if path is None else paths.force(path)
+        with forcing:
+            return run(calls)
+
+    return variant
+
+
+def _idle(calls: int) -> float:
+    """Do nothing, on a rank that starts no copies: it serves the others in the following barrier."""
+    return 0.0

@@ -1,0 +1,91 @@
+"""Every memory of two ranks against every other, as Realm's benchmark memspeed measures them.
+
+A large copy and one of a single element are timed. The latency is the time of the element; the bandwidth is the bytes
+over the difference of the two times, which leaves the start of a copy out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import gondwana as gw
+from gondwana import Team
+from gondwana_bench.kinds.memories import DEVICE, HOST, Memories, Memory
+from gondwana_bench.measure import Variant
+from gondwana_bench.rows import Row
+from gondwana_bench.statistics import Summary, summarize
+
+ELEMENT = 8
+VOLUME = 64 * 2**20
+MEMORIES = tuple(Memory(rank, kind) for rank in (0, 1) for kind in (HOST, DEVICE))
+PAIRS = len(MEMORIES) ** 2
+
+COLUMNS = {
+    "source": "from",
+    "target": "to",
+    "nbytes": "bytes",
+    "path": "path",
+    "latency_us": "latency, us",
+    "gb_per_s": "GB/s",
+    "whole_gb_per_s": "with start",
+    "driver_gb_per_s": "driver",
+    "verified": "right",
+}
+
+
+def measure(
+    team: Team, kind: gw.MemoryKind, nbytes: int = VOLUME, *, repeat: int = 10, batch_seconds: float = 0.005
+) -> Iterator[Row]:
+    """Measure every ordered pair of memories, in copies that rank 0 starts. Collective over team.
+
+    Args:
+        team: two ranks of one node.
+        kind: of the device's memory.
+        nbytes: of the large copy.
+        repeat: rounds.
+        batch_seconds: length of one sample [s].
+
+    Returns:
+        The same rows on every rank: latency, bandwidth as above and with the start of the copy counted, that of the
+        driver alone between memories of rank 0, and whether the bytes were right.
+    """
+    memories = Memories(team, kind, nbytes)
+    for source, target in itertools.product(MEMORIES, repeat=2):
+        yield _row(memories, source, target, nbytes, repeat, batch_seconds)
+    memories.close()
+
+
+def _row(memories: Memories, source: Memory, target: Memory, nbytes: int, repeat: int, batch_seconds: float) -> Row:
+    whole = memories.copies(source, target, nbytes, 1)
+    verified, path = memories.check(source, target, nbytes, whole)
+    variants: dict[str, Variant] = {"whole": whole, "element": memories.copies(source, target, ELEMENT, 1)}
+    driver = memories.driver_copies(source, target, nbytes, 1)
+    if driver is not None:
+        variants["driver"] = driver
+    samples = memories.samples(variants, repeat, batch_seconds)
+    found = {name: summarize(values) for name, values in samples.items()}
+    return {
+        "source": str(source),
+        "target": str(target),
+        "nbytes": nbytes,
+        "path": path,
+        "latency_us": found["element"].median * 1e6,
+        "gb_per_s": bandwidth(nbytes, found["whole"], found["element"]),
+        "whole_gb_per_s": nbytes * 1e-9 / found["whole"].median,
+        "driver_gb_per_s": nbytes * 1e-9 / found["driver"].median if "driver" in found else None,
+        "verified": verified,
+        "seconds": {name: asdict(summary) for name, summary in found.items()},
+    }
+
+
+def bandwidth(nbytes: int, whole: Summary, element: Summary) -> float | None:
+    """Return GB/s (10^9) without the start of the copy; None if the large copy took no longer. Local.
+
+    Example:
+        >>> bandwidth(3 * 10**9, summarize([2.0]), summarize([0.5]))
+        2.0
+    """
+    more = whole.median - element.median
+    return nbytes * 1e-9 / more if more > 0.0 else None

@@ -1,0 +1,89 @@
+"""Comparisons of one way to communicate with another, as rows of the tables of `ping-pong` and `osu`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gondwana import Team
+from gondwana_bench.measure import interleave
+from gondwana_bench.rma.candidates import Candidate
+from gondwana_bench.rows import Row, relative
+from gondwana_bench.statistics import summarize
+
+PARITY = 1 / 1.05
+"""The goal of compiled code beside C where both call MPI."""
+PYTHON_PARITY = 1 / 1.1
+"""The goal of Python beside mpi4py."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A comparison.
+
+    Attributes:
+        ours: the way to judge.
+        rival: the way to judge it by.
+        goal: ours must be at least this fast, relative to the rival.
+        sizes: for which sizes the goal holds [bytes].
+        on_node: whether it holds inside a node only.
+    """
+
+    ours: str
+    rival: str
+    goal: float | None = None
+    sizes: Callable[[int], bool] = lambda size: True
+    on_node: bool = False
+
+    def goal_for(self, team: Team, size: int) -> float | None:
+        """Return the goal for a size, None if there is none. Collective over team."""
+        inside = team.node_count == 1 or not self.on_node
+        return self.goal if inside and self.sizes(size) else None
+
+
+def rows(
+    team: Team,
+    pairs: Sequence[Pair],
+    found: Mapping[str, Candidate],
+    size: int,
+    parts: int = 1,
+    **timing: Any,
+) -> Iterator[Row]:
+    """Time all candidates of the pairs interleaved, check them, and compare. Collective over team.
+
+    Args:
+        team: of the ranks.
+        pairs: the comparisons.
+        found: candidates by name; pairs without theirs are left out.
+        size: of a message [bytes].
+        parts: by which the seconds of a call are divided.
+        timing: of `measure.interleave`.
+    """
+    kept = [pair for pair in pairs if pair.ours in found and pair.rival in found]
+    used = {name: found[name] for pair in kept for name in (pair.rival, pair.ours)}
+    samples = interleave(
+        {name: candidate.run for name, candidate in used.items()},
+        team=team,
+        **timing,
+    )
+    seconds = {name: [sample / parts for sample in samples[name]] for name in used}
+    right = {name: candidate.is_right() for name, candidate in used.items()}
+    for pair in kept:
+        mine, rival = summarize(seconds[pair.ours]), summarize(seconds[pair.rival])
+        speed, goal = relative(seconds[pair.rival], seconds[pair.ours]), pair.goal_for(team, size)
+        yield {
+            "operation": pair.ours,
+            "rival": pair.rival,
+            "size": size,
+            "ranks": team.size,
+            "nodes": team.node_count,
+            "microseconds": mine.median * 1e6,
+            "rival_microseconds": rival.median * 1e6,
+            **speed,
+            "goal": None if goal is None else f">= {goal:.2g} x",
+            "met": None if goal is None else speed["ratio"] >= goal,
+            "verified": right[pair.ours] and right[pair.rival],
+            "seconds": asdict(mine),
+            "rival_seconds": asdict(rival),
+        }

@@ -1,0 +1,136 @@
+"""Messages and sums by the procedure of OSU's benchmarks, with the counts of the Java study."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gondwana import Team
+from gondwana.errors import UsageError
+from gondwana.runtime import exits
+from gondwana_bench.measure import pin
+from gondwana_bench.messages.comparison import PARITY, PYTHON_PARITY, Pair, rows
+from gondwana_bench.messages.round_trips import (
+    COMPILED,
+    MPI4PY,
+    MPI4PY_OBJECTS,
+    PYTHON,
+    PYTHON_OBJECTS,
+    C,
+    RoundTrips,
+)
+from gondwana_bench.messages.sums import ITEM, sums
+from gondwana_bench.native.messages import Messages
+from gondwana_bench.panels import measure_on_ranks
+from gondwana_bench.rows import Row
+
+LATENCY, ALLREDUCE = "latency", "allreduce"
+SIZES = {LATENCY: (0, *(2**power for power in range(21))), ALLREDUCE: tuple(2**power for power in range(2, 24))}
+"""Bytes of a message, and of what each rank contributes to a sum."""
+
+SMALL, LARGE = (200, 1000), (10, 100)
+"""Calls that do not count and calls that do, for small and for large messages."""
+THRESHOLD = 8192
+"""The largest small message [bytes], and the largest small sum [floats]."""
+
+_ON_NODE = range(8, 8193)
+"""Sizes of sums with a goal [bytes]."""
+
+PAIRS = {
+    LATENCY: (
+        Pair(COMPILED, C, PARITY),
+        Pair(PYTHON, MPI4PY, PYTHON_PARITY),
+        Pair(PYTHON_OBJECTS, MPI4PY_OBJECTS),
+        Pair(MPI4PY, C),
+        Pair(MPI4PY_OBJECTS, C),
+    ),
+    ALLREDUCE: (
+        Pair(COMPILED, C, 1.5, lambda size: size in _ON_NODE, on_node=True),
+        Pair(PYTHON, MPI4PY, PYTHON_PARITY, lambda size: size in _ON_NODE, on_node=True),
+        Pair(MPI4PY, C),
+        Pair(MPI4PY_OBJECTS, C),
+    ),
+}
+
+COLUMNS = {
+    "test": "test",
+    "operation": "variant",
+    "size": "bytes",
+    "microseconds": "us",
+    "rival": "rival",
+    "rival_microseconds": "us",
+    "ratio": "theirs/ours (95 %)",
+    "goal": "goal",
+    "met": "met",
+    "verified": "right",
+}
+
+
+def check(ranks: int, tests: Sequence[str], sizes: Sequence[int] | None) -> None:
+    """Check the arguments. Local.
+
+    Raises:
+        UsageError: names the option, what was given and what is legal.
+    """
+    if ranks < 2:
+        raise UsageError(f"--ranks {ranks}: messages and sums need at least 2 ranks")
+    for test in tests:
+        if test not in PAIRS:
+            raise UsageError(f"--tests {','.join(tests)}: legal are {', '.join(PAIRS)}, with commas between")
+    if sizes is not None and ALLREDUCE in tests and any(size < ITEM or size % ITEM for size in sizes):
+        raise UsageError(
+            f"--sizes {','.join(map(str, sizes))}: sums are of floats; give multiples of {ITEM} bytes, or "
+            f"--tests {LATENCY}"
+        )
+
+
+def measure(
+    team: Team, tests: Sequence[str] = tuple(PAIRS), sizes: Sequence[int] | None = None, *, repeat: int = 10
+) -> Iterator[Row]:
+    """Measure the one-way time of messages and the time of sums. Collective over team.
+
+    Args:
+        team: at least two MPI ranks, of which the first two exchange messages.
+        tests: of `PAIRS`.
+        sizes: bytes of a message, or that each rank contributes; None: `SIZES`.
+        repeat: rounds, each of which runs OSU's loop once for every variant. A tenth as many before do not count.
+
+    Returns:
+        The same rows on every rank: microseconds (of messages, half of a round trip; of sums, the mean over the ranks),
+        the speed relative to the rival with its interval (above 1: ours is faster), the goal and whether it is met, and
+        whether all results were right.
+
+    Raises:
+        UsageError: fewer than two ranks, or no C compiler or MPI header.
+    """
+    check(team.size, tests, sizes)
+    rounds = {"repeat": repeat, "discard": repeat // 10}
+    if LATENCY in tests:
+        wanted = sizes or SIZES[LATENCY]
+        trips = RoundTrips(team, max(wanted))
+        for size in wanted:
+            timing: dict[str, Any] = {
+                "repeat": repeat,
+                "discard": repeat // 10,
+                "calls": SMALL if size <= THRESHOLD else LARGE,
+            }
+            for row in rows(team, PAIRS[LATENCY], trips.two_sided(size), size, parts=2, **timing):
+                yield {"test": LATENCY, **row}
+    if ALLREDUCE in tests:
+        c = Messages(team)
+        for size in sizes or SIZES[ALLREDUCE]:
+            timing = {"calls": SMALL if size // ITEM <= THRESHOLD else LARGE, "of_ranks": statistics.fmean, **rounds}
+            for row in rows(team, PAIRS[ALLREDUCE], sums(team, c, size), size, **timing):
+                yield {"test": ALLREDUCE, **row}
+
+
+def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
+    pin(team)
+    return measure(team, **options)
+
+
+if __name__ == "__main__":
+    exits.install()
+    sys.exit(measure_on_ranks("osu", COLUMNS, _measure_pinned, sys.argv[1:]))

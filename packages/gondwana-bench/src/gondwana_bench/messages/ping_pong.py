@@ -1,0 +1,117 @@
+"""Round trips between two ranks, as in the Julia study: latency, and the harmonic mean of throughput."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gondwana import Team
+from gondwana.errors import UsageError
+from gondwana.runtime import exits
+from gondwana_bench.measure import pin
+from gondwana_bench.messages.comparison import PARITY, PYTHON_PARITY, Pair, rows
+from gondwana_bench.messages.round_trips import (
+    COMPILED,
+    MPI4PY,
+    MPI4PY_OBJECTS,
+    ONE_SIDED,
+    PYTHON,
+    PYTHON_OBJECTS,
+    PYTHON_ONE_SIDED,
+    C,
+    RoundTrips,
+)
+from gondwana_bench.panels import measure_on_ranks
+from gondwana_bench.rows import Row
+
+SIZES = tuple(2**power for power in range(0, 21, 2))
+SMALL = 4096
+"""The largest message for which one-sided communication has a goal [bytes]."""
+
+PAIRS = (
+    Pair(COMPILED, C, PARITY),
+    Pair(ONE_SIDED, C, 3.0, lambda size: size <= SMALL, on_node=True),
+    Pair(PYTHON, MPI4PY, PYTHON_PARITY),
+    Pair(PYTHON_ONE_SIDED, MPI4PY),
+    Pair(PYTHON_OBJECTS, MPI4PY_OBJECTS),
+    Pair(MPI4PY, C),
+)
+
+COLUMNS = {
+    "operation": "operation",
+    "size": "bytes",
+    "microseconds": "us",
+    "mb_per_s": "MB/s",
+    "rival": "rival",
+    "rival_microseconds": "us",
+    "rival_mb_per_s": "MB/s",
+    "ratio": "theirs/ours (95 %)",
+    "goal": "goal",
+    "met": "met",
+    "verified": "right",
+}
+
+
+def check(ranks: int, sizes: Sequence[int]) -> None:
+    """Check the arguments. Local.
+
+    Raises:
+        UsageError: names the option, what was given and what is legal.
+    """
+    if ranks < 2:
+        raise UsageError(f"--ranks {ranks}: messages travel between 2 ranks")
+    if not sizes or min(sizes) < 1:
+        raise UsageError(f"--sizes {','.join(map(str, sizes))}: give numbers of bytes from 1, such as 8,4096")
+
+
+def measure(
+    team: Team, sizes: Sequence[int] = SIZES, *, repeat: int = 100, batch_seconds: float = 0.002
+) -> Iterator[Row]:
+    """Measure round trips between ranks 0 and 1. Collective over team.
+
+    Args:
+        team: at least two MPI ranks, on one or several nodes.
+        sizes: bytes of a message.
+        repeat: rounds; each times every variant once. A tenth as many before them do not count.
+        batch_seconds: length of one sample [s].
+
+    Returns:
+        The same rows on every rank: microseconds of a round trip, the harmonic mean of the throughput (bytes that
+        travel there and back, in 10^6 a second), the speed relative to the rival with its interval (above 1: ours is
+        faster), the goal and whether it is met, and whether all data were right.
+
+    Raises:
+        UsageError: fewer than two ranks, or no C compiler or MPI header.
+    """
+    check(team.size, sizes)
+    trips = RoundTrips(team, max(sizes))
+    for size in sizes:
+        found = trips.two_sided(size) | trips.one_sided(size)
+        for row in rows(team, PAIRS, found, size, repeat=repeat, discard=repeat // 10, batch_seconds=batch_seconds):
+            yield row | {
+                "mb_per_s": harmonic_rate(size, row["seconds"]),
+                "rival_mb_per_s": harmonic_rate(size, row["rival_seconds"]),
+            }
+
+
+def harmonic_rate(size: int, seconds: Row) -> float:
+    """Return the harmonic mean of the throughput of round trips of one size, in 10^6 bytes a second. Local.
+
+    It is all bytes over all seconds.
+
+    Args:
+        size: of a message [bytes], which travels twice.
+        seconds: the summary of the times.
+    """
+    return 2e-6 * size / float(seconds["mean"])
+
+
+def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
+    pin(team)
+    return measure(team, **options)
+
+
+if __name__ == "__main__":
+    exits.install()
+    sys.exit(measure_on_ranks("ping-pong", COLUMNS, _measure_pinned, sys.argv[1:]))

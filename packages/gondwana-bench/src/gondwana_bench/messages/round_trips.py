@@ -1,0 +1,115 @@
+"""Round trips between ranks 0 and 1 in every way that there is, by name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+import gondwana as gw
+from gondwana import Team
+from gondwana_bench.measure import Variant
+from gondwana_bench.messages import round_trip_loops as loops
+from gondwana_bench.native.messages import Messages
+from gondwana_bench.rma.candidates import Bytes, Candidate, absent, both_ways, by_role, moving, there_and_back
+
+C, COMPILED, PYTHON = "C", "compiled", "Python"
+MPI4PY, MPI4PY_OBJECTS, PYTHON_OBJECTS = "mpi4py", "mpi4py objects", "Python objects"
+ONE_SIDED, PYTHON_ONE_SIDED = "compiled put + signal", "Python copy + notify"
+
+TWO_SIDED = (C, COMPILED, MPI4PY, PYTHON, MPI4PY_OBJECTS, PYTHON_OBJECTS)
+
+
+class RoundTrips:
+    """Messages, and transfers that are notified, there and back. Collective over team to create, else local.
+
+    Args:
+        team: at least two MPI ranks, on one or several nodes.
+        nbytes: the largest message.
+    """
+
+    def __init__(self, team: Team, nbytes: int) -> None:
+        self._team, self._peer = team, 1 - min(team.rank, 1)
+        self._c = Messages(team)
+        self._segment = gw.Segment(team, max(8, nbytes))
+        self._exposed = self._segment.view(team.rank)
+        self._sent, self._received = np.zeros(nbytes, np.uint8), np.zeros(nbytes, np.uint8)
+        self._signal = gw.Signal(team)
+
+    def two_sided(self, size: int) -> dict[str, Candidate]:
+        """Return round trips of messages of `size` bytes. Local."""
+        team, here, back = self._team, self._sent[:size], self._received[:size]
+        runs: dict[str, Variant] = {
+            C: partial(self._c.ping_pong, here, back),
+            COMPILED: _compiled(loops.messages, team, here, back),
+            MPI4PY: self._buffers(team.comm.Send, team.comm.Recv, here, back),
+            PYTHON: self._buffers(team.Send, team.Recv, here, back),
+            MPI4PY_OBJECTS: self._objects(team.comm.send, team.comm.recv, here, back),
+            PYTHON_OBJECTS: self._objects(team.send, team.recv, here, back),
+        }
+        return {name: moving(team, run, there_and_back(team, here, back)) for name, run in runs.items()}
+
+    def one_sided(self, size: int) -> dict[str, Candidate]:
+        """Return round trips of `size` bytes that are put into the memory of the peer and notified. Local."""
+        team, here, there = self._team, self._sent[:size], self._exposed[:size]
+        target, signal = self._segment.pointer(self._peer, "u1"), self._signal
+
+        def ping() -> None:
+            gw.copy(here, target, notify=signal)
+            signal.wait()
+
+        def pong() -> None:
+            signal.wait()
+            gw.copy(here, target, notify=signal)
+
+        runs = {
+            ONE_SIDED: _compiled(loops.puts, team, here, target, signal),
+            PYTHON_ONE_SIDED: by_role(team, ping, pong),
+        }
+        return {name: moving(team, run, both_ways(team, here, there)) for name, run in runs.items()}
+
+    def _buffers(
+        self, send: Callable[[Bytes, int], object], receive: Callable[[Bytes, int], object], here: Bytes, back: Bytes
+    ) -> Variant:
+        def ping() -> None:
+            send(here, 1)
+            receive(back, 1)
+
+        def pong() -> None:
+            receive(here, 0)
+            send(here, 0)
+
+        return by_role(self._team, ping, pong)
+
+    def _objects(
+        self,
+        send: Callable[[object, int], object],
+        receive: Callable[..., bytes],
+        here: Bytes,
+        back: Bytes,
+    ) -> Variant:
+        """Return round trips of bytes objects, which are pickled; the last one is copied so that it can be compared."""
+
+        def variant(calls: int) -> float:
+            message = here.tobytes()
+            start = time.perf_counter()
+            for _ in range(calls):
+                if first:
+                    send(message, 1)
+                    message = receive(source=1)
+                else:
+                    message = receive(source=0)
+                    send(message, 0)
+            seconds = time.perf_counter() - start
+            (back if first else here)[:] = np.frombuffer(message, np.uint8)
+            return seconds
+
+        first = self._team.rank == 0
+        return variant if self._team.rank < 2 else absent
+
+
+def _compiled(loop: Callable[..., int], *arguments: object) -> Variant:
+    """Return the variant of a compiled loop that takes the number of calls after the arguments."""
+    return lambda calls: loop(*arguments, calls) * 1e-9

@@ -1,0 +1,1 @@
+"""Programs in C to compare our kernels and exchanges with; `gondwana_bench.build` compiles them."""

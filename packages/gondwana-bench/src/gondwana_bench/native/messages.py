@@ -1,0 +1,83 @@
+"""The C functions of `messages.c`, callable by the ranks of a team."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gondwana import Team
+from gondwana_bench import build
+
+Words = NDArray[np.int64]
+
+
+class _Rank(ctypes.Structure):
+    """What a rank of the ring has, as in `messages.c`."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("data", "inbox", "total", "product")),
+        *((name, ctypes.c_int64) for name in ("words", "reads", "writes", "flops")),
+    )
+
+
+class Messages:
+    """MPI's messages and sums in C. Collective over team; each method returns the seconds on this rank.
+
+    Args:
+        team: of MPI ranks.
+
+    Raises:
+        UsageError: the team has no MPI, or there is no C compiler.
+    """
+
+    def __init__(self, team: Team) -> None:
+        self._library = build.library_with_mpi("messages.c", team)
+        self._handle = team.comm.py2f()
+        for name in ("ping_pong", "allreduce", "ring"):
+            getattr(self._library, f"messages_{name}").restype = ctypes.c_double
+
+    def ping_pong(self, sent: NDArray[np.uint8], received: NDArray[np.uint8], calls: int) -> float:
+        """Send `sent` of rank 0 to `sent` of rank 1 and back to `received`, `calls` times."""
+        return self._time("ping_pong", _at(sent), _at(received), ctypes.c_int64(sent.size), ctypes.c_int64(calls))
+
+    def allreduce(self, given: NDArray[np.float32], sums: NDArray[np.float32], calls: int) -> float:
+        """Add `given` of all ranks in `sums`, `calls` times, each followed by a barrier that does not count."""
+        return self._time("allreduce", _at(given), _at(sums), ctypes.c_int64(given.size), ctypes.c_int64(calls))
+
+    def ring(
+        self,
+        data: Words,
+        inbox: Words,
+        total: Words,
+        product: NDArray[np.float64],
+        work: tuple[int, int, int],
+        supersteps: int,
+        phases: NDArray[np.float64] | None,
+        calls: int,
+    ) -> float:
+        """Run `calls` times as many supersteps of the ring as `bench.messages.ring` describes.
+
+        Args:
+            data: of which as many words as `inbox` has travel to the next rank.
+            inbox: for those of the rank before.
+            total: one word, the sum of all that was read.
+            product: one number, of the floating-point operations.
+            work: reads, writes and floating-point operations of a superstep.
+            supersteps: of a run.
+            phases: where the seconds of the four phases are added; None: without clocks between phases.
+            calls: runs.
+        """
+        rank = _Rank(*(array.ctypes.data for array in (data, inbox, total, product)), inbox.size, *work)
+        clocks = None if phases is None else _at(phases)
+        return self._time("ring", ctypes.byref(rank), ctypes.c_int64(supersteps), clocks, ctypes.c_int64(calls))
+
+    def _time(self, name: str, *arguments: Any) -> float:
+        seconds: float = getattr(self._library, f"messages_{name}")(self._handle, *arguments)
+        return seconds
+
+
+def _at(array: NDArray[Any]) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)

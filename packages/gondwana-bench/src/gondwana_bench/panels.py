@@ -1,0 +1,182 @@
+"""The result of a benchmark: a table for each of its panels, and one file that grows with them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gondwana import results, world
+from gondwana.errors import UsageError
+from gondwana.results import ResultError, units_of, write_json
+from gondwana.runtime import exits
+from gondwana_bench import build
+from gondwana_bench.disturbance import watched
+from gondwana_bench.progress import with_progress
+from gondwana_bench.rows import Row, show_table
+
+
+def environment() -> dict[str, Any]:
+    """Return a description of the machine and software, with the C compiler, on which figures depend. Local."""
+    return {**results.environment(), "compiler": _compiler(), "compiler_flags": list(build.FLAGS)}
+
+
+@dataclass
+class Panels:
+    """The figures of a benchmark.
+
+    Attributes:
+        benchmark: its name.
+        file: where they are written as JSON, None: nowhere.
+        device: what was measured, for the captions.
+        panels: rows of each panel by its name; those of one panel have the same keys.
+        notes: what was left out, and why.
+        failures: what could not be measured because of an error.
+        complete: whether all was measured.
+        command: the command line that repeats it.
+        environment: of the machine, at the start.
+    """
+
+    benchmark: str
+    file: Path | None = None
+    device: dict[str, Any] = field(default_factory=dict)
+    panels: dict[str, list[Row]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    complete: bool = False
+    command: list[str] = field(default_factory=lambda: list(sys.argv))
+    environment: dict[str, Any] = field(default_factory=environment)
+
+    @property
+    def verified(self) -> bool:
+        """Whether nothing failed so far, and all rows are right."""
+        return not self.failures and all(row["verified"] for rows in self.panels.values() for row in rows)
+
+    def add(
+        self,
+        panel: str,
+        columns: Mapping[str, str],
+        rows: Iterable[Row],
+        total: int,
+        shown: Callable[[Row], bool] = lambda row: True,
+    ) -> None:
+        """Measure a panel, with a progress bar on a terminal, print it and write all panels so far. Local.
+
+        Args:
+            panel: its name.
+            columns: heading by the row's key, in the order of the table.
+            rows: measured as they are asked for; what was measured before an error stays.
+            total: how many there will be at most.
+            shown: which of them the table has; the file has all.
+        """
+        kept = self.panels.setdefault(panel, [])
+        try:
+            for row in with_progress(watched(rows), total, panel):
+                kept.append(row)
+                # The rest is still measured and printed; what the file lacks at the end is an error then.
+                with contextlib.suppress(ResultError):
+                    self.write()
+        finally:
+            self.show(panel, columns, filter(shown, kept))
+
+    def show(self, panel: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
+        """Print rows of a panel as a table. Local."""
+        title = f"gondwana bench {self.benchmark}" + (f": {panel}" if panel != self.benchmark else "")
+        show_table(title, self.device.get("name", self.environment["cpu"]), columns, rows)
+
+    def note(self, text: str) -> None:
+        """Print and record why something was left out. Local."""
+        self.notes.append(text)
+        print(f"gondwana: {text}", file=sys.stderr, flush=True)
+
+    def fail(self, text: str) -> None:
+        """Print and record what could not be measured because of an error. Local."""
+        self.failures.append(text)
+        print(f"gondwana: FAILED: {text}", file=sys.stderr, flush=True)
+
+    def write(self) -> None:
+        """Write the file, if there is one. Local.
+
+        Raises:
+            ResultError: it cannot be written.
+        """
+        if self.file is not None:
+            write_json(self.file, self.content())
+
+    def content(self) -> dict[str, Any]:
+        """Return the result as the file has it: see `results.schema.BenchmarkResult`. Local."""
+        return {
+            "schema": results.VERSION,
+            "benchmark": self.benchmark,
+            "command": self.command,
+            "verified": self.verified,
+            "complete": self.complete,
+            "environment": self.environment,
+            "device": self.device,
+            "units": units_of(self.benchmark, (row for rows in self.panels.values() for row in rows)),
+            "panels": self.panels,
+            "notes": self.notes,
+            "failures": self.failures,
+        }
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A panel that is computed from the measured one.
+
+    Attributes:
+        panel: its name.
+        columns: heading by the row's key, in the order of the table.
+        rows: computes its rows from those of the other; without any there is no panel.
+    """
+
+    panel: str
+    columns: Mapping[str, str]
+    rows: Callable[[Sequence[Row]], list[Row]]
+
+
+def measure_on_ranks(
+    benchmark: str,
+    columns: Mapping[str, str],
+    measure: Callable[..., Iterable[Row]],
+    argv: Sequence[str],
+    derived: Derived | None = None,
+) -> int:
+    """Measure a benchmark of one panel, print its table and write the file. Collective over all ranks.
+
+    Args:
+        benchmark: its name.
+        columns: heading by the row's key, in the order of the table.
+        measure: yields the rows, the same on every rank; called with the world and the options.
+        argv: the options of the command line as one JSON object.
+        derived: a second panel, from the rows of the first.
+
+    Returns:
+        The exit status: 0 if all rows are verified.
+    """
+    exits.install()
+    exits.report_in_one_line()
+    options = json.loads(argv[0])
+    command, file = options.pop("command"), options.pop("file")
+    report = Panels(benchmark, None if file is None else Path(file), command=command)
+    report.panels[benchmark] = list(watched(measure(world, **options), world))
+    report.complete = True
+    if world.rank == 0:
+        report.show(benchmark, columns, report.panels[benchmark])
+        if derived is not None and (rows := derived.rows(report.panels[benchmark])):
+            report.panels[derived.panel] = rows
+            report.show(derived.panel, derived.columns, rows)
+        report.write()
+    return 0 if report.verified else 1
+
+
+def _compiler() -> str | None:
+    """Return the version of the C compiler, None if there is none: benchmarks of GPUs need none."""
+    try:
+        return build.compiler_version()
+    except UsageError:
+        return None

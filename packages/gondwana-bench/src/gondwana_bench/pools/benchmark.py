@@ -1,0 +1,216 @@
+"""The benchmark of pools of workers: ours, as processes and as ranks of a job, beside others in the same rounds."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from gondwana.errors import UsageError
+from gondwana_bench.pools.programs import Program, StartNative
+from gondwana_bench.rows import Row, check_cases, relative
+from gondwana_bench.statistics import summarize
+
+COLUMNS = {
+    "case": "once", "workers": "workers", "unit": "unit", "name": "pool", "ours": "ours", "goal": "goal",
+    "rival": "rival", "theirs": "theirs", "ratio": "theirs/ours (95 %)",
+}  # fmt: skip
+
+RIVALS = {
+    "ours": ("ProcessPoolExecutor", "multiprocessing.Pool", "Dask"),
+    "ours in a job": ("MPIPoolExecutor",),
+}
+"""What each of ours is compared with: pools that start processes, and pools over ranks."""
+
+TASKS = 100_000
+SECONDS = {"us": 1e-6, "s": 1.0}
+
+Samples = dict[str, list[float]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A use of pools.
+
+    Attributes:
+        name: of what is done once.
+        what: as `candidates.perform` knows it.
+        workers: of each pool.
+        share: of all tasks, how many are done in a sample.
+        goal: microseconds that it may take; None: no goal.
+    """
+
+    name: str
+    what: str
+    workers: int
+    share: float
+    goal: float | None = None
+
+
+CASES = (
+    Case("null task, submit to result, median", "call", 1, 0.01, 12.0),
+    Case("the same with 15 idle workers", "call", 16, 0.01, 15.6),
+    Case("null task of map, one by one", "each", 2, 0.1),
+    Case("null task of map, in batches", "batched", 2, 1.0, 5.0),
+    Case("1 ms task of 2 workers, ideal 500", "work", 2, 0.01, 500 / 0.97),
+)
+STARTS = {"first start": None, "second start": 1.0}
+"""Starts of a pool in one program, with the seconds that they may take."""
+JOB = "start of the job"
+STARTED = 4
+"""Workers of the pools whose start is timed."""
+
+
+def measure(
+    native: StartNative,
+    note: Callable[[str], None],
+    *,
+    cases: Sequence[str] | None = None,
+    tasks: int = TASKS,
+    repeat: int = 5,
+) -> Iterator[Row]:
+    """Measure the pools, one case after the other. Local: starts a program for each pool.
+
+    Args:
+        native: starts programs of MPI that are not ours.
+        note: takes down what is left out, and why.
+        cases: parts of the names of the cases to measure; None: all.
+        tasks: null tasks of a map.
+        repeat: rounds.
+
+    Returns:
+        A row for each of ours and each of its rivals.
+
+    Raises:
+        UsageError: one of ours does not work.
+    """
+    if not _has_dask():
+        note("left out Dask: the package distributed is not installed")
+    for workers in dict.fromkeys(case.workers for case in CASES if _is_among(case.name, cases)):
+        with contextlib.ExitStack() as stack:
+            programs = _all_programs(stack, workers, native, note)
+            for case in CASES:
+                if case.workers == workers and _is_among(case.name, cases):
+                    n = max(1, round(tasks * case.share))
+                    yield from _rows(case.name, workers, "us", case.goal, _use(programs, case.what, n, repeat))
+    if any(_is_among(name, cases) for name in STARTS):
+        for (name, goal), samples in zip(STARTS.items(), _starts(native, repeat), strict=True):
+            yield from _rows(name, STARTED, "s", goal, samples)
+    if _is_among(JOB, cases):
+        yield from _rows(JOB, STARTED, "s", None, _jobs(native, repeat))
+
+
+def check(cases: Sequence[str] | None) -> None:
+    """Check parts of names of cases. Local.
+
+    Raises:
+        UsageError: one of them is in no name.
+    """
+    check_cases(cases, [*(case.name for case in CASES), *STARTS, JOB])
+
+
+def total(cases: Sequence[str] | None) -> int:
+    """Return how many rows `measure` yields if all pools work. Local."""
+    in_processes, in_jobs = (len(_rivals(name)) for name in RIVALS)
+    used = sum(_is_among(case.name, cases) for case in CASES)
+    started = len(STARTS) * any(_is_among(name, cases) for name in STARTS)
+    return used * (in_processes + in_jobs) + started * in_processes + _is_among(JOB, cases) * in_jobs
+
+
+def _is_among(name: str, parts: Sequence[str] | None) -> bool:
+    return parts is None or any(part in name for part in parts)
+
+
+def _has_dask() -> bool:
+    return importlib.util.find_spec("distributed") is not None
+
+
+def _rivals(name: str) -> list[str]:
+    """Return what one of ours is compared with here."""
+    return [rival for rival in RIVALS[name] if rival != "Dask" or _has_dask()]
+
+
+def _all_programs(
+    stack: contextlib.ExitStack, workers: int, native: StartNative, note: Callable[[str], None]
+) -> dict[str, Program]:
+    """Start all candidates; leave out rivals that do not work here."""
+    programs: dict[str, Program] = {}
+    for name in [name for ours in RIVALS for name in (ours, *_rivals(ours))]:
+        try:
+            programs[name] = stack.enter_context(Program(name, workers, native))
+        except UsageError as error:
+            if name in RIVALS:
+                raise
+            note(f"left out {name} with {workers} workers: {error}")
+    return programs
+
+
+def _use(programs: Mapping[str, Program], what: str, n: int, repeat: int) -> Samples:
+    """Return the seconds of a task, one sample a round, by name."""
+    for program in programs.values():
+        program.ask(what, max(1, n // 10))  # caches, and what our pool learns of the length of tasks
+
+    def once(program: Program) -> list[float]:
+        return [program.ask(what, n)]
+
+    [seconds] = _interleaved({name: partial(once, program) for name, program in programs.items()}, repeat)
+    return seconds
+
+
+def _starts(native: StartNative, repeat: int) -> list[Samples]:
+    """Return the seconds of first and second starts, each round in a new program."""
+
+    def both(name: str) -> list[float]:
+        with Program(name, STARTED, native, "starts") as program:
+            return [program.ask("start", STARTED) for _ in STARTS]
+
+    return _interleaved({name: partial(both, name) for name in ("ours", *_rivals("ours"))}, repeat)
+
+
+def _jobs(native: StartNative, repeat: int) -> Samples:
+    """Return the seconds from the command until every rank has run a task."""
+
+    def once(name: str) -> list[float]:
+        with Program(name, STARTED, native) as program:
+            return [program.seconds]
+
+    [seconds] = _interleaved({name: partial(once, name) for name in ("ours in a job", "MPIPoolExecutor")}, repeat)
+    return seconds
+
+
+def _interleaved(variants: Mapping[str, Callable[[], list[float]]], repeat: int) -> list[Samples]:
+    """Call all variants in every round, in an order that rotates; return the samples of each of their figures."""
+    names = list(variants)
+    found: dict[str, list[list[float]]] = {name: [] for name in names}
+    for number in range(repeat):
+        for position in range(len(names)):
+            name = names[(number + position) % len(names)]
+            found[name].append(variants[name]())
+    figures = range(len(found[names[0]][0]))
+    return [{name: [figure[i] for figure in rounds] for name, rounds in found.items()} for i in figures]
+
+
+def _rows(case: str, workers: int, unit: str, goal: float | None, samples: Samples) -> Iterator[Row]:
+    """Yield the rows of a case from seconds a task, one sample a round."""
+    for name in RIVALS:
+        if name in samples:
+            ours = summarize(samples[name])
+            rivals: list[str | None] = [rival for rival in RIVALS[name] if rival in samples]
+            for rival in rivals or [None]:
+                theirs = None if rival is None else summarize(samples[rival])
+                yield {
+                    "case": case,
+                    "workers": workers,
+                    "unit": unit,
+                    "name": name,
+                    "ours": ours.median / SECONDS[unit],
+                    "goal": goal,
+                    "rival": rival,
+                    "theirs": None if theirs is None else theirs.median / SECONDS[unit],
+                    **relative(None if rival is None else samples[rival], samples[name]),
+                    "verified": True,
+                    "seconds": asdict(ours),
+                    "rival_seconds": None if theirs is None else asdict(theirs),
+                }

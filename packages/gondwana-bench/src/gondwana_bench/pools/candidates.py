@@ -1,0 +1,227 @@
+"""The pools that are compared. Each runs in a program of its own, which does what the benchmark asks it for."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import multiprocessing
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import AbstractContextManager
+from multiprocessing.pool import Pool
+from typing import Any, Protocol
+
+import gondwana as gw
+from gondwana_bench.pools import work
+
+CHUNK, WORK_CHUNK = 1000, 10
+"""Items that rivals whose maps make no batches of their own accord are told to send together: null tasks, and those of
+a millisecond."""
+
+Map = Callable[[Callable[[int], int], Iterable[int]], Iterable[int]]
+
+
+class Candidate(Protocol):
+    """What is measured of a pool."""
+
+    def call(self) -> object:
+        """Have a worker run a null task, and wait for its result."""
+
+    def each(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """Map, with a message for each item."""
+
+    def batched(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """Map null tasks, many in a message."""
+
+    def work(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """Map tasks of a millisecond."""
+
+
+class OfFutures:
+    """A pool with the interface of `concurrent.futures`."""
+
+    def __init__(self, pool: Executor) -> None:
+        self._pool = pool
+
+    def call(self) -> object:
+        """As `Candidate`."""
+        return self._pool.submit(work.null).result()
+
+    def each(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """As `Candidate`."""
+        return self._pool.map(function, items)
+
+    def batched(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """As `Candidate`."""
+        return self._pool.map(function, items, chunksize=CHUNK)
+
+    def work(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """As `Candidate`."""
+        return self._pool.map(function, items, chunksize=WORK_CHUNK)
+
+
+class Ours(OfFutures):
+    """Our pool, whose `pmap` chooses the batches."""
+
+    _pool: gw.WorkerPool
+
+    def batched(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """As `Candidate`."""
+        return self._pool.pmap(function, items)
+
+    work = batched
+
+
+class OfMultiprocessing:
+    """A `multiprocessing.Pool`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def call(self) -> object:
+        """As `Candidate`."""
+        return self._pool.apply(work.null)
+
+    def each(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """As `Candidate`."""
+        return self._pool.imap(function, items)
+
+    def batched(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """As `Candidate`."""
+        return self._pool.map(function, items)
+
+    def work(self, function: Callable[[int], int], items: Iterable[int]) -> Iterable[int]:
+        """As `Candidate`."""
+        return self._pool.imap(function, items, WORK_CHUNK)
+
+
+# -- how they start ----------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _ours(workers: int) -> Iterator[Candidate]:
+    with gw.WorkerPool(workers) as pool:
+        yield Ours(pool)
+
+
+@contextlib.contextmanager
+def _ours_in_a_job(workers: int) -> Iterator[Candidate]:
+    with gw.WorkerPool() as pool:
+        if pool.workers != workers:  # the other ranks get no further than this
+            raise RuntimeError(f"a job with {pool.workers} workers, not {workers}")
+        yield Ours(pool)
+
+
+@contextlib.contextmanager
+def _process_pool(workers: int) -> Iterator[Candidate]:
+    with ProcessPoolExecutor(workers) as pool:
+        yield OfFutures(pool)
+
+
+@contextlib.contextmanager
+def _multiprocessing(workers: int) -> Iterator[Candidate]:
+    with multiprocessing.Pool(workers) as pool:
+        yield OfMultiprocessing(pool)
+
+
+@contextlib.contextmanager
+def _mpi4py(workers: int) -> Iterator[Candidate]:
+    with importlib.import_module("mpi4py.futures").MPIPoolExecutor(workers) as pool:
+        yield OfFutures(pool)
+
+
+@contextlib.contextmanager
+def _dask(workers: int) -> Iterator[Candidate]:
+    client = importlib.import_module("distributed").Client
+    with client(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield OfFutures(cluster.get_executor())
+
+
+CANDIDATES: dict[str, Callable[[int], AbstractContextManager[Candidate]]] = {
+    "ours": _ours,
+    "ours in a job": _ours_in_a_job,
+    "ProcessPoolExecutor": _process_pool,
+    "multiprocessing.Pool": _multiprocessing,
+    "MPIPoolExecutor": _mpi4py,
+    "Dask": _dask,
+}
+
+
+# -- what is measured of them ------------------------------------------------------------------------------------
+
+
+def perform(candidate: Candidate, what: str, n: int) -> float:
+    """Return the seconds of a task: the median of a call, or the mean of a map. Local.
+
+    Raises:
+        RuntimeError: a map has not returned its items.
+    """
+    if what == "call":
+        return statistics.median(_seconds(candidate.call) for _ in range(n))
+    function = work.millisecond if what == "work" else work.same
+    start = time.perf_counter()
+    results = getattr(candidate, what)(function, range(1, n + 1))
+    if sum(results) != n * (n + 1) // 2:
+        raise RuntimeError(f"{what} has not returned its items")
+    return (time.perf_counter() - start) / n
+
+
+def ready(candidate: Candidate, workers: int) -> None:
+    """Wait until every worker has run a task. Local."""
+    seen: set[int] = set()
+    while len(seen) < workers:
+        seen.update(candidate.each(work.hold, range(workers)))
+
+
+def start(name: str, workers: int) -> float:
+    """Return the seconds from nothing until every worker of a new pool has run a task. Local."""
+    begin = time.perf_counter()
+    with CANDIDATES[name](workers) as candidate:
+        ready(candidate, workers)
+        return time.perf_counter() - begin
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
+
+
+def _serve(requests: Any, answer: Callable[[str, int], float]) -> None:
+    for line in requests:
+        what, n = json.loads(line)
+        requests.write(json.dumps(answer(what, n)) + "\n")
+        requests.flush()
+
+
+@contextlib.contextmanager
+def _connected(path: str) -> Iterator[Any]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        with connection.makefile("rw") as requests:
+            yield requests
+
+
+def main(argv: list[str]) -> None:
+    """Answer requests: start pools, or make one and use it.
+
+    Args:
+        argv: the candidate, the number of workers, the path of the socket, and what is asked for.
+    """
+    name, workers, path, purpose = argv[0], int(argv[1]), argv[2], argv[3]
+    if purpose == "starts":
+        with _connected(path) as requests:
+            _serve(requests, lambda _, n: start(name, n))
+        return
+    with CANDIDATES[name](workers) as candidate, _connected(path) as requests:
+        ready(candidate, workers)
+        _serve(requests, lambda what, n: perform(candidate, what, n))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

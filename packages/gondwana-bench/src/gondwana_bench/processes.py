@@ -1,0 +1,114 @@
+"""Processes that benchmarks start."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gondwana.errors import UsageError
+
+OTHER_MPI = "if it was built with another MPI than that of the launcher, give its own, such as --mpirun /usr/bin/mpirun"
+"""The advice where a user's program does not start."""
+_LAST_LINES = 3
+_BLANK = "\0 \t"
+"""What is no text: Open MPI's launcher ends its reports with a zero byte."""
+
+
+class Command(NamedTuple):
+    """A command and its whole environment."""
+
+    argv: Sequence[str]
+    variables: Mapping[str, str]
+
+
+def our_command(ranks: int, *words: str, threads: int = 1) -> list[str]:
+    """Return the command that runs one of our programs on a number of ranks. Local.
+
+    Args:
+        ranks: how many.
+        words: the program and its options, after options of `gondwana run`.
+        threads: of each rank.
+    """
+    return [sys.executable, "-P", "-m", "gondwana.cli.main", "run", "-n", str(ranks), "-t", str(threads), *words]
+
+
+def run(
+    argv: Sequence[str], variables: Mapping[str, str] = os.environ, folder: str | Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, whatever its status. Local.
+
+    Args:
+        argv: the words of the command.
+        variables: its whole environment.
+        folder: where it works; None: here.
+
+    Raises:
+        UsageError: it cannot be started.
+    """
+    with starting(argv[0]):
+        return subprocess.run(
+            argv, env=dict(variables), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+
+
+@contextlib.contextmanager
+def starting(program: str) -> Iterator[None]:
+    """Check that a program can be started. Local.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{program} cannot be started ({error.strerror}): name a command that can") from None
+
+
+def last_words(output: str, errors: str) -> str:
+    r"""Return the last lines that a program printed, as one line, without those of its launcher. Local.
+
+    Open MPI's launcher reports between two lines of dashes that a program has failed; where the program itself printed
+    nothing, that is returned.
+
+    Args:
+        output: of the command, on stdout.
+        errors: on stderr, which is preferred.
+
+    Example:
+        >>> last_words("", "no such file\n----\nmpirun has exited\n----\n\0")
+        'no such file'
+    """
+    said, reports = _without_reports(errors)
+    said = said or _without_reports(output)[0] or reports
+    return " | ".join(said[-_LAST_LINES:]) or "it printed nothing"
+
+
+def _without_reports(text: str) -> tuple[list[str], list[str]]:
+    """Return the lines outside and inside of pairs of lines of dashes, without empty ones."""
+    parts: tuple[list[str], list[str]] = ([], [])
+    inside = False
+    for line in filter(None, (line.strip(_BLANK) for line in text.splitlines())):
+        if line.strip("-="):
+            parts[inside].append(line)
+        else:
+            inside = not inside
+    return parts
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the children of a process, their children, and so on: groups do not show those of a launcher. Local.
+
+    Args:
+        pid: The process; if there is none, it has no children.
+    """
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text().split()):
+                found += [child, *descendants(child)]
+    return found

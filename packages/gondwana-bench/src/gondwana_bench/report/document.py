@@ -1,0 +1,241 @@
+"""A report: one HTML page that needs no network, with all figures, tables, styles and its script inside."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from gondwana_bench.report import tables
+from gondwana_bench.report.charts import Stack, matrix_chart, stack_chart
+from gondwana_bench.report.charts.frame import FILLINGS, STYLES
+from gondwana_bench.report.draw import Figure, figures
+from gondwana_bench.report.markup import Markup, join, tag
+from gondwana_bench.report.quantities import quantity
+from gondwana_bench.report.rows import Panel
+from gondwana_bench.report.sources import Source, together
+from gondwana_bench.report.summary import summary
+
+_KINDS = {"benchmark": "Benchmark", "app": "Application", "model": "Model of", "trace": "Trace"}
+_MOST_BESIDE = 4
+"""Figures of a panel up to which those of several files are in columns; more are below each other."""
+_LARGEST_MATRIX = 32
+"""Ranks up to which the communication matrix is a table, too."""
+
+_HATCHES = (
+    "",
+    "M0 6L6 0M-1.5 1.5L1.5 -1.5M4.5 7.5L7.5 4.5",
+    "M3 2v2M0 5v2M6 5v2M0 -1v2M6 -1v2",
+    "M0 0L6 6M-1.5 4.5L1.5 7.5M4.5 -1.5L7.5 1.5",
+    "M0 3H6",
+    "M0 3H6M3 0V6",
+)
+"""What tells fillings apart without colour, in tiles of 6 x 6."""
+
+
+def page(sources: Sequence[Source]) -> str:
+    """Return a report as HTML: the same for the same results. Local.
+
+    Args:
+        sources: at least one result; those of one benchmark or application are shown beside each other.
+    """
+    groups: dict[tuple[str, str], list[Source]] = {}
+    for source in sources:
+        groups.setdefault((source.kind, source.name), []).append(source)
+    anchors = {key: f"section-{number}" for number, key in enumerate(groups, 1)}
+    body = [
+        _fillings(),
+        tag("header", tag("h1", "Results"), Markup('<button id="theme" type="button" hidden></button>')),
+        _machines(sources),
+        tag("nav", *(tag("a", _heading(key), href=f"#{anchors[key]}") for key in groups), aria_label="sections"),
+        tag("main", summary(groups, anchors), *(_section(groups[key], anchors[key]) for key in groups)),
+    ]
+    title = ", ".join(dict.fromkeys(name for _, name in groups))
+    return f'<!doctype html>\n<html lang="en">\n{_head(title)}\n{tag("body", *body, _script())}\n</html>\n'
+
+
+def _head(title: str) -> Markup:
+    """The head of the page: it may load nothing, and run its own script only."""
+    style, script = _part("page.css"), _part("page.js")
+    policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; base-uri 'none'"
+    return tag(
+        "head",
+        Markup('<meta charset="utf-8">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        tag("title", f"Results: {title}"),
+        Markup(f"<style>{style}</style>"),
+    )
+
+
+def _script() -> Markup:
+    return Markup(f"<script>{_part('page.js')}</script>")
+
+
+def _part(name: str) -> str:
+    return resources.files("gondwana_bench.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _fillings() -> Markup:
+    patterns = [_filling(number) for number in range(FILLINGS)]
+    return tag("svg", tag("defs", *patterns), class_="fillings", aria_hidden="true")
+
+
+def _filling(number: int) -> Markup:
+    round_, colour = divmod(number, STYLES)
+    hatch = _HATCHES[(colour + round_) % len(_HATCHES)]
+    return tag(
+        "pattern",
+        tag("rect", width=6, height=6, class_=f"p{colour}"),
+        tag("path", d=hatch, class_="hatch") if hatch else None,
+        id=f"f{number}", width=6, height=6, patternUnits="userSpaceOnUse",
+    )  # fmt: skip
+
+
+def _heading(key: tuple[str, str]) -> str:
+    return f"{_KINDS[key[0]]} {key[1]}"
+
+
+def _machines(sources: Sequence[Source]) -> Markup:
+    """Which machines the results are from, and who measured what if they are several."""
+    files: dict[str, list[str]] = {}
+    for source in sources:
+        if source.kind != "model":
+            files.setdefault(source.machine, []).append(source.file)
+    if not files:
+        return tag("p", "Predicted by models of machines.", class_="about")
+    if len(files) == 1:
+        return tag("p", f"Measured on {next(iter(files))}.", class_="about")
+    named = [f"{machine}: {', '.join(dict.fromkeys(of))}" for machine, of in files.items()]
+    return tag("div", tag("p", "Measured on different machines:"), tables.join_lines(named), class_="about")
+
+
+def _section(sources: Sequence[Source], anchor: str) -> Markup:
+    first = sources[0]
+    parts = [tag("h2", _heading((first.kind, first.name)), id=anchor)]
+    if first.kind == "app":
+        panel = together(sources) if len(sources) > 1 else first.panels[0]
+        files = {source.file: source for source in sources}
+        return tag("section", *parts, *map(_about, files.values()), *_beside([panel], [None]))
+    parts += [_about(source) for source in sources]
+    if first.kind == "trace":
+        return tag("section", *parts, *(_trace(source) for source in sources))
+    by_panel: dict[str, list[tuple[Source, Panel]]] = {}
+    for source in sources:
+        for panel in source.panels:
+            by_panel.setdefault(panel.name, []).append((source, panel))
+    for name, of in by_panel.items():
+        if name != first.name:
+            parts.append(tag("h3", name))
+        captions = [_from(source) if len(sources) > 1 else None for source, _ in of]
+        parts += _beside([panel for _, panel in of], captions)
+    return tag("section", *parts)
+
+
+def _beside(panels: Sequence[Panel], captions: Sequence[str | None]) -> Iterator[Markup]:
+    """The figures and the tables of panels: beside each other if they are several of few figures."""
+    drawn = [figures(panel) for panel in panels]
+    parts = [_panel(panel, of, caption) for panel, of, caption in zip(panels, drawn, captions, strict=True)]
+    few = len(parts) > 1 and max(map(len, drawn)) <= _MOST_BESIDE
+    yield from [tag("div", *parts, class_="beside")] if few else parts
+
+
+def _panel(panel: Panel, drawn: Sequence[Figure], caption: str | None) -> Markup:
+    count = f"{len(panel.rows)} row{'' if len(panel.rows) == 1 else 's'}"
+    alternative = tag("summary", f"The figures as a table ({count})" if drawn else "Table")
+    return tag(
+        "div",
+        None if caption is None else tag("p", caption, class_="about"),
+        _grid(drawn),
+        tag("p", "No rows.") if not panel.rows else tag("details", alternative, tables.of_panel(panel)),
+    )
+
+
+def _grid(drawn: Sequence[Figure]) -> Markup | None:
+    if not drawn:
+        return None
+    return tag(
+        "div",
+        *(
+            tag(
+                "figure",
+                tag("figcaption", tag("strong", one.title), tag("small", one.caption) if one.caption else None),
+                one.chart,
+            )
+            for one in drawn
+        ),
+        class_="figures",
+    )
+
+
+def _about(source: Source) -> Markup:
+    """Where a result is from, and what its reader should know before the figures."""
+    content = source.content
+    parts: list[Markup] = [
+        tag(
+            "p",
+            f"{_from(source)}, {content['environment'].get('time', 'time not known')}. {source.load.capitalize()}.",
+            class_="about",
+        ),
+        tag("p", tag("code", " ".join(content["command"])), class_="about"),
+    ]
+    remarks: list[str] = []
+    if source.kind in ("benchmark", "trace"):
+        remarks += [*content["notes"], *(f"FAILED: {failure}" for failure in content.get("failures", []))]
+        remarks += [] if content["complete"] else ["not complete: the measurement ended early"]
+    if content["verified"] is False:
+        remarks.append("NOT VERIFIED: results were wrong")
+    if remarks:
+        parts.append(tables.join_lines(remarks))
+    return join(parts)
+
+
+def _from(source: Source) -> str:
+    placement: Any = source.environment.get("placement")
+    pattern = placement.get("pattern") if isinstance(placement, dict) else None
+    where = "" if pattern is None else f", {pattern} threads x ranks x nodes"
+    return f"{source.file}, {source.machine}{where}"
+
+
+def _trace(source: Source) -> Markup:
+    content, ranks = source.content, source.content["ranks"]
+    stacks = [
+        Stack(f"rank {rank}", tuple((name, of[rank]) for name, of in content["spans"].items())) for rank in range(ranks)
+    ]
+    drawn = []
+    for title, chart in (
+        ("Seconds of each rank", stack_chart(f"{source.name}: seconds of each rank", stacks, "s")),
+        ("Bytes from rank to rank", matrix_chart(f"{source.name}: bytes sent", content["matrix"]["bytes"], "B")),
+        (
+            "Messages from rank to rank",
+            matrix_chart(f"{source.name}: messages sent", content["matrix"]["messages"], "1"),
+        ),
+    ):
+        if chart is not None:
+            drawn.append(Figure(f"{source.name}: {title}", chart, source.file))
+    (panel,) = source.panels
+    details = [tag("summary", "The seconds as a table"), tables.of_panel(panel)]
+    parts = [_grid(drawn), tag("details", *details)]
+    if ranks <= _LARGEST_MATRIX:
+        parts.append(tag("details", tag("summary", "The communication as a table"), _matrix(content["matrix"], ranks)))
+    return tag("div", *parts)
+
+
+def _matrix(matrix: Mapping[str, list[list[float]]], ranks: int) -> Markup:
+    rows = [
+        [
+            f"rank {sender}",
+            *(
+                f"{quantity(matrix['bytes'][sender][to], 'B')} in {quantity(matrix['messages'][sender][to], '1')}"
+                for to in range(ranks)
+            ),
+        ]
+        for sender in range(ranks)
+    ]
+    return tables.table(["bytes in messages", *(f"to {rank}" for rank in range(ranks))], rows)

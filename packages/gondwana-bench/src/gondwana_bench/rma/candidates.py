@@ -1,0 +1,116 @@
+"""Candidates of a benchmark of transfers: an operation between ranks 0 and 1 and a check of its data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gondwana import Team
+from gondwana_bench.measure import Variant, timed
+
+Bytes = NDArray[np.uint8]
+Ends = tuple[Bytes | None, Bytes | None]
+"""The array that this rank sends and the one into which it receives; None: it does not."""
+
+WAYS = {1: "", 2: ", both"}
+"""Suffix of the name of a flood, by the number of ranks that send concurrently."""
+
+CALLS = 3
+"""How often a check runs the operation."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An operation to time.
+
+    Attributes:
+        run: performs the operation a number of times and returns the seconds. All ranks call it; ranks other than 0
+            and 1 return at once.
+        is_right: collective; runs the operation and returns on every rank whether the data were right.
+        operations: how many of the operations that the table counts are in a call.
+    """
+
+    run: Variant
+    is_right: Callable[[], bool]
+    operations: int = 1
+
+
+def moving(team: Team, run: Variant, ends: Ends, operations: int = 1) -> Candidate:
+    """Return a candidate whose check compares what is received with what is sent. Local."""
+    return Candidate(run, lambda: _moves(team, run, *ends), operations)
+
+
+def counting(team: Team, run: Variant, count: Callable[[], int], each: int, operations: int = 1) -> Candidate:
+    """Return a candidate whose check is that every call adds `each` to the `count` of this rank. Local."""
+    return Candidate(run, lambda: _counts(team, run, count, each * CALLS), operations)
+
+
+def by_role(team: Team, first: Callable[[], object], second: Callable[[], object] | None = None) -> Variant:
+    """Return a variant from the parts of ranks 0 and 1, if any, in one operation. Local."""
+    role = {0: first, 1: second}.get(team.rank)
+    return timed(role) if role is not None else absent
+
+
+def served_by_mpi(team: Team, candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:
+    """Return candidates whose ranks wait for each other inside MPI afterwards. Local.
+
+    So the target of one-sided operations of another node lets MPI progress without pause while they are timed. The
+    time of that is no part of theirs.
+    """
+
+    def serving(run: Variant) -> Variant:
+        def variant(calls: int) -> float:
+            seconds = run(calls)
+            team.comm.Barrier()
+            return seconds
+
+        return variant
+
+    return {name: replace(candidate, run=serving(candidate.run)) for name, candidate in candidates.items()}
+
+
+def there_and_back(team: Team, here: Bytes, back: Bytes) -> Ends:
+    """Return the ends if rank 0 sends `here` to `here` of rank 1, which sends it on to `back` of rank 0. Local."""
+    return (here, back) if team.rank == 0 else (None, here if team.rank == 1 else None)
+
+
+def one_way(team: Team, here: Bytes, there: Bytes) -> Ends:
+    """Return the ends if rank 0 sends `here` to `there` of rank 1. Local."""
+    return (here if team.rank == 0 else None), (there if team.rank == 1 else None)
+
+
+def both_ways(team: Team, here: Bytes, there: Bytes) -> Ends:
+    """Return the ends if ranks 0 and 1 send `here` to `there` of the other. Local."""
+    return (here, there) if team.rank < 2 else (None, None)
+
+
+def absent(calls: int) -> float:
+    """Do nothing, on ranks that take no part. Local."""
+    return 0.0
+
+
+def _moves(team: Team, run: Variant, sent: Bytes | None, received: Bytes | None) -> bool:
+    if received is not None:
+        received[:] = 0
+    if sent is not None:
+        sent[:] = pattern(sent.size)
+    team.barrier()
+    run(CALLS)
+    team.barrier()
+    return all(team.allgather(received is None or np.array_equal(received, pattern(received.size))))
+
+
+def _counts(team: Team, run: Variant, count: Callable[[], int], expected: int) -> bool:
+    before = count()
+    team.barrier()
+    run(CALLS)
+    team.barrier()
+    return all(team.allgather(count() - before == expected))
+
+
+def pattern(size: int) -> Bytes:
+    """Return the data to send: bytes without zeros, the same on all ranks. Local."""
+    return np.random.default_rng(size).integers(1, 256, size, dtype=np.uint8)

@@ -1,0 +1,214 @@
+"""What `gondwana bench rma` compares with: MPI in C, mpi4py, and memcpy, which is an upper bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from gondwana import Team
+from gondwana.teams import mpi
+from gondwana_bench.closing import CollectiveResource
+from gondwana_bench.measure import Variant
+from gondwana_bench.native.transfers import WINDOW, Transfers
+from gondwana_bench.rma.candidates import (
+    WAYS,
+    Bytes,
+    Candidate,
+    both_ways,
+    by_role,
+    counting,
+    moving,
+    one_way,
+    there_and_back,
+)
+
+
+def c_operations(team: Team, c: Transfers) -> dict[str, Candidate]:
+    """Return the operations on 8 bytes that only C has, by name; some need a node. Local."""
+    local, exposed = c.local[:8], c.exposed[:8]
+    word = exposed.view(np.int64)
+    flags = int(team.rank < 2)
+    return {
+        "C send/recv round trip": moving(team, partial(c.ping_pong, 8), there_and_back(team, local, exposed)),
+        "C flag": counting(team, c.flag, lambda: c.flag_count, flags, 2),
+        "C MPI_Fetch_and_op": counting(team, c.fetch_add, lambda: int(word[0]), int(team.rank == 1)),
+    }
+
+
+def c_transfers(team: Team, c: Transfers, size: int) -> dict[str, Candidate]:
+    """Return transfers of `size` bytes, one after the other, by name. Local."""
+    local, exposed = c.local[:size], c.exposed[:size]
+    return {
+        "C send/recv": moving(team, partial(c.ping_pong, size), there_and_back(team, local, exposed), 2),
+        "C MPI_Put": moving(team, partial(c.put, size), one_way(team, local, exposed)),
+        "C MPI_Put + message": moving(team, partial(c.put_message, size), both_ways(team, local, exposed), 2),
+        "C MPI_Get": moving(team, partial(c.get, size), one_way(team, local, exposed)[::-1]),
+    }
+
+
+def c_floods(team: Team, c: Transfers, size: int, places: int) -> dict[str, Candidate]:
+    """Return windows of puts and messages of `size` bytes, in one and in both directions, by name. Local.
+
+    Args:
+        team: of the ranks.
+        c: the C program.
+        size: bytes of a transfer.
+        places: consecutive places of the memory that the transfers take in turns.
+    """
+    local, exposed = c.local[: size * places], c.exposed[: size * places]
+    floods: dict[str, Candidate] = {}
+    for ways, suffix in WAYS.items():
+        both = ways == 2
+        ends = both_ways(team, local, exposed) if both else one_way(team, local, exposed)
+        runs: dict[str, Variant] = {
+            "C MPI_Put flood": partial(c.put_flood, size, places, both),
+            "C Isend flood": partial(c.message_flood, size, places, both),
+        }
+        floods |= {name + suffix: moving(team, run, ends, WINDOW) for name, run in runs.items()}
+    return floods
+
+
+def memcpy_floods(team: Team, c: Transfers, source: Bytes, target: Bytes, places: int) -> dict[str, Candidate]:
+    """Return windows of memcpy, in one and in both directions, by name. Local.
+
+    Args:
+        team: of the ranks, all on one node.
+        c: the C program.
+        source: what memcpy reads.
+        target: what memcpy writes: the peer's memory, as this process sees it.
+        places: equal parts of source and target that the operations take in turns.
+    """
+    floods: dict[str, Candidate] = {}
+    for ways, suffix in WAYS.items():
+        seen_here = (source, target) if team.rank < ways else (None, None)
+        run = partial(c.copy, target, source, places, ways == 2)
+        floods["C memcpy flood" + suffix] = moving(team, run, seen_here, WINDOW)
+    return floods
+
+
+class Mpi4py(CollectiveResource):
+    """Ranks 0 and 1 in Python with mpi4py. Collective over team.
+
+    Args:
+        team: of at least two MPI ranks.
+        nbytes: of memory on each side, at least 8.
+    """
+
+    def __init__(self, team: Team, nbytes: int) -> None:
+        self._team, self._comm = team, team.comm
+        self._mpi = mpi.module()
+        self._window = self._mpi.Win.Allocate(nbytes, 1, comm=self._comm)
+        self._window.Lock_all()
+        self._local = np.zeros(nbytes, np.uint8)
+        self._exposed = np.frombuffer(self._window.tomemory(), np.uint8)
+        self._received = 0
+
+    def operations(self) -> dict[str, Candidate]:
+        """Return the operations on 8 bytes, by name. Local."""
+        team, here, there = self._team, self._local[:8], self._exposed[:8]
+        word = there.view(np.int64)
+        added = int(team.rank == 1)
+        flood = by_role(team, self._send_window, self._receive_window)
+        return {
+            "mpi4py Put": moving(team, by_role(team, self._put()), one_way(team, here, there)),
+            "mpi4py Get": moving(team, by_role(team, self._get()), one_way(team, here, there)[::-1]),
+            "mpi4py Fetch_and_op": counting(team, by_role(team, self._fetch_add()), lambda: int(word[0]), added),
+            "mpi4py pickle round trip": counting(
+                team, by_role(team, self._ping, self._pong), lambda: self._received, int(team.rank < 2)
+            ),
+            "mpi4py pickle flood": counting(team, flood, lambda: self._received, added * WINDOW, WINDOW),
+        }
+
+    def messages(self, size: int) -> dict[str, Candidate]:
+        """Return round trips of a message of `size` bytes, by name. Local."""
+        team, here, there = self._team, self._local[:size], self._exposed[:size]
+        run = by_role(team, *self._ping_pong(size))
+        return {"mpi4py Send/Recv": moving(team, run, there_and_back(team, here, there), 2)}
+
+    def floods(self, size: int, places: int) -> dict[str, Candidate]:
+        """Return windows of puts of `size` bytes to a number of places, in one and both directions, by name. Local."""
+        team, here, there = self._team, self._local[: size * places], self._exposed[: size * places]
+        peer = 1 - min(team.rank, 1)
+        put, flush = self._window.Put, self._window.Flush
+        starts = [i % places * size for i in range(WINDOW)]
+        parts = [((here[at : at + size], self._mpi.BYTE), at) for at in starts]
+
+        def window() -> None:
+            for message, at in parts:
+                put(message, peer, at)
+            flush(peer)
+
+        one = moving(team, by_role(team, window), one_way(team, here, there), WINDOW)
+        both = moving(team, by_role(team, window, window), both_ways(team, here, there), WINDOW)
+        return {"mpi4py Put flood" + WAYS[1]: one, "mpi4py Put flood" + WAYS[2]: both}
+
+    def close(self) -> None:
+        """Free the window. Collective over team."""
+        del self._exposed
+        self._window.Unlock_all()
+        self._window.Free()
+
+    def _put(self) -> Callable[[], None]:
+        put, flush, message = self._window.Put, self._window.Flush, (self._local[:8], self._mpi.BYTE)
+
+        def call() -> None:
+            put(message, 1)
+            flush(1)
+
+        return call
+
+    def _get(self) -> Callable[[], None]:
+        get, flush, message = self._window.Get, self._window.Flush, (self._local[:8], self._mpi.BYTE)
+
+        def call() -> None:
+            get(message, 1)
+            flush(1)
+
+        return call
+
+    def _fetch_add(self) -> Callable[[], None]:
+        fetch_and_op, flush, add = self._window.Fetch_and_op, self._window.Flush, self._mpi.SUM
+        one, old = (np.ones(1, np.int64), self._mpi.INT64_T), (np.zeros(1, np.int64), self._mpi.INT64_T)
+
+        def call() -> None:
+            fetch_and_op(one, old, 1, 0, add)
+            flush(1)
+
+        return call
+
+    def _ping_pong(self, size: int) -> tuple[Callable[[], None], Callable[[], None]]:
+        send, receive = self._comm.Send, self._comm.Recv
+        here, there = (self._local[:size], self._mpi.BYTE), (self._exposed[:size], self._mpi.BYTE)
+
+        def ping() -> None:
+            send(here, 1)
+            receive(there, 1)
+
+        def pong() -> None:
+            receive(here, 0)
+            send(here, 0)
+
+        return ping, pong
+
+    def _ping(self) -> None:
+        self._comm.send(None, 1)
+        self._comm.recv(source=1)
+        self._received += 1
+
+    def _pong(self) -> None:
+        self._comm.recv(source=0)
+        self._comm.send(None, 0)
+        self._received += 1
+
+    def _send_window(self) -> None:
+        for _ in range(WINDOW):
+            self._comm.send(None, 1)
+        self._comm.recv(source=1)
+
+    def _receive_window(self) -> None:
+        for _ in range(WINDOW):
+            self._comm.recv(source=0)
+            self._received += 1
+        self._comm.send(None, 0)

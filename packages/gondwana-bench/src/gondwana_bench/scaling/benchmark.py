@@ -1,0 +1,134 @@
+"""Seconds a step of applications on several numbers of ranks, in jobs that take turns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gondwana.errors import UsageError
+from gondwana.runtime import cores
+from gondwana_bench import processes
+from gondwana_bench.rows import Row, relative
+from gondwana_bench.scaling.applications import Application, Problem
+
+RANKS = "1,2,4"
+COLUMNS = {
+    "ranks": "ranks", "beyond_cores": "beyond cores", "problem": "problem", "min": "s a step: fastest rank",
+    "median": "median", "max": "slowest", "efficiency": "efficiency (95 %)", "verified": "verified",
+}  # fmt: skip
+
+_SPREAD = ("min", "median", "max")
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Case:
+    """An application on a number of ranks."""
+
+    application: Application
+    kind: str
+    ranks: int
+    problem: Problem
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a job wrote.
+
+    Attributes:
+        seconds: a step: minimum, median and maximum over the ranks.
+        verified: what the application says; None: it has nothing to compare with.
+        value: that must be the same on any number of ranks, or None.
+    """
+
+    seconds: Mapping[str, float]
+    verified: bool | None
+    value: float | None
+
+
+Runs = Mapping[Case, Sequence[Run]]
+
+
+def measure(cases: Sequence[Case], jobs: int) -> Iterator[tuple[Case, Run]]:
+    """Run every case in every round, in an order that rotates. Local: starts jobs one after another.
+
+    Raises:
+        UsageError: a job failed.
+    """
+    for number in range(jobs):
+        for position in range(len(cases)):
+            case = cases[(number + position) % len(cases)]
+            yield case, _run(case)
+
+
+def rows(kind: str, runs: Runs) -> list[Row]:
+    """Return a row for each number of ranks, from the fewest. Local.
+
+    The efficiency is the work for each rank and second of the slowest rank, relative to the fewest ranks, round by
+    round. So it is t(1)/(n*t(n)) for the same box, t(1)/t(n) for the same box on each rank.
+
+    Args:
+        kind: of scaling.
+        runs: of one application; the first case of a kind that has the fewest ranks is the base.
+    """
+    cases = sorted((case for case in runs if case.kind == kind), key=lambda case: case.ranks)
+    base = cases[0]
+    found = []
+    for case in cases:
+        own = runs[case]
+        share = case.problem.cells * base.ranks / (base.problem.cells * case.ranks)
+        slowest = [run.seconds["max"] for run in own]
+        found.append({
+            "app": case.application.name, "kind": kind, "ranks": case.ranks,
+            "beyond_cores": case.ranks > cores.count(), "cores": cores.count(), "problem": case.problem.text,
+            "jobs": len(own), **{name: statistics.median(run.seconds[name] for run in own) for name in _SPREAD},
+            **relative([share * run.seconds["max"] for run in runs[base]], slowest, "efficiency"),
+            "samples": [dict(run.seconds) for run in own],
+            "verified": all(run.verified is not False for run in own) and _agree(case, runs),
+        })  # fmt: skip
+    return found
+
+
+def as_csv(found: Sequence[Row]) -> str:
+    """Return the seconds of every job as CSV. Local.
+
+    Args:
+        found: rows of all applications.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["app", "kind", "ranks", "beyond_cores", "problem", "job", *(f"{name}_s" for name in _SPREAD)])
+    for row in found:
+        head = [row["app"], row["kind"], row["ranks"], row["beyond_cores"], row["problem"]]
+        for number, sample in enumerate(row["samples"]):
+            writer.writerow([*head, number, *(f"{sample[name]:.9f}" for name in _SPREAD)])
+    return text.getvalue()
+
+
+def _agree(case: Case, runs: Runs) -> bool:
+    """Whether all jobs with the same problem, on any number of ranks, had the same value."""
+    value = runs[case][0].value
+    same = [run.value for other in runs if other.problem.words == case.problem.words for run in runs[other]]
+    if value is None:
+        return True
+    return all(other is not None and math.isclose(other, value, rel_tol=_TOLERANCE) for other in same)
+
+
+def _run(case: Case) -> Run:
+    with tempfile.TemporaryDirectory() as folder:
+        argv = processes.our_command(case.ranks, *case.problem.words, "--json", "result.json")
+        done = processes.run(argv, folder=folder)
+        file = Path(folder) / "result.json"
+        if not file.exists():
+            failed = f"{case.application.name} on {case.ranks} ranks ended with status {done.returncode}"
+            raise UsageError(f"{failed}: {processes.last_words(done.stdout, done.stderr)}")
+        result: Row = json.loads(file.read_text())
+    key = case.application.value
+    return Run(result["step_seconds_over_ranks"], result["verified"], None if key is None else result[key])

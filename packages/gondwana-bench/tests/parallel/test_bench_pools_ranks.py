@@ -1,0 +1,33 @@
+"""`gondwana bench pools`: pools of both forms run beside their rivals, each in a program of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from gondwana.errors import UsageError
+from gondwana_bench.cli.bench.pools import _native
+from gondwana_bench.pools import benchmark
+from gondwana_bench.pools.programs import Program
+
+pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there")]
+
+USES = ("call", "each", "batched", "work")
+
+
+@pytest.mark.parametrize("name", ["ours in a job", "multiprocessing.Pool", "MPIPoolExecutor"])
+def test_a_pool_performs_every_use(name: str) -> None:
+    with Program(name, 1, _native) as program:
+        assert all(program.ask(what, 20) > 0.0 for what in USES)
+        assert program.ask("work", 20) > 1e-3  # the tasks were done, one after the other
+        with pytest.raises(UsageError, match=f"{name} does not answer: .*misuse"):
+            program.ask("misuse", 1)
+
+
+def test_starts_are_timed_twice_in_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "STARTED", 1)
+    monkeypatch.setitem(benchmark.RIVALS, "ours", ("ProcessPoolExecutor",))
+    rows = list(benchmark.measure(_native, print, cases=["first start"], repeat=1))
+    assert [(row["case"], row["name"], row["rival"]) for row in rows] == [
+        (case, "ours", "ProcessPoolExecutor") for case in benchmark.STARTS
+    ]
+    assert all(0.0 < row["ours"] < 60.0 and row["unit"] == "s" for row in rows)

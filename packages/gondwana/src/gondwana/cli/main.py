@@ -1,0 +1,158 @@
+"""The command ``gondwana``: one typer application, one module per command."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, cast
+
+import typer
+from typer.core import TyperGroup
+
+from gondwana.cli import programs
+from gondwana.errors import UsageError
+from gondwana.inputs import message_of, printable
+from gondwana.runtime import beginning, exits, tracing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OWN = ("run", "plot", "ls", "inspect", "doctor")
+"""Commands of this package: each is a function of the same name in ``gondwana.cli.<name>``. Others add theirs: see
+`programs`."""
+
+HELP = "Run parallel Python programs on many ranks, show their data, and measure them beside C."
+
+PASS_THE_REST_ON = ("run", "inspect")
+"""Commands for which options after the first argument belong to what that names."""
+
+BROKEN_PIPE = 128 + signal.SIGPIPE
+"""Exit status where nobody reads on, as behind `| head`: that of programs which the signal ends."""
+
+CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
+"""What typer raises for all that it finds wrong with a command line; it has no public name for it."""
+
+
+def main() -> None:
+    """Run the command line; an error of use, data or disk is one line and a status. Local."""
+    if tracing.recorder is not None:
+        tracing.recorder.withdraw()
+    sys.argv[0] = "gondwana"  # results have it in their `command`, and not where it is installed
+    status = _status()
+    problem = exits.flush()
+    # The command itself may have found that out, and said it.
+    sys.exit(_unwritten(problem) if problem is not None and status in (0, BROKEN_PIPE) else status)
+
+
+class _ByPackage(TyperGroup):
+    """Lists the commands of each package apart."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the part of the help that names the commands."""
+        packages: dict[str, list[str]] = {"Commands": list(OWN)}
+        for name in sorted(self.commands.keys() - set(OWN)):
+            source = programs.added(programs.COMMANDS)[name].dist
+            packages.setdefault(f"Commands of {'another package' if source is None else source.name}", []).append(name)
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for package, names in packages.items():
+            with formatter.section(package):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(width)) for name in names])
+
+
+def application(only: str | None = None) -> typer.Typer:
+    """Return the command with all that is below it. Local.
+
+    Args:
+        only: The only command to load, where the others are not needed.
+    """
+    app = typer.Typer(
+        name="gondwana",
+        cls=_ByPackage,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+    )
+    app.callback(help=HELP, no_args_is_help=True)(lambda: None)  # without it a single command would have no name
+    for name in (*OWN, *sorted(programs.added(programs.COMMANDS).keys() - set(OWN))) if only is None else (only,):
+        command = _command(name)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            settings = {"allow_interspersed_args": False} if name in PASS_THE_REST_ON else None
+            app.command(name, context_settings=settings)(command)
+    return app
+
+
+def _command(name: str) -> Callable[..., Any] | typer.Typer:
+    """Import a command."""
+    if name not in OWN:
+        return cast("Callable[..., Any] | typer.Typer", programs.added(programs.COMMANDS)[name].load())
+    return cast("Callable[..., Any]", getattr(importlib.import_module(f"gondwana.cli.{name}"), name))
+
+
+def _named() -> str | None:
+    """Return the command that the command line names, None if that needs all of them, as the help does.
+
+    Raises:
+        UsageError: It is one of a package that is not installed.
+    """
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name in OWN or name in programs.added(programs.COMMANDS):
+        return name
+    lacking = programs.missing(name, programs.COMMANDS)
+    if lacking is not None:
+        raise UsageError(lacking)
+    return None
+
+
+def _status() -> int:
+    """Run the command and return its exit status; errors of the program keep their traceback."""
+    try:
+        command = application(_named())
+        beginning.all_is_imported()
+        status = command(standalone_mode=False)
+    except BrokenPipeError:
+        return BROKEN_PIPE
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # as typer ends where nobody reads on
+            return BROKEN_PIPE
+        raise
+    except CommandLineError as error:
+        return _refuse(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return exits.INTERRUPTED
+    except Exception as error:
+        message = message_of(error)
+        if message is None:
+            raise
+        return _report(message, exits.status_of(error))
+    return status if isinstance(status, int) else 0
+
+
+def _unwritten(problem: OSError) -> int:
+    """Return the status of a command whose output could not be written."""
+    if isinstance(problem, BrokenPipeError):
+        return BROKEN_PIPE
+    return _report(printable(f"standard output: {problem.strerror}"), 1)
+
+
+def _refuse(error: Any) -> int:
+    message = error.format_message()
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(message, file=sys.stderr)
+        return 2
+    context = getattr(error, "ctx", None)
+    advice = "" if context is None else f"; see {context.command_path} --help"
+    return _report(printable(f"{message.rstrip('.')}{advice}"), 2)
+
+
+def _report(message: str, status: int) -> int:
+    with contextlib.suppress(OSError, AttributeError):  # nobody can be told
+        print(f"gondwana: error: {message}", file=sys.stderr, flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""The machine and the software on which the figures of a result depend."""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import functools
+import importlib.metadata
+import os
+import platform
+import resource
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from gondwana.compiler import threads
+from gondwana.runtime import cores
+from gondwana.runtime.placement import report
+
+PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
+
+_LOAD_AT_START = list(os.getloadavg())
+"""Of the machine, before this process put a load on it."""
+
+
+def environment() -> dict[str, Any]:
+    """Return a description of the machine and the software on which figures depend. Local.
+
+    `load_average` is that of the machine when this process started, for the last minute, 5 and 15 minutes;
+    `involuntary_switches` counts how often this process had to leave its processor so far. `caches` has bytes by name,
+    such as "L2", of one core or of those that share it. `commit` is that of a working tree of Gondwana, with "-dirty"
+    if files of it were changed; None for an installed package. On a rank `placement` has the pattern of the job,
+    threads of a rank x ranks of a node x nodes (such as "2x4x1"), whether its nodes are `simulated` on fewer machines,
+    what `gondwana run --bind` was given, and the cores of each rank; elsewhere it is None.
+
+    Example:
+        >>> environment()["cores"] >= 1
+        True
+    """
+    return {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "cpu": _cpu(),
+        "cores": len(cores.own()),
+        "caches": _caches(),
+        "placement": report.describe(threads()),
+        "governor": _governor(),
+        "load_average": _LOAD_AT_START,
+        "involuntary_switches": resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": _versions(),
+        "commit": _commit(),
+        "compiler": None,
+        "mpi_library": _mpi_library(),
+    }
+
+
+@functools.cache
+def processor() -> str:
+    """Return the processor's model and features, on which `-march=native` depends. Local."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine() + platform.processor()
+    kept = {line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}
+    return "\n".join(sorted(kept))
+
+
+def loaded_mpi() -> Path | None:
+    """Return the file of the MPI library in this process, None if there is none. Local."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        path = Path(line.split(maxsplit=5)[-1])
+        if path.name.startswith("libmpi.so"):
+            return path
+    return None
+
+
+def _cpu() -> str:
+    names: Sequence[str] = [
+        line.split(":", 1)[1].strip() for line in processor().splitlines() if line.startswith("model name")
+    ]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _caches() -> dict[str, int]:
+    found: dict[str, int] = {}
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            level, kind, size = (folder.joinpath(name).read_text().strip() for name in ("level", "type", "size"))
+        except OSError:
+            continue
+        found[f"L{level}{'' if kind == 'Unified' else kind[0].lower()}"] = int(size[:-1]) * units[size[-1]]
+    return found
+
+
+def _governor() -> str | None:
+    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
+
+
+def _versions() -> dict[str, str | None]:
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    return versions
+
+
+@functools.cache
+def _commit() -> str | None:
+    package = Path(__file__).resolve().parents[1]
+    if shutil.which("git") is None or not (package.parents[3] / ".git").exists():
+        return None
+    words = ["git", "-C", str(package), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None
+
+
+def _mpi_library() -> str | None:
+    """What the MPI library in this process calls itself; None if there is none."""
+    loaded = loaded_mpi()
+    if loaded is None:
+        return None
+    text, length = ctypes.create_string_buffer(8192), ctypes.c_int()  # MPI_MAX_LIBRARY_VERSION_STRING of MPICH
+    ctypes.CDLL(str(loaded)).MPI_Get_library_version(text, ctypes.byref(length))
+    words = text.value.decode(errors="replace").split("\n")[0].split(",")[0]
+    return " ".join(words.split()) or loaded.name

@@ -1,0 +1,138 @@
+"""The pytest plugin: tests marked ``ranks`` run in parallel jobs, and fixtures for tests of parallel programs.
+
+pytest loads it in every environment that has Gondwana, so it imports no more than ``import gondwana`` does: neither
+MPI nor a compiler starts. ``-p no:gondwana`` leaves it out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gondwana.runtime import exits, launcher, standard_error
+from gondwana.testing.marks import HELP, Setting, settings_of
+
+if TYPE_CHECKING:
+    from gondwana.teams import Team
+    from gondwana.testing.groups import Groups
+
+PARAMETER = "ranks_job"
+"""The parameter of marked tests that holds their setting."""
+
+SIZE = pytest.StashKey[int]()
+"""How many ranks the job has that this session is part of: absent in a session that starts jobs."""
+
+SETTING = pytest.StashKey[str]()
+"""The name of the setting whose tests alone this session runs: absent in sessions that a user has started."""
+
+_GROUPS: pytest.StashKey[Groups] = pytest.StashKey()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the mark; see in which kind of session this is."""
+    standard_error.keep()  # nothing is captured now
+    config.addinivalue_line("markers", HELP)
+    job = launcher.detect()
+    if job is not None and SIZE not in config.stash:
+        config.stash[SIZE] = job.size or 0
+        config.pluginmanager.register(_SharedFolders(), "gondwana-shared-folders")
+        if exits.installed():  # by `gondwana run`
+            from gondwana.testing.launched import Launched
+
+            config.pluginmanager.register(Launched(config, job.rank), "gondwana-launched")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test of a marked function for each of its jobs."""
+    settings = settings_of(metafunc.definition)
+    only = metafunc.config.stash.get(SETTING, None)
+    settings = [setting for setting in settings if setting.name == only] or settings  # those of others take time, too
+    if settings:
+        metafunc.fixturenames.append(PARAMETER)
+        metafunc.parametrize(PARAMETER, settings, ids=[setting.name for setting in settings])
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Leave the fixtures of a test to the ranks that will run it."""
+    if setting_of(item) is not None and SIZE not in item.config.stash:
+        item.fixturenames = ["tmp_path_factory"]  # type: ignore[attr-defined]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what cannot run here."""
+    setting = setting_of(item)
+    if setting is None:
+        return
+    size = item.config.stash.get(SIZE, None)
+    if size is None:
+        reason = setting.missing()
+    elif size != setting.ranks:
+        reason = f"for {setting.ranks} ranks, and this job has {size}"
+    else:
+        reason = None
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Give a marked test the result that it had on the ranks of its job."""
+    setting = setting_of(pyfuncitem)
+    if setting is None or SIZE in pyfuncitem.config.stash:
+        return None
+    from gondwana.testing.groups import Groups  # light sessions never start a job
+
+    pyfuncitem.config.stash.setdefault(_GROUPS, Groups()).report(pyfuncitem, setting)
+    return True
+
+
+def setting_of(item: pytest.Item) -> Setting | None:
+    """Return the job that a test is for, or None if it is not marked. Local."""
+    call = getattr(item, "callspec", None)
+    setting = call.params.get(PARAMETER) if call is not None else None
+    return setting if isinstance(setting, Setting) else None
+
+
+@pytest.fixture(scope="session")
+def world() -> Team:
+    """All ranks of the job that runs the test: `gondwana.world`. Without the mark `ranks` it has one rank."""
+    from gondwana.teams import world
+
+    return world
+
+
+@pytest.fixture(scope="session")
+def team(world: Team) -> Team:
+    """Return a team of all ranks that has a communicator of its own, so that no message meets those of the world."""
+    own = world.split(0, name="the team of the tests")
+    assert own is not None
+    return own
+
+
+class _SharedFolders:
+    """Gives marked tests one folder for all ranks, in a session that a launcher has started on all of them."""
+
+    @pytest.fixture
+    def tmp_path(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        """The folder of a test."""
+        from gondwana.teams import world
+
+        marked = setting_of(request.node) is not None
+        name = re.sub(r"\W", "_", request.node.name)[:30]
+        own = tmp_path_factory.mktemp(name) if world.rank == 0 or not marked else ""
+        return Path(world.bcast(own, 0) if marked else own)
+
+
+@pytest.fixture
+def emulated_gpu() -> Iterator[None]:
+    """Let this process find an emulated GPU during a test: `gw.cuda(0)` works without a GPU."""
+    from gondwana.testing.gpu import emulated_gpu
+
+    with emulated_gpu():
+        yield

@@ -1,0 +1,1 @@
+from support import property_settings as property_settings

@@ -1,0 +1,132 @@
+"""Shapes of launches: guesses, trials on the emulated GPU, and their records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gondwana as gw
+from gondwana.gpu.device import Device, device
+from gondwana.kernels.cuda import tuner, tuning_records
+from gondwana.kernels.cuda.shapes import Shape
+from gondwana.kernels.variant import Variant
+from gondwana.testing.gpu import emulated_gpu
+
+
+@pytest.fixture(autouse=True)
+def _gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(tuning_records, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(tuning_records, "_known", {})
+    with emulated_gpu():
+        yield
+
+
+@gw.foreach
+def relax(p: gw.Point, target: Any, source: Any) -> None:
+    target[p] = 0.5 * source[p] + 0.25 * (source[p - gw.Z] + source[p + gw.Z])
+
+
+@gw.foreach
+def double(p: gw.Point, a: Any) -> None:
+    a[p] = 2.0 * a[p]
+
+
+def _arrays() -> tuple[gw.GlobalArray, gw.GlobalArray, gw.RectDomain]:
+    source = gw.from_numpy(np.arange(6.0**3).reshape(6, 6, 6), kind=gw.cuda(0))
+    return gw.zeros_like(source), source, source.owned.shrink(1)
+
+
+def test_a_trial_takes_the_fastest_shape_and_keeps_the_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tried = []
+
+    def pretend(device: Any, launch: Any) -> float:
+        launch()
+        tried.append(1)
+        return 1.0 / len(tried)  # the later, the faster
+
+    monkeypatch.setattr(tuner, "LEAST", 1)
+    monkeypatch.setattr(tuner, "measured", pretend)
+    monkeypatch.setattr(tuner, "_SINGLE", (({"lanes": 1}, {"lanes": 2}), ({"held": False},)))
+    monkeypatch.setattr(Device, "emulated", False)
+    target, source, inner = _arrays()
+    relax(inner, target, source)
+    gw.synchronize()
+    assert len(tried) == 3
+    (record,) = tmp_path.glob("*.json")
+    assert '"lanes": 2' in record.read_text()
+    assert '"held": false' in record.read_text()
+    expected = gw.zeros(source.domain)
+    relax(inner, expected, gw.from_numpy(source.to_numpy()))
+    assert np.array_equal(target.to_numpy(), expected.to_numpy())
+
+    relax._remembered.clear()
+    tuning_records._known.clear()
+    relax(inner, target, source)
+    assert len(tried) == 3, "a second process finds the record"
+
+
+def test_kernels_that_read_what_they_write_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner, "LEAST", 1)
+    monkeypatch.setattr(Device, "emulated", False)
+    monkeypatch.setattr(tuner, "measured", lambda *_: pytest.fail("it was tried"))
+    a = gw.from_numpy(np.ones((4, 4, 4)), kind=gw.cuda(0))
+    double(a.owned, a)
+    assert float(a.to_numpy().sum()) == 128.0
+
+
+def test_a_damaged_record_is_made_anew(tmp_path: Path) -> None:
+    assert tuning_records.recorded(("key",), lambda: {"x": 1}) == {"x": 1}
+    (file,) = tmp_path.glob("*.json")
+    file.write_text("{")
+    tuning_records._known.clear()
+    assert tuning_records.recorded(("key",), lambda: {"x": 2}) == {"x": 2}
+
+
+def test_a_record_that_cannot_be_written_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuning_records, "_folder", lambda: tmp_path / "gone")
+    assert tuning_records.recorded(("key",), lambda: {"x": 1}) == {"x": 1}
+
+
+def test_launches_are_timed_by_the_device() -> None:
+    target, source, inner = _arrays()
+    assert tuner.measured(device(0), lambda: relax(inner, target, source)) > 0.0
+
+
+def test_which_is_faster_is_kept() -> None:
+    target, source, inner = _arrays()
+    launches = []
+
+    def many() -> None:
+        launches.append("many")
+        for _ in range(40):
+            relax(inner, target, source)
+
+    def few() -> None:
+        launches.append("few")
+        relax(inner, target, source)
+
+    here = gw.cuda(0).device
+    assert gw.is_faster(few, many, key=("test",), device=here)
+    count = len(launches)
+    assert gw.is_faster(few, many, key=("test",), device=here)
+    assert len(launches) == count
+    assert not gw.is_faster(many, few, key=("turned round",), device=here)
+
+
+@pytest.mark.parametrize("extents", [(5,), (3, 200), (64, 64, 64), (2, 9, 9, 300)])
+def test_guesses_fit_their_boxes(extents: tuple[int, ...]) -> None:
+    variant = Variant((), len(extents), "C", True, (), True, None, False)
+    shape = tuner.shape_for(variant, extents)
+    assert shape.threads <= 1024
+    assert len(extents) > 2 or shape.y == 1
+    assert shape.x // 2 < extents[-1]
+
+
+def test_candidates_are_possible() -> None:
+    found = list(tuner._candidates(Shape(x=32, y=16), tuner._PAIR[0], (100, 9, 40), pair=True))
+    assert all(tuner._fits(shape, (100, 9, 40)) for shape in found)
+    assert list(tuner._candidates(Shape(x=32, y=1), tuner._SINGLE[0], (100, 100), pair=False)) == []

@@ -1,6 +1,0 @@
-"""The report: results of benchmarks, applications, models and traces as one HTML page (`gondwana report`)."""
-
-from gondwana.report.document import page
-from gondwana.report.sources import Source, read
-
-__all__ = ["Source", "page", "read"]

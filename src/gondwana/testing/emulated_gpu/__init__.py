@@ -1,1 +1,0 @@
-"""An emulated GPU: PTX is executed on the processor, so that GPU programs can be tested where there is no GPU."""

@@ -1,0 +1,232 @@
+"""The shape of the packages: imports point downward only, heavy packages have one home, every test is collected."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gondwana.results import code_lines
+from support import jobs
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    # Which of the others a package imports, and how many lines of code it may have; the goals are 33,000, 8,200, 9,500
+    # and 2,900.
+    "gondwana": ((), 37_700),
+    "gondwana-apps": (("gondwana",), 9_100),
+    "gondwana-bench": (("gondwana", "gondwana_apps"), 10_300),
+    "gondwana-emulator": (("gondwana",), 2_900),
+}
+SOURCES = {name: ROOT / "packages" / name / "src" / name.replace("-", "_") for name in PACKAGES}
+SOURCE = SOURCES["gondwana"]
+# From the ground up: a room imports from itself and from rooms before it. CONTRIBUTING.md has the same table.
+ROOMS = (
+    "moved",
+    "errors",
+    "inputs",
+    "domains",
+    "runtime",
+    "teams",
+    "compiler",
+    "simd",
+    "gpu",
+    "futures",
+    "memory",
+    "sync",
+    "calls",
+    "transfer",
+    "kernels",
+    "arrays",
+    "tasks",
+    "io",
+    "results",
+    "traces",
+    "cli",
+    "testing",
+)
+HOMES = {
+    "mpi4py": ("gondwana/teams",),
+    "adios2": ("gondwana/io/adios.py",),
+    "cuda": ("gondwana/gpu/bindings.py", "gondwana_bench/gpu/nvrtc.py"),
+}
+MODULES = sorted(SOURCE.rglob("*.py"))
+ALL_MODULES = sorted(file for source in SOURCES.values() for file in source.rglob("*.py"))
+
+
+def name_of(file: Path) -> str:
+    """The path of a module from the folder that holds its package."""
+    return file.as_posix().partition("/src/")[2]
+
+
+@functools.cache
+def public() -> dict[str, set[str]]:
+    """The public modules, and their public names, none of which stands for all: the list is in the documentation."""
+    page = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(gondwana[\w.]*)` \| (.*) \|$", page, re.MULTILINE)
+    return {module: set(re.findall(r"`(\w+)`", names)) for module, names in rows}
+
+
+def imports(file: Path) -> Iterator[tuple[str, int]]:
+    """The modules that a file imports anywhere, also inside functions and for types only."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: imports are absolute"
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def room(module: str) -> str:
+    """The room of a module of ours by its dotted name, "" for the package itself."""
+    name = module.split(".")[1] if "." in module else ""
+    return name if (SOURCE / name).is_dir() or (SOURCE / f"{name}.py").is_file() else ""
+
+
+def own_room(file: Path) -> str:
+    name = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+    return "" if name == "__init__" else name
+
+
+@pytest.mark.parametrize("file", MODULES, ids=lambda file: str(file.relative_to(SOURCE)))
+def test_imports_point_downward(file: Path) -> None:
+    own = own_room(file)
+    allowed = ROOMS[: ROOMS.index(own) + 1] if own else ROOMS
+    for module, line in imports(file):
+        if not module.startswith("gondwana."):
+            assert module != "gondwana" or own in ("cli", "testing"), f"{file}:{line}: whole package"
+            continue
+        found = room(module)
+        assert not found or found in allowed, f"{file}:{line}: {own or 'gondwana'} imports {module}"
+
+
+@pytest.mark.parametrize("file", ALL_MODULES, ids=name_of)
+def test_packages_import_those_below_them(file: Path) -> None:
+    own = name_of(file).partition("/")[0]
+    for module, line in imports(file):
+        top = module.partition(".")[0]
+        if top.startswith("gondwana") and top != own:
+            assert top in PACKAGES[own.replace("_", "-")][0], f"{file}:{line}: {own} imports {module}"
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in ALL_MODULES if name_of(file).startswith(("gondwana_apps/", "gondwana_bench/"))],
+    ids=name_of,
+)
+def test_applications_and_benchmarks_stand_on_the_public_interface(file: Path) -> None:
+    for module, line in imports(file):
+        if module.partition(".")[0] == "gondwana" and module not in public():
+            home, _, name = module.rpartition(".")
+            allowed = home in public() and not is_module(module) and name in (public()[home] or {name.lstrip("_")})
+            assert allowed, f"{file}:{line}: {module} is not public: docs/api/index.md lists what is"
+    assert not set(attributes_of_modules(file)), file
+
+
+def attributes_of_modules(file: Path) -> Iterator[str]:
+    """What a file takes from public modules by `module.name` that is not among their public names."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    modules = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if public().get(f"{node.module}.{alias.name}")
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
+            module = modules[node.value.id]
+            if node.attr not in public()[module]:
+                yield f"{module}.{node.attr}"
+
+
+def test_public_names_are_there() -> None:
+    for module, names in public().items():
+        found = importlib.import_module(module)
+        assert [name for name in names if not hasattr(found, name)] == [], module
+
+
+def is_module(name: str) -> bool:
+    """Whether a dotted name is that of a module of the library."""
+    place = SOURCE.parent.joinpath(*name.split("."))
+    return place.is_dir() or place.with_suffix(".py").is_file()
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES))
+def test_the_budget_of_code_lines_is_kept(package: str) -> None:
+    files = SOURCES[package].rglob("*.py")
+    assert sum(len(code_lines(file.read_text(encoding="utf-8"))) for file in files) <= PACKAGES[package][1]
+
+
+@pytest.mark.parametrize("package", sorted(HOMES))
+def test_heavy_packages_have_one_home(package: str) -> None:
+    for file in ALL_MODULES:
+        if not name_of(file).startswith(HOMES[package]):
+            assert package not in {module.partition(".")[0] for module, _ in imports(file)}, file
+
+
+def test_every_room_is_known() -> None:
+    folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    modules = {path.stem for path in SOURCE.glob("*.py")} - {"__init__"}
+    assert not folders & modules
+    assert folders | modules <= set(ROOMS)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in ALL_MODULES if file.name == "__init__.py"],
+    ids=lambda file: name_of(file.parent),
+)
+def test_no_module_is_hidden_by_a_public_name(file: Path) -> None:
+    """`import gondwana.a.b as c` gives a module, whatever the package `a` offers by name."""
+    package = importlib.import_module(name_of(file.parent).replace("/", "."))
+    names = [path.stem for path in file.parent.glob("[!_]*.py")] + [
+        path.parent.name for path in file.parent.glob("*/__init__.py")
+    ]
+    for name in names:
+        found = getattr(package, name, None)
+        assert found is None or isinstance(found, types.ModuleType), f"{package.__name__}.{name} is hidden by {found!r}"
+
+
+def test_modules_are_of_readable_size() -> None:
+    long = {str(file): n for file in ALL_MODULES if (n := len(file.read_text(encoding="utf-8").splitlines())) > 500}
+    assert not long
+
+
+def test_every_test_file_is_collected() -> None:
+    folders = {
+        *(
+            f"packages/{package}/tests/{kind}"
+            for package in PACKAGES
+            for kind in ("unit", "property", "parallel", "gpu")
+        ),
+        *("tests/docs", "tests/repository"),
+    }
+    trees = [*(ROOT / "packages").glob("*/tests"), ROOT / "tests"]
+    files = sorted(path for tree in trees for path in tree.rglob("test_*.py"))
+    assert all(path.parent.relative_to(ROOT).as_posix() in folders for path in files)
+    names = [path.name for path in files]
+    assert len(names) == len(set(names)), "two test files with one name cannot be collected together"
+    for path in (path for tree in trees for path in tree.rglob("*.py")):
+        holds_tests = any(
+            isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+            for node in ast.parse(path.read_text(encoding="utf-8")).body
+        )
+        assert not holds_tests or path.name.startswith("test_"), f"{path} has tests, but a name that is not collected"
+
+
+def test_the_public_names_are_there() -> None:
+    source = "import gondwana; print(sorted(n for n in vars(gondwana) if n[0] != '_'))"
+    outcome = jobs.run_command([sys.executable, "-c", source])
+    names = set(ast.literal_eval(outcome.stdout))
+    assert names >= {
+        "Array", "Domain", "GlobalArray", "Point", "RectDomain", "Team", "X", "Y", "Z", "empty", "exchange", "foreach",
+        "from_numpy", "full", "jit", "random", "reduce", "set_threads", "threads", "world", "zeros", "zeros_like",
+    }  # fmt: skip
