@@ -57,7 +57,7 @@ with StepWriter("a.bp", {"u": u}) as out:
 def test_an_error_of_another_rank_than_the_writers_leaves_the_steps_written(tmp_path: Path) -> None:
     """The launcher kills the rank that has submitted them, while the process that writes them is stopped."""
     (tmp_path / "p.py").write_text(ERROR)
-    command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2", "p.py", str(Path(__file__).parents[1])]
+    command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", "2", "p.py", str(jobs.ROOT / "tests")]
     outcome = jobs.run_command(command, cwd=tmp_path)
     assert "ValueError: the odd one" in outcome.stderr, str(outcome)
     writer = int((tmp_path / "writer").read_text())
