@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler.types.arguments import Described, dtype_name
-from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.handles import describe_handle
 from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.errors import KernelError, UsageError
 from gondwana.memory.kinds import MemoryKind
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from gondwana.memory.elements import Elements
     from gondwana.memory.segment import Segment
     from gondwana.teams import Team
-
-extend("gondwana.memory.pointer_overloads")
 
 
 @total_ordering

@@ -5,13 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gondwana.runtime import exits, tracing, watchdog
+from gondwana.runtime import exits, later, tracing, watchdog
+
+OF_TEAMS = (
+    "gondwana.transfer.direct_messages:attach",
+    "gondwana.transfer.collectives.on_node:share",
+    "gondwana.transfer.collectives.between_nodes:attach",
+)
+"""Functions of the upper rooms that every rank of a new team calls with it, in this order: they may be collective."""
+
+OF_THE_WORLD = (
+    "gondwana.transfer.paths:force_from_environment",
+    "gondwana.sync.delivery:connect",
+    *OF_TEAMS,
+    "gondwana.calls.endpoints:connect",
+    "gondwana.transfer.slots:connect",
+    "gondwana.transfer.debug:delay_from_environment",
+)
+"""The same for the world, once it has connected. Named here, since the order in which ranks load modules may differ."""
 
 _hooks: list[Callable[[Any], None]] = []
 
 
 def at_connect(hook: Callable[[Any], None]) -> None:
-    """Register `hook(world)` to be called on every rank when the world has connected; may be collective. Local."""
+    """Register `hook(world)`, which is local, to be called when the world has connected. Local."""
     _hooks.append(hook)
 
 
@@ -38,6 +55,14 @@ def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
 
 @tracing.traced("startup", "prepare the world")
 def connected(world: Any) -> None:
-    """Call the hooks of the upper layers. Collective over the world."""
+    """Have the upper rooms prepare the world. Collective over the world."""
+    for place in OF_THE_WORLD:
+        later.find(place)(world)
     for hook in _hooks:
         hook(world)
+
+
+def divided(team: Any) -> None:
+    """Have the upper rooms prepare a team that a user has split. Collective over team."""
+    for place in OF_TEAMS:
+        later.find(place)(team)

@@ -11,7 +11,6 @@ import numpy as np
 
 from gondwana.futures import Future, Promise, ready
 from gondwana.memory.segment import Segment
-from gondwana.runtime.start import at_connect
 from gondwana.teams import Team
 from gondwana.transfer.box import StridedBox
 
@@ -88,11 +87,8 @@ class _Pools:
 pools = _Pools()
 
 
-def _open(world: Team) -> None:
+def connect(world: Team) -> None:
     """Make the slots. Collective over the world; the memory is taken when it is first used."""
     segment = Segment(world, (_FOR_OWN + _FOR_OTHERS) * SLOT)
     pools.own = Pool(segment, 0, _FOR_OWN)
     pools.others = Pool(segment, _FOR_OWN, _FOR_OTHERS)
-
-
-at_connect(_open)
