@@ -26,7 +26,6 @@ from gondwana.runtime import beginning, launcher, rank_words, supervisor, termin
 from gondwana.runtime import cores as world_cores
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
-from gondwana.teams import mpi_probe
 
 FAMILIES = {
     # mpi4py's name of the MPI: the names of its launchers, and texts in the output of their --version
@@ -35,6 +34,9 @@ FAMILIES = {
     "Intel MPI": (("mpiexec.hydra", "mpiexec", "mpirun"), ("Intel(R) MPI",)),
     "MVAPICH": (("mpiexec.hydra", "mpiexec", "mpirun"), ("HYDRA",)),
 }
+
+_PROBE = str(Path(__file__).parents[1] / "teams" / "mpi_probe.py")
+"""Program that says which MPI mpi4py uses. Its package, which loads NumPy, is not needed for that."""
 
 THREADS_PER_CORE = 8
 """More than this are a mistake rather than a test of many ranks: the machine would hardly answer any more."""
@@ -317,7 +319,7 @@ def mpi_library(python: str = sys.executable) -> Library:
         LaunchError: there is no mpi4py, or it finds no MPI library.
     """
     try:
-        done = subprocess.run([python, "-P", mpi_probe.__file__], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([python, "-P", _PROBE], capture_output=True, text=True, timeout=60)
         found = done.returncode == 0
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
     except subprocess.TimeoutExpired as error:
