@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +16,18 @@ OF_TEAMS = (
 """Functions of the upper rooms that every rank of a new team calls with it, in this order: they may be collective."""
 
 OF_THE_WORLD = (
-    "gondwana.transfer.paths:force_from_environment",
     "gondwana.sync.delivery:connect",
     *OF_TEAMS,
     "gondwana.calls.endpoints:connect",
     "gondwana.transfer.slots:connect",
-    "gondwana.transfer.debug:delay_from_environment",
 )
 """The same for the world, once it has connected. Named here, since the order in which ranks load modules may differ."""
+
+OF_SETTINGS = {
+    "GONDWANA_COPY_PATH": "gondwana.transfer.paths:force_from_environment",
+    "GONDWANA_DEBUG_COPY": "gondwana.transfer.debug:delay_from_environment",
+}
+"""Functions that each rank calls with the world before these if a variable of the environment is set. Local."""
 
 _hooks: list[Callable[[Any], None]] = []
 
@@ -56,7 +61,8 @@ def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
 @tracing.traced("startup", "prepare the world")
 def connected(world: Any) -> None:
     """Have the upper rooms prepare the world. Collective over the world."""
-    for place in OF_THE_WORLD:
+    places = [place for variable, place in OF_SETTINGS.items() if variable in os.environ]
+    for place in (*places, *OF_THE_WORLD):
         later.find(place)(world)
     for hook in _hooks:
         hook(world)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gondwana.futures import Future, Promise, ready
 from gondwana.memory.segment import Segment
 from gondwana.teams import Team
-from gondwana.transfer.box import StridedBox
+
+if TYPE_CHECKING:
+    from gondwana.transfer.box import StridedBox
 
 SLOT = 1 << 18
 """Bytes of a slot: pieces this large hide what a step costs and still fit the cache, from which the next step reads."""
@@ -30,6 +32,8 @@ class Slot:
 
     def box(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> StridedBox:
         """Return its first elements as an end of a copy. Local."""
+        from gondwana.transfer.box import StridedBox  # not to open the pools, as every rank does
+
         return StridedBox.at(self.pool.segment.pointer(dtype=dtype, offset=self.number * SLOT), shape)
 
     def release(self) -> None:
