@@ -11,11 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from gondwana.apps import registry
-from gondwana.cli.programs import installed
-from gondwana.runtime import beginning, exits, launcher, rank_words, start, stdin, watchdog
-from gondwana.runtime.placement import binding, report
-from gondwana.teams import mpi
+from gondwana.runtime import collector
+
+with collector.paused():
+    from gondwana.apps import registry
+    from gondwana.cli.programs import installed
+    from gondwana.runtime import beginning, exits, launcher, rank_words, start, stdin, watchdog
+    from gondwana.runtime.placement import binding, report
+    from gondwana.teams import mpi
 
 PYTEST_OPTIONS = '-W "ignore:Module already imported:pytest.PytestAssertRewriteWarning"'
 """For pytest, which warns of plugins whose package runs already; with `filterwarnings = error` it would end."""

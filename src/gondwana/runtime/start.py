@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from gondwana.runtime import exits, later, tracing, watchdog
+from gondwana.runtime import collector, exits, later, tracing, watchdog
 
 OF_TEAMS = (
     "gondwana.transfer.direct_messages:attach",
@@ -62,8 +62,10 @@ def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
 def connected(world: Any) -> None:
     """Have the upper rooms prepare the world. Collective over the world."""
     places = [place for variable, place in OF_SETTINGS.items() if variable in os.environ]
-    for place in (*places, *OF_THE_WORLD):
-        later.find(place)(world)
+    with collector.paused():
+        actions = [later.find(place) for place in (*places, *OF_THE_WORLD)]
+    for action in actions:
+        action(world)
     for hook in _hooks:
         hook(world)
 
