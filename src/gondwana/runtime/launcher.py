@@ -165,6 +165,8 @@ def left_over(environment: Mapping[str, str] = os.environ) -> list[str]:
 
     Only what is certain: no descriptor where MPICH's launcher has one, no server of PMIx or none that listens here.
     """
+    if environment is os.environ and name_of(os.getppid()) in DAEMONS:
+        return []  # the lists of sockets, which are read below, are long where ranks are many
     names = []
     descriptor = whole_number(environment.get("PMI_FD", ""))
     if descriptor is not None and not os.path.exists(f"/proc/self/fd/{descriptor}"):
