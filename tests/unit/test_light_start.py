@@ -61,6 +61,23 @@ def test_the_command_that_starts_programs(tmp_path: Path) -> None:
     assert not names.intersection(commands)
 
 
+def test_a_program_runs_where_typer_rich_and_greenlet_cannot_be_imported(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    missing.mkdir()
+    for name in ("typer", "click", "rich", "greenlet"):
+        (missing / f"{name}.py").write_text("raise ImportError(f'{__name__} is not here')\n")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import gondwana as gw\n"
+        "T = gw.zeros(gw.RectDomain((0,), (8,)), ghost=1, periodic=True)\n"
+        "T.exchange().wait()\n"
+        "print(gw.rpc(0, max, 3, 4).result(), gw.world.allreduce(5))\n"
+    )
+    words = [sys.executable, "-P", "-m", "gondwana.cli.main", "run", "-n", "1", str(program)]
+    outcome = jobs.run_command(words, variables={"PYTHONPATH": str(missing)})
+    assert (outcome.status, outcome.stdout) == (0, "4 5\n"), outcome.stderr
+
+
 # -- names that are loaded when they are first used --------------------------------------------------------------------
 
 
@@ -79,8 +96,9 @@ def test_names_are_loaded_from_where_they_are_for_types(name: str) -> None:
     package = importlib.import_module(name)
     tree = ast.parse(Path(package.__file__ or "").read_text(encoding="utf-8"))
     blocks = [part.body for part in tree.body if isinstance(part, ast.If) and "TYPE_CHECKING" in ast.unparse(part.test)]
-    imports = [part for part in itertools.chain(*blocks) if isinstance(part, ast.ImportFrom)]
-    homes = {alias.asname: str(part.module) for part in imports for alias in part.names}
+    imports = [part for part in (*itertools.chain(*blocks), *tree.body) if isinstance(part, ast.ImportFrom)]
+    aliases = [(alias.asname or alias.name, str(part.module)) for part in imports for alias in part.names]
+    homes = {found: home for found, home in aliases if not found.startswith("_")}
     for found, home in homes.items():
         assert getattr(package, found) is getattr(importlib.import_module(home), found), found
     public = {found for found in dir(package) if found[0].isalpha()}
