@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from gondwana.cli.library import Library as Library
 from gondwana.cli.library import mpi_library as mpi_library
@@ -75,8 +75,7 @@ class Command:
         return " ".join([*settings, shlex.join(self.argv)])
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(NamedTuple):
     """How many ranks and threads are to be started, and where.
 
     Args:

@@ -14,8 +14,8 @@ import functools
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gondwana.inputs import whole_number
 
@@ -57,8 +57,7 @@ _LISTENS = "0A"
 """The state of a socket that listens, in the kernel's tables."""
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """How this process was started.
 
     Args:

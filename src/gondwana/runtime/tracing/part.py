@@ -14,9 +14,8 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeAlias
 
 from gondwana.errors import UsageError
 from gondwana.inputs import open_file, read_file
@@ -76,8 +75,7 @@ _LATEST = 1 << 60
 Words: TypeAlias = "npt.NDArray[np.int64]"
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Where the regions of a part begin, counted in words.
 
     Args:
@@ -151,8 +149,7 @@ def _reserve(descriptor: int, nbytes: int) -> None:
         os.ftruncate(descriptor, nbytes)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """What a rank has recorded, read from its files.
 
     Attributes:
