@@ -6,10 +6,9 @@ import contextlib
 import importlib
 import signal
 import sys
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
-
+from gondwana.cli import run
 from gondwana.inputs import message_of, printable
 from gondwana.runtime import beginning, exits, tracing
 
@@ -22,8 +21,8 @@ PASS_THE_REST_ON = ("run", "inspect")
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit status where nobody reads on, as behind `| head`: that of programs which the signal ends."""
 
-CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
-"""What typer raises for all that it finds wrong with a command line; it has no public name for it."""
+if TYPE_CHECKING:
+    import typer
 
 
 def main() -> None:
@@ -39,6 +38,8 @@ def main() -> None:
 
 def application() -> typer.Typer:
     """Return the command with all that is below it. Local."""
+    import typer  # not to start programs: see `_status`
+
     app = typer.Typer(
         name="gondwana",
         help="Run parallel Python programs on many ranks, show their data, and measure them beside C.",
@@ -60,24 +61,41 @@ def application() -> typer.Typer:
 def _status() -> int:
     """Run the command and return its exit status; errors of the program keep their traceback."""
     try:
-        command = application()
+        start = run.read(sys.argv[2:]) if sys.argv[1:2] == ["run"] else None
+        if start is None:
+            return _by_typer()
         beginning.all_is_imported()
-        status = command(standalone_mode=False)
+        start()
+        return 0
     except BrokenPipeError:
         return BROKEN_PIPE
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # as typer ends where nobody reads on
             return BROKEN_PIPE
         raise
-    except CommandLineError as error:
-        return _refuse(error)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return exits.INTERRUPTED
     except Exception as error:
         message = message_of(error)
         if message is None:
             raise
         return _report(message, exits.status_of(error))
+
+
+def _by_typer() -> int:
+    """Run the command that typer reads, which takes a tenth of a second to load, and return its exit status."""
+    import typer
+
+    # What typer raises for all that it finds wrong with a command line; it has no public name for it.
+    wrong = cast("type[Exception]", typer.BadParameter.__mro__[2])
+    try:
+        command = application()
+        beginning.all_is_imported()
+        status = command(standalone_mode=False)
+    except wrong as error:
+        return _refuse(error)
+    except typer.Abort:
+        return exits.INTERRUPTED
     return status if isinstance(status, int) else 0
 
 

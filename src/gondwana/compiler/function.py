@@ -16,6 +16,7 @@ from gondwana.compiler.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.fingerprint import fingerprint, toolchain, watch
 from gondwana.compiler.interpreting import called, interprets
 from gondwana.compiler.mpi import loans
+from gondwana.compiler.mpi import team as _team  # noqa: F401  (teams become arguments of compiled code)
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import collector, second_interrupt

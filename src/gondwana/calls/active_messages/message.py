@@ -29,7 +29,7 @@ from gondwana.compiler.types.arguments import (
     dtype_name,
     intern,
 )
-from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.handles import describe_handle
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world
@@ -47,8 +47,6 @@ _FORMATS = {
 }
 _FORMATS |= {f"u{name}": _FORMATS[name].upper().replace("X", "x") for name in ("int8", "int16", "int32", "int64")}
 _FORMATS |= {"bool": "?7x", "float32": "f4x", "float64": "d", "complex64": "ff", "complex128": "dd"}
-
-extend("gondwana.calls.active_messages.message_overloads")
 
 
 class ActiveMessage:

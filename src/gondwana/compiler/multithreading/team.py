@@ -16,12 +16,9 @@ from gondwana.compiler.mpi import loans
 from gondwana.compiler.multithreading import pool
 from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.types.arguments import WORD, Spec, describe, working_precision
-from gondwana.compiler.types.handles import extend
 from gondwana.errors import KernelError, UsageError
 from gondwana.runtime import cores
 from gondwana.runtime.tracing import traced
-
-extend("gondwana.compiler.multithreading.team_overloads")
 
 R = TypeVar("R")
 
