@@ -5,8 +5,8 @@ give other bits for every order in which the ranks' contributions can be added (
 that adds in another order always shows: nothing depends on time. The sum of reference is that of `gw.allreduce` on rank
 0. Two ranks have one order only, and one rank has nothing to add.
 
-Not among the spellings: `gw.reduce(...)(...)` and what is folded within a rank, whose order is that of threads; "fsum",
-which is exact; integers, whose sums have no order.
+Not among the spellings: what a kernel folds within a rank, in an order of threads; "fsum", which is exact; sums of
+integers, which have no order; teams made from a communicator, whose ranks may share memory without using it.
 """
 
 from __future__ import annotations
