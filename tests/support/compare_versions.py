@@ -4,7 +4,7 @@ Each round runs every benchmark with both versions, one directly after the other
 changes from round to round: what slows the machine for a while slows both. A row has the median of the ratios new/old
 of the rounds, so below 1 the new version is faster, and an interval that holds the true median with the probability
 that is printed (order statistics: nothing is assumed about how times are distributed). Rows whose whole interval lies
-outside of 1 -+ 3 % are marked. Six rounds are the fewest with 95 %.
+outside of 1 -+ 3 % are marked, after six rounds or more: with fewer, no interval holds the median with 95 %.
 
 Only the commands of each version are used. Let nothing else run meanwhile, or the intervals are wide.
 """
@@ -79,7 +79,7 @@ class Comparison:
         low: lower end of its interval.
         high: upper end.
         probability: that the interval holds the true median.
-        marked: whether the whole interval is further than `TOLERANCE` from 1.
+        marked: whether the whole interval is further than `TOLERANCE` from 1, and `PROBABILITY` or more.
     """
 
     benchmark: str
@@ -103,7 +103,7 @@ def compare(benchmark: str, old: Sequence[Times], new: Sequence[Times]) -> Itera
         ours, theirs = tuple(times[row] for times in new), tuple(times[row] for times in old)
         ratios = [after / before for after, before in zip(ours, theirs, strict=True)]
         low, high, probability = interval(ratios)
-        marked = low > 1 + TOLERANCE or high < 1 - TOLERANCE
+        marked = probability >= PROBABILITY and (low > 1 + TOLERANCE or high < 1 - TOLERANCE)
         yield Comparison(benchmark, row, theirs, ours, statistics.median(ratios), low, high, probability, marked)
 
 
@@ -155,7 +155,7 @@ def _seconds(row: Mapping[str, Any]) -> float | None:
 
 def fits(spent: float, rounds: Sequence[float], budget: float) -> bool:
     """Return whether one more round fits into a budget, after rounds that took so long [s]."""
-    return not rounds or spent + max(rounds) <= budget
+    return not rounds or spent + rounds[-1] <= budget  # the first one may have compiled much
 
 
 def measure(version: Version, benchmark: str, ranks: int, repeat: int) -> dict[str, float]:
