@@ -225,12 +225,13 @@ def main(words: Sequence[str] | None = None) -> int:
             content |= {"rows": [asdict(row) for row in rows]}
             options.json.write_text(json.dumps(content, indent=1), encoding="utf-8")
     print(table(rows))
+    known, n = rows[0].probability, len(rows)
     slower, faster = (sum(row.marked and (row.ratio > 1) == is_slower for row in rows) for is_slower in (True, False))
-    print(
-        f"{len(rounds)} rounds, intervals of {100 * rows[0].probability:.1f} %, load average {load[0]:.1f} before: ",
-        end="",
-    )
-    print(f"{slower} of {len(rows)} rows slower and {faster} faster by more than {100 * TOLERANCE:.0f} % beyond noise")
+    verdict = f"{slower} of {n} rows slower and {faster} faster by more than {100 * TOLERANCE:.0f} % beyond noise"
+    if known < PROBABILITY:
+        verdict = "too few rounds to mark any row"
+    loads = f"load average {load[0]:.1f} before and {os.getloadavg()[0]:.1f} after"
+    print(f"{len(rounds)} rounds, intervals of {100 * known:.1f} %, {loads}: {verdict}")
     return int(slower > 0)
 
 

@@ -97,6 +97,8 @@ def test_two_versions_in_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert "stencil sweep7 64       2 ms     2.5 ms    1.250  1.250-1.250  SLOWER" in printed
     assert "6 rounds, intervals of 96.9 %" in printed
+    compare_versions.main([old, new, "--benchmarks", "stencil", "--rounds", "1"])
+    assert "too few rounds to mark any row" in capsys.readouterr().out
     assert "0 of 2 rows slower and 2 faster by more than 3 % beyond noise" in printed
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["rounds"] == 6
