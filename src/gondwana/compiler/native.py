@@ -64,20 +64,25 @@ class Native:
     @functools.cached_property
     def call(self) -> Any:
         """The C function, compiled or loaded at the first use."""
-        code = obtain(("native", self.module, self.name), self._build)
-        address = linker.link(code)
+        address = linker.link(self.code())
         if self._brief:
             return direct_calls.builtin_at(
                 address, self.arguments, self.name, self._objects, makes_object=self._makes_object
             )
         return linker.callable_at(address, self.arguments)
 
+    def code(self) -> cache.ObjectCode:
+        """Return the machine code, from the cache or compiled now. Local."""
+        build = functools.partial(_build, self.module, self.name, self.arguments)
+        return obtain(("native", self.module, self.name), build, f"{__name__}._build", f"{self.module}.{self.name}")
+
     @property
     def address(self) -> int:
         """Where the machine code of `call` is, for compiled code."""
         return ctypes.cast(self.call, ctypes.c_void_p).value or 0
 
-    def _build(self) -> cache.ObjectCode:
-        from gondwana.compiler.codegen import compile_entry
 
-        return compile_entry(getattr(importlib.import_module(self.module), self.name), self.arguments, helper=True)
+def _build(module: str, name: str, arguments: int) -> cache.ObjectCode:
+    from gondwana.compiler.codegen import compile_entry
+
+    return compile_entry(getattr(importlib.import_module(module), name), arguments, helper=True)

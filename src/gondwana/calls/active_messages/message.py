@@ -162,7 +162,8 @@ class ActiveMessage:
 
             return compile_handler(plain, specs, self.argument_specs, self.payload_specs)
 
-        code = obtain(("message", fingerprint(plain), repr((specs, sent))), build)
+        made_by = "gondwana.calls.active_messages.handlers_native.compile_handler"
+        code = obtain(("message", fingerprint(plain), repr((specs, sent))), build, made_by)
         return linker.link(code)
 
     @property
