@@ -188,7 +188,7 @@ def _loaded(
         return replace(built, code=driver.link(built.code, capability))
 
     about_all = (driver.name, toolchain(), repr(variant), repr(shape.code()), repr(capability))
-    code = obtain(("cuda", *about_all, *key), compile_now, made_by)
+    code = obtain(("cuda", *about_all, *key), compile_now, made_by, "gondwana.kernels.cuda.shapes.Shape")
     found: Any = code.about["footprints"]
     footprints = {int(slot): Footprint.from_about(about) for slot, about in found.items()}
     where.activate()
