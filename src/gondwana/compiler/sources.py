@@ -55,12 +55,12 @@ class _Library:
     """The sources as they are when this process first asks, and the digests of what is in them."""
 
     def __init__(self) -> None:
-        self._signature, _ = self._read(keep_texts=False)
+        self._signature = _signature()
         folder = cache_folder("sources")
         name = hashlib.sha256(f"{_FOLDER} {sys.version}".encode()).hexdigest()
         self._file = None if folder is None else folder / f"{name}.json"
         self._digests: dict[str, str] = self._kept()
-        self._graph: _Graph | None = None
+        self._graph: Graph | None = None
 
     def digest(self, root: str) -> str:
         """Return the digest of what one name stands for."""
@@ -73,16 +73,17 @@ class _Library:
 
     def _find(self, root: str) -> str:
         if self._graph is None:
-            signature, texts = self._read(keep_texts=True)
-            if signature != self._signature:
-                return os.urandom(32).hex()  # edited since: what this process compiles is of no use to others
-            self._graph = _Graph(texts)
+            found = texts()
+            if not found or _signature(found) != self._signature:
+                # There are none, or they were edited since: what this process compiles is of no use to others.
+                return os.urandom(32).hex()
+            self._graph = Graph(found)
             self._graph.load(self._beside())
-        found = self._digests[root] = self._graph.digest(root)
+        digest = self._digests[root] = self._graph.digest(root)
         if self._file is not None:
             keep(self._file, _sealed({"signature": self._signature, "digests": self._digests}))
             self._graph.keep(self._beside())
-        return found
+        return digest
 
     def _kept(self) -> dict[str, str]:
         """The digests that an earlier process has found in the same sources."""
@@ -92,22 +93,29 @@ class _Library:
     def _beside(self) -> Path | None:
         return None if self._file is None else self._file.with_suffix(".definitions.json")
 
-    def _read(self, *, keep_texts: bool) -> tuple[str, dict[Path, bytes]]:
-        """A digest of all sources, and their texts."""
-        whole, texts = hashlib.sha256(sys.version.encode()), {}
-        for path in _files(str(_FOLDER)):
-            text = _text(path)
-            whole.update(f"\0{path}\0{len(text)}\0".encode())
-            whole.update(text)
-            if keep_texts:
-                texts[Path(path)] = text
-        return whole.hexdigest(), texts
+
+def texts() -> dict[Path, bytes]:
+    """Return all sources. Local."""
+    return {Path(path): _text(path) for path in _files(str(_FOLDER))}
+
+
+def _signature(found: dict[Path, bytes] | None = None) -> str:
+    """A digest of all sources, as they were found or as they are now."""
+    whole = hashlib.sha256(sys.version.encode())
+    for path in _files(str(_FOLDER)) if found is None else found:
+        text = _text(str(path)) if found is None else found[Path(path)]
+        whole.update(f"\0{path}\0{len(text)}\0".encode())
+        whole.update(text)
+    return whole.hexdigest()
 
 
 def _files(folder: str) -> Iterator[str]:
     """The sources in a folder, in an order that is always the same."""
-    with os.scandir(folder) as found:
-        entries = sorted(found, key=lambda entry: entry.name)
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:  # an archive
+        return
     for entry in entries:
         if entry.name.endswith(".py"):
             yield entry.path
@@ -143,7 +151,7 @@ _Node = tuple[str, int]
 """A module and the number of a definition in it; -1 stands for what an import of the module does."""
 
 
-class _Graph:
+class Graph:
     """The definitions of the package, and which of them refer to which."""
 
     def __init__(self, texts: dict[Path, bytes]) -> None:
@@ -172,17 +180,22 @@ class _Graph:
 
     def digest(self, root: str) -> str:
         """Return a digest of all that a root leads to."""
-        found = self.closure(root)
         of_modules: dict[str, list[int]] = defaultdict(list)
-        for name, number in sorted(found):  # definitions in their order: it may matter to the compiler
+        for name, number in sorted(self._closure(root)):  # definitions in their order: it may matter to the compiler
             of_modules[name] += [number] if number >= 0 else []
         parts = {
             name: [self._module(name).definitions[i].digest for i in numbers] for name, numbers in of_modules.items()
         }
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
-    def closure(self, root: str) -> set[_Node]:
-        """Return all that a root leads to."""
+    def reached(self, root: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Return the modules and names of the definitions that a root leads to."""
+        for name, number in self._closure(root):
+            if number >= 0:
+                yield name, self._module(name).definitions[number].names
+
+    def _closure(self, root: str) -> set[_Node]:
+        """All that a root leads to."""
         todo, seen, effects = list(self._root(root)), set[_Node](), set[_Node]()
         while todo:
             while todo:
