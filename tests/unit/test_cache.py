@@ -145,6 +145,12 @@ def test_every_edit_that_changes_the_meaning_is_noticed(program: Program) -> Non
     program.edit("program.py", "K = 2.0", "K = 2.0  # a comment and a new line\nUNUSED = 1")
     found = program.run()
     assert (found["value"], found["compiled"]) == (19.5, 0)
+    program.edit(
+        "program.py", "    def kernel(p, a):\n", '    def kernel(p, a):\n        """Grow."""\n\n        # faster\n'
+    )
+    program.edit("helper.py", "def grow(x):\n", '\n\ndef grow(x):\n    """Grow."""\n')
+    found = program.run()
+    assert (found["value"], found["compiled"]) == (19.5, 0)
 
 
 OTHERS = """
