@@ -188,9 +188,10 @@ def _add_code(digest: Any, code: types.CodeType) -> _Names:
     line = code.co_firstlineno
     for instruction in dis.get_instructions(code):
         line = getattr(instruction.positions, "lineno", None) or line
-        # Not the numbers of constants: those of a function with a docstring are others.
-        is_code = isinstance(instruction.argval, types.CodeType)
-        digest.update(f"{instruction.opname} {'' if is_code else repr(instruction.argval)}\n".encode())
+        value = "" if isinstance(instruction.argval, types.CodeType) else repr(instruction.argval)
+        # Constants by their values: those of a function with a docstring have other numbers.
+        number = "" if instruction.opcode in dis.hasconst else instruction.arg
+        digest.update(f"{instruction.opname} {number} {value}\n".encode())
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             names.globals.setdefault(instruction.argval, line)
         elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):

@@ -224,10 +224,8 @@ class Graph:
             return
         for dotted in module.unused:
             yield from ((other, -1) for other, _ in self._meaning(dotted))
-        for dotted in module.imported.values():
-            other = self._home(dotted)
-            if other and self._module(other).compiles:
-                yield other, -1
+        executed = {other for dotted in module.imported.values() for other, _ in self._meaning(dotted)}
+        yield from ((other, -1) for other in executed if self._module(other).compiles)
 
     def _effects(self, node: _Node) -> set[_Node]:
         """What the import of a module does besides defining names."""
@@ -262,12 +260,6 @@ class Graph:
             name = inner
         yield name, -1
         yield from ((name, number) for number in range(len(self._module(name).definitions)))
-
-    def _home(self, dotted: str) -> str:
-        """The module in a dotted name, empty if it is none of the package."""
-        while dotted and dotted not in self._texts:
-            dotted = dotted.rpartition(".")[0]
-        return dotted
 
     def _module(self, name: str) -> Module:
         if name not in self._modules:
