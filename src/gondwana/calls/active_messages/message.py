@@ -139,7 +139,8 @@ class ActiveMessage:
         plain = function.py_func if isinstance(function, JitFunction) else function
         if not isinstance(plain, pytypes.FunctionType):
             raise UsageError(f"ActiveMessage({function!r}): give a plain Python function or a @gw.jit function")
-        sent = self.argument_specs + self.payload_specs
+        arguments, payload = self.argument_specs, self.payload_specs
+        sent = arguments + payload
         expected = 1 + len(context) + len(sent)
         if len(parameters(plain)) != expected:
             raise UsageError(
@@ -158,9 +159,10 @@ class ActiveMessage:
         def build() -> cache.ObjectCode:
             from gondwana.calls.active_messages.handlers_native import compile_handler
 
-            return compile_handler(plain, specs, self.argument_specs, self.payload_specs)
+            return compile_handler(plain, specs, arguments, payload)
 
-        code = obtain(("message", fingerprint(plain), repr((specs, sent))), build)
+        made_by = "gondwana.calls.active_messages.handlers_native.compile_handler"
+        code = obtain(("message", fingerprint(plain), repr((specs, arguments, payload))), build, made_by)
         return linker.link(code)
 
     @property

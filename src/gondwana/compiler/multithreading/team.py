@@ -212,7 +212,11 @@ def _compile(function: JitFunction[..., Any], specs: tuple[Spec, ...]) -> _Entry
         precision = working_precision(specs)
         return compile_team_call(function.py_func, specs, precision, reassociate=function.reassociate)
 
-    code = obtain(("team", function.fingerprint(), repr(specs)), build)
+    made_by = (
+        "gondwana.compiler.multithreading.team_call.compile_team_call",
+        "gondwana.compiler.types.arguments.working_precision",
+    )
+    code = obtain(("team", function.fingerprint(), repr(specs)), build, *made_by)
     results: Any = code.about["results"]
     address = linker.link(code)
     return linker.callable_at(address, 3), address, results if isinstance(results, str) else tuple(results)
