@@ -223,7 +223,7 @@ def test_every_test_file_is_collected() -> None:
 
 
 def test_the_public_names_are_there() -> None:
-    source = "import gondwana; print(sorted(n for n in vars(gondwana) if n[0] != '_'))"
+    source = "import gondwana; print(sorted(n for n in dir(gondwana) if n[0] != '_'))"
     outcome = jobs.run_command([sys.executable, "-c", source])
     names = set(ast.literal_eval(outcome.stdout))
     assert names >= {

@@ -325,6 +325,7 @@ def bench(rng: random.Random, folder: Path) -> Case:
     required = {
         "stencil": ["--sizes", "8", "--kernels", "copy"], "exchange": ["--sizes", "8"], "rma": ["--sizes", "8"],
         "tasks": ["--cases", "peek"], "pools": ["--cases", "in batches", "--tasks", "100", "--repeat", "1"],
+        "hpcg": ["--sizes", "16", "-n", "1", "--rt", "0"], "npb": ["--classes", "S", "-n", "1"],
     }  # fmt: skip
     timing = small if name in ("stencil", "exchange", "rma", "tasks") else []
     words = [*timing, *required.get(name, []), *options(rng, legal, 2), *json_option(rng)]

@@ -1,4 +1,4 @@
-"""Teams, messages, remote calls, tasks, what comes and goes: the checks of eight programs, each a test of its own.
+"""Teams, messages, remote calls, tasks, what comes and goes: the checks of nine programs, each a test of its own.
 
 They share a job for each setting, as most of what a job costs is the start of its ranks. GONDWANA_RANKS_PER_NODE lets
 ranks of one machine take each other to be on several nodes.
@@ -42,6 +42,15 @@ def test_teams(program: str, name: str) -> None:
 @TWO_PER_NODE
 @checks.checks("verbs_checks", "collective_checks")
 def test_collectives_between_nodes(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.ranks(1, 2, 3, 4, timeout=TIMEOUT)
+@TWO_NODES
+@TWO_PER_NODE
+@pytest.mark.ranks(3, ranks_per_node=1, timeout=TIMEOUT)
+@checks.checks("sum_checks")
+def test_sums(program: str, name: str) -> None:
     checks.run(program, name)
 
 

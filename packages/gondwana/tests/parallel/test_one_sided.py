@@ -1,4 +1,4 @@
-"""Memory of other ranks, in Python and in compiled code: the checks of eight programs, every check a test of its own.
+"""Memory of other ranks, in Python and in compiled code: the checks of nine programs, every check a test of its own.
 
 They share a job for each setting, as most of what a job costs is the start of its ranks. GONDWANA_RANKS_PER_NODE lets
 ranks of one machine take each other to be on several nodes, so that messages are tested, too.
@@ -66,6 +66,12 @@ def test_global_arrays(program: str, name: str) -> None:
 @MPICH_NODES
 @checks.checks("remote_array_checks")
 def test_remote_arrays(program: str, name: str) -> None:
+    checks.run(program, name)
+
+
+@pytest.mark.ranks(2, timeout=TIMEOUT)
+@checks.checks("ceiling_checks")
+def test_ceilings(program: str, name: str) -> None:
     checks.run(program, name)
 
 

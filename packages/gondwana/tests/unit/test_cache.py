@@ -90,7 +90,7 @@ def test_a_second_process_compiles_nothing_and_loads_no_numba(program: Program) 
     assert second["compiled"] == 0
     assert second["loaded"] == first["compiled"]
     assert second["modules"] == ["llvmlite"]
-    assert all(file.suffix == ".o" for file in program.cache.rglob("*") if file.is_file())
+    assert {file.suffix for file in program.cache.rglob("*") if file.is_file()} == {".o", ".json"}
 
 
 DEVICE = """
@@ -143,6 +143,12 @@ def test_every_edit_that_changes_the_meaning_is_noticed(program: Program) -> Non
         assert found["value"] == value, new
         assert found["compiled"] == 1, new
     program.edit("program.py", "K = 2.0", "K = 2.0  # a comment and a new line\nUNUSED = 1")
+    found = program.run()
+    assert (found["value"], found["compiled"]) == (19.5, 0)
+    program.edit(
+        "program.py", "    def kernel(p, a):\n", '    def kernel(p, a):\n        """Grow."""\n\n        # faster\n'
+    )
+    program.edit("helper.py", "def grow(x):\n", '\n\ndef grow(x):\n    """Grow."""\n')
     found = program.run()
     assert (found["value"], found["compiled"]) == (19.5, 0)
 

@@ -13,7 +13,7 @@ import pytest
 import gondwana as gw
 from gondwana.arrays.block_memory import LINE, BlockMemory
 from gondwana.arrays.layout import Layout
-from gondwana.compiler.types.arguments import DTYPES
+from gondwana.compiler.types.records import DTYPES
 from gondwana.errors import KernelError, UsageError
 from gondwana.testing.gpu import emulated_gpu
 from gondwana.transfer.box_copy import BoxCopy

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import gondwana
-from gondwana.compiler.function import obtain
 from gondwana.compiler.native import Native
 from gondwana.runtime.shared_file import SharedFile, map_shared
 
@@ -31,7 +30,7 @@ def helpers() -> list[tuple[str, str, int]]:
 
 @pytest.mark.parametrize(("module", "name", "arguments"), helpers())
 def test_a_helper_needs_no_numba_at_run_time(module: str, name: str, arguments: int) -> None:
-    code = obtain(("native", module, name), Native(module, name, arguments)._build)
+    code = Native(module, name, arguments).code()
     assert not code.needs_numba, "it has an error path, as of min(), `in` and calls that are not inlined"
 
 

@@ -229,6 +229,17 @@ def test_the_status_is_that_of_the_launcher(tmp_path: Path) -> None:
     assert jobs.run_command([sys.executable, "-I", "-S", supervisor.__file__, "15", *program], cwd=tmp_path).status == 7
 
 
+@pytest.mark.parametrize(
+    ("said", "status"), [("gondwana: error: no", 2), ("[rank 0 on vm] ValueError: no", 1), ("anything", 134)]
+)
+def test_a_launcher_that_crashes_does_not_hide_the_status_of_a_rank(tmp_path: Path, said: str, status: int) -> None:
+    crash = f"import os, sys; print({said!r}, file=sys.stderr, flush=True); os.abort()"
+    words = [sys.executable, "-I", "-S", supervisor.__file__, "15", sys.executable, "-c", crash]
+    outcome = jobs.run_command(words, cwd=tmp_path)
+    assert outcome.status == status
+    assert "launcher was ended by SIGABRT" in outcome.stderr
+
+
 # Like Open MPI's launcher when it is killed, it leaves what it has made in the folder of its session.
 SESSION = f"""
 import os, stat

@@ -11,7 +11,7 @@ from gondwana.arrays.array import Array
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.domains import Point
 from gondwana.errors import UsageError
-from gondwana.kernels import Reduce, reduce
+from gondwana.kernels.reductions import Reduce, reduce
 from gondwana.teams import IN_PLACE
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from gondwana.errors import UsageError
 from gondwana.memory.kinds import Bytes
 from gondwana.memory.pinned import SMALL, pin
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.teams.staging import stage_by
 from gondwana.transfer.box import MemoryOrder, StridedBox
 from gondwana.transfer.verbs import copy
 
@@ -92,7 +91,7 @@ class _Pinned:
 _pinned = _Pinned()
 
 
-def _find(buffer: Any) -> DeviceBuffer | None:
+def staging_of(buffer: Any) -> DeviceBuffer | None:
     """Return host memory for a buffer on a device of this rank, None for what lies on the host or is no array.
 
     Raises:
@@ -139,6 +138,3 @@ def _box_of(buffer: Any) -> StridedBox | None:
 
 def _is_on_gpu(buffer: Any) -> bool:
     return hasattr(buffer, "__dlpack_device__") and int(buffer.__dlpack_device__()[0]) in (CUDA, CUDA_MANAGED)
-
-
-stage_by(_find)

@@ -6,12 +6,27 @@ the `mailbox` moves messages through `node_rings` (`rings` has their layout) on 
 nodes. `brief_calls` does all of it by machine code for short calls on a node.
 """
 
-from gondwana.calls.active_messages import ActiveMessage as ActiveMessage
-from gondwana.calls.dist_object import DistObject as DistObject
-from gondwana.calls.quiescence import quiesce as quiesce
-from gondwana.calls.remote_calls import discharge as discharge
-from gondwana.calls.remote_calls import progress_thread as progress_thread
-from gondwana.calls.remote_calls import rpc as rpc
-from gondwana.calls.remote_calls import rpc_ff as rpc_ff
-from gondwana.calls.remote_calls import try_rpc as try_rpc
-from gondwana.calls.remote_calls import try_rpc_ff as try_rpc_ff
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from gondwana.runtime import later as _later
+
+if _TYPE_CHECKING:
+    from gondwana.calls.active_messages.message import ActiveMessage as ActiveMessage
+    from gondwana.calls.dist_object import DistObject as DistObject
+    from gondwana.calls.quiescence import quiesce as quiesce
+    from gondwana.calls.remote_calls import discharge as discharge
+    from gondwana.calls.remote_calls import progress_thread as progress_thread
+    from gondwana.calls.remote_calls import rpc as rpc
+    from gondwana.calls.remote_calls import rpc_ff as rpc_ff
+    from gondwana.calls.remote_calls import try_rpc as try_rpc
+    from gondwana.calls.remote_calls import try_rpc_ff as try_rpc_ff
+
+__getattr__, __dir__ = _later.later(
+    __name__,
+    {
+        "gondwana.calls.active_messages.message": "ActiveMessage",
+        "gondwana.calls.dist_object": "DistObject",
+        "gondwana.calls.quiescence": "quiesce",
+        "gondwana.calls.remote_calls": "discharge progress_thread rpc rpc_ff try_rpc try_rpc_ff",
+    },
+)

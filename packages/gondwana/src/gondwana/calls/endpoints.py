@@ -486,6 +486,11 @@ def _unfinished() -> str | None:
     return f"{len(_answers)} remote calls without a reply" if _answers else None
 
 
+def connect(team: Team) -> None:
+    """Serve the calls of other ranks. Collective over team, the world."""
+    mailbox.connect(team)
+
+
 progress.register(_move, _serve, _must_poll)
 progress.attend_by(_attend)
 progress.account_for(_unfinished)

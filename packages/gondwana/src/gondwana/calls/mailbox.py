@@ -19,7 +19,7 @@ import numpy as np
 from gondwana.calls import names, parcels, rings
 from gondwana.calls.brief_calls import BriefCalls
 from gondwana.calls.node_rings import Found, NodeRings
-from gondwana.runtime import progress, start
+from gondwana.runtime import progress
 from gondwana.teams import Team, mpi, world
 
 MOST_QUEUED = 2**20
@@ -303,15 +303,13 @@ def opened() -> Mailbox | None:
     return _own
 
 
-def _at_connect(team: Team) -> None:
+def connect(team: Team) -> None:
+    """Open the mailbox of this rank. Collective over team, the world."""
     global _own
     names.remember_main()
     if team.size > 1:
         _own = Mailbox(team)
         _ = team.key  # agreed here, so that creating distributed objects of the world is local
-
-
-start.at_connect(_at_connect)
 
 
 def _leave() -> None:

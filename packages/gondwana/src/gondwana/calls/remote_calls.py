@@ -10,9 +10,7 @@ from typing import Any
 
 from gondwana.calls import endpoints, mailbox
 from gondwana.futures import Future
-from gondwana.memory import fallbacks
 from gondwana.runtime import cores, interruptions, progress
-from gondwana.sync import device_atomics
 from gondwana.teams import Team, world
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-5, 1e-3
@@ -180,7 +178,3 @@ def progress_thread() -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-
-
-fallbacks.send_by(lambda what, line: try_rpc_ff(0, fallbacks.report, what, line))
-device_atomics.ask_by(rpc)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gondwana.arrays import Array
-from gondwana.compiler.types.arguments import DTYPES
+from gondwana.compiler.types.records import DTYPES
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.kernels.foreach_kernels import Kernel

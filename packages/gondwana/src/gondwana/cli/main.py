@@ -8,20 +8,10 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-import typer
-from typer.core import TyperGroup
-
-from gondwana.cli import programs
+from gondwana.cli import programs, run
 from gondwana.errors import UsageError
 from gondwana.inputs import message_of, printable
 from gondwana.runtime import beginning, exits, tracing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-OWN = ("run", "plot", "ls", "inspect", "doctor")
-"""Commands of this package: each is a function of the same name in ``gondwana.cli.<name>``. Others add theirs: see
-`programs`."""
 
 HELP = "Run parallel Python programs on many ranks, show their data, and measure them beside C."
 
@@ -31,8 +21,10 @@ PASS_THE_REST_ON = ("run", "inspect")
 BROKEN_PIPE = 128 + signal.SIGPIPE
 """Exit status where nobody reads on, as behind `| head`: that of programs which the signal ends."""
 
-CommandLineError = cast("type[Exception]", typer.BadParameter.__mro__[2])
-"""What typer raises for all that it finds wrong with a command line; it has no public name for it."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import typer
 
 
 def main() -> None:
@@ -46,36 +38,25 @@ def main() -> None:
     sys.exit(_unwritten(problem) if problem is not None and status in (0, BROKEN_PIPE) else status)
 
 
-class _ByPackage(TyperGroup):
-    """Lists the commands of each package apart."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the part of the help that names the commands."""
-        packages: dict[str, list[str]] = {"Commands": list(OWN)}
-        for name in sorted(self.commands.keys() - set(OWN)):
-            source = programs.added(programs.COMMANDS)[name].dist
-            packages.setdefault(f"Commands of {'another package' if source is None else source.name}", []).append(name)
-        width = formatter.width - 6 - max(map(len, self.commands))
-        for package, names in packages.items():
-            with formatter.section(package):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(width)) for name in names])
-
-
 def application(only: str | None = None) -> typer.Typer:
     """Return the command with all that is below it. Local.
 
     Args:
         only: The only command to load, where the others are not needed.
     """
+    import typer  # not to start programs: see `_status`
+
+    from gondwana.cli import help_by_package
+
     app = typer.Typer(
         name="gondwana",
-        cls=_ByPackage,
+        cls=help_by_package.Commands,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
     app.callback(help=HELP, no_args_is_help=True)(lambda: None)  # without it a single command would have no name
-    for name in (*OWN, *sorted(programs.added(programs.COMMANDS).keys() - set(OWN))) if only is None else (only,):
+    for name in programs.commands() if only is None else (only,):
         command = _command(name)
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
@@ -87,7 +68,7 @@ def application(only: str | None = None) -> typer.Typer:
 
 def _command(name: str) -> Callable[..., Any] | typer.Typer:
     """Import a command."""
-    if name not in OWN:
+    if name not in programs.OWN:
         return cast("Callable[..., Any] | typer.Typer", programs.added(programs.COMMANDS)[name].load())
     return cast("Callable[..., Any]", getattr(importlib.import_module(f"gondwana.cli.{name}"), name))
 
@@ -99,7 +80,7 @@ def _named() -> str | None:
         UsageError: It is one of a package that is not installed.
     """
     name = sys.argv[1] if len(sys.argv) > 1 else ""
-    if name in OWN or name in programs.added(programs.COMMANDS):
+    if name in programs.commands():
         return name
     lacking = programs.missing(name, programs.COMMANDS)
     if lacking is not None:
@@ -110,24 +91,41 @@ def _named() -> str | None:
 def _status() -> int:
     """Run the command and return its exit status; errors of the program keep their traceback."""
     try:
-        command = application(_named())
+        start = run.read(sys.argv[2:]) if sys.argv[1:2] == ["run"] else None
+        if start is None:
+            return _by_typer()
         beginning.all_is_imported()
-        status = command(standalone_mode=False)
+        start()
+        return 0
     except BrokenPipeError:
         return BROKEN_PIPE
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # as typer ends where nobody reads on
             return BROKEN_PIPE
         raise
-    except CommandLineError as error:
-        return _refuse(error)
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return exits.INTERRUPTED
     except Exception as error:
         message = message_of(error)
         if message is None:
             raise
         return _report(message, exits.status_of(error))
+
+
+def _by_typer() -> int:
+    """Run the command that typer reads, which takes a tenth of a second to load, and return its exit status."""
+    import typer
+
+    # What typer raises for all that it finds wrong with a command line; it has no public name for it.
+    wrong = cast("type[Exception]", typer.BadParameter.__mro__[2])
+    try:
+        command = application(_named())
+        beginning.all_is_imported()
+        status = command(standalone_mode=False)
+    except wrong as error:
+        return _refuse(error)
+    except typer.Abort:
+        return exits.INTERRUPTED
     return status if isinstance(status, int) else 0
 
 

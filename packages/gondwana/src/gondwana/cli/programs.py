@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from types import ModuleType
 
+OWN = ("run", "plot", "ls", "inspect", "doctor")
+"""Commands of this package: each is a function of the same name in ``gondwana.cli.<name>``."""
+
 PROGRAMS = "gondwana.programs"
 """The group of programs: a module with ``main(argv) -> int``, run by every rank, and ``check(argv, ranks)``, which
 raises UsageError for settings that cannot work; the launcher calls it before it starts any rank. If it has ``DEVICES``,
@@ -51,6 +54,11 @@ def added(group: str) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points  # which takes a while, and most programs are given by a path
 
     return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def commands() -> tuple[str, ...]:
+    """Return the names of all commands of ``gondwana``: those of this package, and those that others add. Local."""
+    return (*OWN, *sorted(added(COMMANDS).keys() - set(OWN)))
 
 
 def is_program(name: str) -> bool:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from gondwana.cli import programs
-from gondwana.compiler import compilation, threads
-from gondwana.runtime import beginning, exits, launcher, rank_words, start, stdin, watchdog
-from gondwana.runtime.placement import binding, report
-from gondwana.teams import mpi
+from gondwana.runtime import collector
+
+with collector.paused():
+    from gondwana.cli import programs
+    from gondwana.runtime import beginning, exits, launcher, rank_words, start, stdin, watchdog
+    from gondwana.runtime.placement import binding, report
+    from gondwana.teams import mpi
 
 PYTEST_OPTIONS = '-W "ignore:Module already imported:pytest.PytestAssertRewriteWarning"'
 """For pytest, which warns of plugins whose package runs already; with `filterwarnings = error` it would end."""
@@ -42,9 +44,11 @@ def main(target: str, arguments: list[str], *, module: bool = False) -> int:
         return runner(target, module)(target, arguments)
     finally:
         if os.environ.get("GONDWANA_TIMING") and launcher.is_first():
+            from gondwana.compiler import linker
+
             waited = started - float(os.environ["GONDWANA_TIMING"])
             print(f"gondwana: start {waited:.2f} s, program {time.time() - started:.2f} s", file=sys.stderr)
-            print(f"gondwana: {compilation()}", file=sys.stderr)
+            print(f"gondwana: {linker.compilation()}", file=sys.stderr)
 
 
 def place() -> None:
@@ -54,7 +58,7 @@ def place() -> None:
         UsageError: this host cannot bind it so.
     """
     if os.environ.get(binding.VARIABLE):
-        binding.apply(threads())
+        binding.apply(_threads())
     report.record([report.own_seat()])
     if binding.bound() is None or not launcher.is_first():
         return
@@ -64,9 +68,15 @@ def place() -> None:
         start.at_connect(print_placement)
 
 
+def _threads() -> int:
+    from gondwana.compiler.multithreading.pool import threads  # which most ranks do not load before their program
+
+    return threads()
+
+
 def print_placement(world: object) -> None:
     """Print where the ranks are, all of which are known once the world is connected. Local."""
-    print(report.table(threads()), end="", file=sys.stderr, flush=True)
+    print(report.table(_threads()), end="", file=sys.stderr, flush=True)
 
 
 def runner(target: str, module: bool) -> Callable[[str, list[str]], int]:

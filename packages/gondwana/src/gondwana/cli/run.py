@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
+import functools
 import os
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from gondwana.cli import launch, programs
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana.results import check_writable
-from gondwana.runtime import tracing
+from gondwana.runtime import later, tracing
 from gondwana.runtime.placement.binding import Bind
+
+if TYPE_CHECKING:
+    from gondwana.cli.run_options import run as run
+
+__getattr__, __dir__ = later.later(__name__, {"gondwana.cli.run_options": "run"})
 
 
 class Device(enum.StrEnum):
@@ -26,59 +29,71 @@ class Device(enum.StrEnum):
     cuda = "cuda"
 
 
-def run(
-    target: Annotated[
-        str,
-        typer.Argument(
-            metavar="PROGRAM", help="An application, the path of a program, or a command such as pytest; see -m."
-        ),
-    ],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the program untouched.")
-    ] = None,
-    ranks: Annotated[int, typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks.")] = 1,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "-t", "--threads", metavar="N", parser=whole(1), help="Threads per rank [default: cores / ranks]."
-        ),
-    ] = None,
-    ranks_per_node: Annotated[
-        int | None,
-        typer.Option(metavar="P", parser=whole(1), help="Ranks on each node [default: the launcher's choice]."),
-    ] = None,
-    bind: Annotated[
-        Bind | None,
-        typer.Option(help="Give each thread a core, or the threads of a rank a socket, a NUMA domain, or all cores."),
-    ] = None,
-    device: Annotated[
-        Device | None, typer.Option(help="Where the kernels of an application run [default: its settings say it].")
-    ] = None,
-    module: Annotated[bool, typer.Option("-m", help="PROGRAM is a module, as for python -m.")] = False,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="When over: say where every rank stands, and end the job."),
-    ] = None,
-    oversubscribe: Annotated[
-        bool, typer.Option("--oversubscribe", help="Start more than 8 threads a core (ranks x threads).")
-    ] = False,
-    timing: Annotated[bool, typer.Option("--timing", help="Print how long the start and the program took.")] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            envvar=tracing.VARIABLE,
-            help="Record what every rank does and when, for ui.perfetto.dev; print where the time went.",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command, and start nothing.")] = False,
-) -> None:
-    """Run an application or a Python program on N ranks, with the launcher of the installed MPI.
+_VALUES: dict[str, tuple[str, Callable[[str], object]]] = {
+    "-n": ("ranks", whole(1)),
+    "--ranks": ("ranks", whole(1)),
+    "-t": ("threads", whole(1)),
+    "--threads": ("threads", whole(1)),
+    "--ranks-per-node": ("ranks_per_node", whole(1)),
+    "--bind": ("bind", Bind),
+    "--device": ("device", Device),
+    "--time-limit": ("time_limit", float),
+    "--trace": ("trace", Path),
+}
+"""Options with a value: the arguments of `start`, and what makes them of a word."""
 
-    This process becomes the supervisor of the job (or, for one rank, the program), so that signals and the exit status
-    are those of the job.
+_FLAGS = {"-m": "module", "--oversubscribe": "oversubscribe", "--timing": "timing", "--dry-run": "dry_run"}
+
+
+def read(words: Sequence[str]) -> Callable[[], None] | None:
+    """Return what starts the program that the words behind `gondwana run` name. Local.
+
+    None: typer is to read them, since they ask for help, are wrong, or are written in a rare way.
     """
-    arguments = [*device_option(target, device, module), *(arguments or [])]
+    found: dict[str, Any] = {}
+    left = iter(words)
+    for word in left:
+        option, _, value = word.partition("=")
+        if not word.startswith("-"):
+            if os.environ.get(tracing.VARIABLE):
+                found.setdefault("trace", Path(os.environ[tracing.VARIABLE]))
+            return functools.partial(start, word, list(left), **found)
+        if word in _FLAGS:
+            found[_FLAGS[word]] = True
+            continue
+        if option not in _VALUES or not (value or word == option):
+            return None
+        name, make = _VALUES[option]
+        try:
+            found[name] = make(value if value and option.startswith("--") else next(left))
+        except Exception:
+            return None
+    return None
+
+
+def start(
+    target: str,
+    arguments: list[str],
+    *,
+    ranks: int = 1,
+    threads: int | None = None,
+    ranks_per_node: int | None = None,
+    bind: Bind | None = None,
+    device: Device | None = None,
+    module: bool = False,
+    time_limit: float | None = None,
+    oversubscribe: bool = False,
+    timing: bool = False,
+    trace: Path | None = None,
+    dry_run: bool = False,
+) -> None:
+    """Start a program on several ranks, or print the command: see the options of `gondwana.cli.run_options`. Local.
+
+    Raises:
+        UsageError: an argument is wrong, or a setting that the program refuses.
+        LaunchError: there is no launcher for so many ranks.
+    """
+    arguments = [*device_option(target, device, module), *arguments]
     if module:
         check_module(target)
     else:
@@ -111,6 +126,8 @@ def trace_file(path: Path) -> str:
     Raises:
         UsageError: no file can be written there.
     """
+    from gondwana.results import check_writable
+
     check_writable(path, f"--trace {path}", streams=False)
     return str(path.absolute())
 
@@ -156,6 +173,8 @@ def check_target(target: str, arguments: list[str], ranks: int) -> None:
         programs.program(target).check(arguments, ranks)
     elif not os.path.exists(target):  # unlike that of a Path, whatever the name
         if programs.installed(target) is None:
+            import difflib
+
             known = sorted(programs.added(programs.PROGRAMS))
             close = difflib.get_close_matches(target, known, n=1)
             hint = f"did you mean {close[0]}? " if close else ""

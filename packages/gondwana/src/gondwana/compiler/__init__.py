@@ -3,15 +3,30 @@
 Importing this package loads neither Numba nor LLVM: code that was compiled before is found and run without Numba.
 """
 
-from gondwana.compiler import printing as _printing  # noqa: F401  (machine code finds there what prints)
-from gondwana.compiler.externs import Extern as Extern
-from gondwana.compiler.externs import extern as extern
-from gondwana.compiler.function import jit as jit
-from gondwana.compiler.linker import Compilation as Compilation
-from gondwana.compiler.linker import compilation as compilation
-from gondwana.compiler.mpi import team as _team  # noqa: F401  (teams become arguments of compiled code)
-from gondwana.compiler.multithreading import ThreadTeam as ThreadTeam
-from gondwana.compiler.multithreading import parallel as parallel
-from gondwana.compiler.multithreading import set_threads as set_threads
-from gondwana.compiler.multithreading import threads as threads
-from gondwana.compiler.timing import clock as clock
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from gondwana.runtime import later as _later
+
+if _TYPE_CHECKING:
+    from gondwana.compiler.externs import Extern as Extern
+    from gondwana.compiler.externs import extern as extern
+    from gondwana.compiler.function import jit as jit
+    from gondwana.compiler.linker import Compilation as Compilation
+    from gondwana.compiler.linker import compilation as compilation
+    from gondwana.compiler.multithreading.pool import set_threads as set_threads
+    from gondwana.compiler.multithreading.pool import threads as threads
+    from gondwana.compiler.multithreading.team import ThreadTeam as ThreadTeam
+    from gondwana.compiler.multithreading.team import parallel as parallel
+    from gondwana.compiler.timing import clock as clock
+
+__getattr__, __dir__ = _later.later(
+    __name__,
+    {
+        "gondwana.compiler.externs": "Extern extern",
+        "gondwana.compiler.function": "jit",
+        "gondwana.compiler.linker": "Compilation compilation",
+        "gondwana.compiler.multithreading.pool": "set_threads threads",
+        "gondwana.compiler.multithreading.team": "ThreadTeam parallel",
+        "gondwana.compiler.timing": "clock",
+    },
+)

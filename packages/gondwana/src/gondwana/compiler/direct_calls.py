@@ -64,7 +64,7 @@ def builtin_at(address: int, arguments: int, name: str, objects: int = 0, *, mak
 @functools.cache
 def _entries() -> Any:
     """The linked machine code."""
-    return linker.load(obtain(("direct calls",), _build).code, _symbol(1))[1]
+    return linker.load(obtain(("direct calls",), _build, f"{__name__}.{_build.__name__}").code, _symbol(1))[1]
 
 
 def _build() -> ObjectCode:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import operator
 import re
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.compiler.types.handles import extend
 from gondwana.errors import UsageError
 
 PREFIX = "gondwana extern "
@@ -36,7 +36,13 @@ _SCALARS: dict[str, Any] = {
 _ELEMENTS = (*_SCALARS, "c8", "c16", "void")
 _SIGNATURE = re.compile(r"\s*([\w*]+)\s*\(([\w*,\s]*)\)\s*")
 
-extend("gondwana.compiler.externs_overloads")
+
+_PROVIDERS = {
+    "print": "gondwana.compiler.printing",
+    "refuse": "gondwana.compiler.checks",
+    "locate": "gondwana.compiler.checks",
+}
+"""Modules that provide functions of this library, by the names of these."""
 
 _provided: dict[str, Any] = {}
 
@@ -225,6 +231,8 @@ def register(name: str) -> None:
     from llvmlite import binding
 
     library, _, symbol = name.removeprefix(PREFIX).rpartition(":")
+    if not library:
+        importlib.import_module(_PROVIDERS[symbol])
     provided = _provided.get(name)
     where = address(library, symbol) if provided is None else ctypes.cast(provided, ctypes.c_void_p).value
     binding.add_symbol(name, where)

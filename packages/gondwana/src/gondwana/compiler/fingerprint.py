@@ -1,8 +1,9 @@
 """A name for what a function would compile to: equal names mean equal machine code.
 
 The name covers the byte code of the function, of every function that it reaches, the constants that it takes from
-globals and closures, and the versions of everything that turns them into machine code. An edit in another file
-therefore invalidates the cache, which Numba's own cache misses.
+globals and closures, and what compiled code may take from the library (`gondwana.compiler.sources`). An edit in
+another file therefore invalidates the cache, which Numba's own cache misses. Docstrings, comments and lines do not
+count, except where errors name the lines.
 """
 
 from __future__ import annotations
@@ -20,17 +21,16 @@ import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gondwana.compiler import checks, numba_imports
+from gondwana.compiler import checks, numba_imports, sources
 from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
 
 ROOMS = ("domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "kernels", "arrays", "tasks", "io")
-"""Packages of Gondwana whose sources the digest of the toolchain covers: all that have parts of compiled code."""
+"""Packages of Gondwana whose functions are named by their sources: all that have parts of compiled code."""
 
 LARGEST_CONSTANT = 1_000_000
 """Bytes of a global array that becomes part of machine code; of larger ones Numba would keep the address only."""
@@ -44,7 +44,7 @@ def fingerprint(function: types.FunctionType) -> str:
     """
     walk = _Walk()
     _add_function(walk, function)
-    return walk.digest.hexdigest()
+    return f"{walk.digest.hexdigest()} {sources.digest(sources.OVERLOADS, *sorted(walk.library))}"
 
 
 class Watch:
@@ -86,7 +86,7 @@ def settings() -> list[str]:
 
 @functools.cache
 def toolchain() -> str:
-    """Return a digest of Gondwana's own sources, Python, Numba and its settings, LLVM and the processor. Local.
+    """Return a digest of the versions of Python, Numba and LLVM, of settings and the processor. Local.
 
     Raises:
         UsageError: Numba's compiler is switched off.
@@ -97,10 +97,6 @@ def toolchain() -> str:
     from llvmlite import binding as llvm
 
     digest = hashlib.sha256()
-    root = Path(__file__).parents[1]
-    for room in ROOMS:
-        for file in sorted((root / room).rglob("*.py")):
-            digest.update(file.read_bytes())
     for package in ("numba", "llvmlite", "numpy"):
         digest.update(version(package).encode())
     digest.update(f"{sys.version} {platform.machine()} {llvm.get_host_cpu_name()}".encode())
@@ -115,11 +111,19 @@ _Taken = tuple[Callable[[], Any], Any]
 
 @dataclass
 class _Walk:
-    """A walk through a function and all that it reaches: the digest so far, where it was, the globals that it met."""
+    """A walk through a function and all that it reaches.
+
+    Attributes:
+        digest: of what it has met so far.
+        seen: identities of functions and modules where it was.
+        taken: the globals that it met.
+        library: dotted names of the definitions of the library that it met.
+    """
 
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
     seen: set[int] = field(default_factory=set)
     taken: list[_Taken] = field(default_factory=list)
+    library: set[str] = field(default_factory=set)
 
     def take(self, read: Callable[[], Any]) -> Any:
         """Read a name, and keep how and what."""
@@ -127,12 +131,19 @@ class _Walk:
         self.taken.append((read, value))
         return value
 
+    def note(self, value: Any) -> str:
+        """Return the dotted name of a function or a class; that of the definition, if it is one of the library."""
+        home, name = str(getattr(value, "__module__", "")), str(getattr(value, "__qualname__", repr(value)))
+        if home.partition(".")[0] == "gondwana":
+            self.library.add(f"{home}.{name.partition('.')[0]}")
+        return f"{home}.{name}"
+
 
 def _add_function(walk: _Walk, function: types.FunctionType) -> None:
     if id(function) in walk.seen:
         return
     walk.seen.add(id(function))
-    walk.digest.update(f"{function.__module__}.{function.__qualname__}{function.__defaults__!r}".encode())
+    walk.digest.update(f"{walk.note(function)}{function.__defaults__!r}".encode())
     names = _add_code(walk.digest, function.__code__)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     places = function.__globals__
@@ -170,14 +181,17 @@ class _Names:
 
 def _add_code(digest: Any, code: types.CodeType) -> _Names:
     """Add one code object and those nested in it; return all names that they refer to."""
-    digest.update(code.co_code)
-    digest.update(repr((code.co_varnames, code.co_names, code.co_argcount, code.co_exceptiontable)).encode())
+    digest.update(repr((code.co_varnames, code.co_argcount, code.co_exceptiontable)).encode())
     if checks.active():  # it is other machine code then, which names the lines
         digest.update(f"{code.co_filename}:{code.co_firstlineno}".encode() + code.co_linetable)
     names = _Names()
     line = code.co_firstlineno
     for instruction in dis.get_instructions(code):
         line = getattr(instruction.positions, "lineno", None) or line
+        value = "" if isinstance(instruction.argval, types.CodeType) else repr(instruction.argval)
+        # Constants by their values: those of a function with a docstring have other numbers.
+        number = "" if instruction.opcode in dis.hasconst else instruction.arg
+        digest.update(f"{instruction.opname} {number} {value}\n".encode())
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             names.globals.setdefault(instruction.argval, line)
         elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
@@ -187,8 +201,6 @@ def _add_code(digest: Any, code: types.CodeType) -> _Names:
             inner = _add_code(digest, constant)
             names.globals = inner.globals | names.globals
             names.attributes |= inner.attributes
-        else:
-            digest.update(repr(constant).encode())
     return names
 
 
@@ -198,15 +210,18 @@ def _add_value(walk: _Walk, name: str, value: Any, attributes: set[str]) -> None
     digest.update(name.encode())
     inner = getattr(value, "py_func", value)
     if isinstance(inner, types.FunctionType):
-        if not _is_fixed(inner.__module__ or ""):
+        if not _is_fixed(inner.__module__ or "") or _has_own_values(value):
             _add_function(walk, inner)
-        digest.update(f"{inner.__module__}.{inner.__qualname__} {getattr(value, 'reassociate', False)}".encode())
+        digest.update(f"{walk.note(inner)} {getattr(value, 'reassociate', False)}".encode())
     elif isinstance(value, types.ModuleType):
         digest.update(value.__name__.encode())
-        if not _is_fixed(value.__name__) and id(value) not in walk.seen:
+        if id(value) not in walk.seen:
             walk.seen.add(id(value))
-            for attribute in sorted(attributes & vars(value).keys()):
-                found = walk.take(partial(vars(value).get, attribute))
+            fixed = _is_fixed(value.__name__)
+            for attribute in sorted(attributes.intersection(dir(value))):  # `vars` lacks what is loaded when it is used
+                if fixed and not hasattr(getattr(value, attribute, None), "py_func"):
+                    continue
+                found = walk.take(partial(getattr, value, attribute, None))
                 with contextlib.suppress(_NotConstantError):  # more names match than are meant
                     _add_value(walk, attribute, found, attributes)
     elif isinstance(value, np.ndarray):
@@ -224,7 +239,7 @@ def _add_value(walk: _Walk, name: str, value: Any, attributes: set[str]) -> None
     elif isinstance(value, Extern):
         digest.update(repr(value).encode())
     elif isinstance(value, type) or callable(value):
-        digest.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', repr(value))}".encode())
+        digest.update(walk.note(value).encode())
         digest.update(repr(getattr(value, "_fields", "")).encode())
     elif _is_plain(value):
         digest.update(f"{type(value).__qualname__}{value!r}".encode())
@@ -241,8 +256,13 @@ def _is_plain(value: Any) -> bool:
     return value is None or module in ("builtins", "numpy") or module.startswith("gondwana.domains")
 
 
+def _has_own_values(value: Any) -> bool:
+    """Whether sources do not say all about a function of `gw.jit`: it has a closure, or errors name its lines."""
+    return hasattr(value, "reassociate") and (checks.active() or value.py_func.__closure__ is not None)
+
+
 def _is_fixed(module: str) -> bool:
-    """Whether the digest of the toolchain stands for a module: of Python, NumPy, Numba or one of `ROOMS`."""
+    """Whether versions or sources stand for a module: of Python, NumPy, Numba or one of `ROOMS`."""
     top, _, rest = module.partition(".")
     if top == "gondwana":
         return not rest or rest.partition(".")[0] in ROOMS

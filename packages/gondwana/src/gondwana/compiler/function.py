@@ -11,11 +11,12 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
-from gondwana.compiler import cache, linker
+from gondwana.compiler import cache, linker, sources
 from gondwana.compiler.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.fingerprint import fingerprint, toolchain, watch
 from gondwana.compiler.interpreting import called, interprets
 from gondwana.compiler.mpi import loans
+from gondwana.compiler.mpi import team as _team  # noqa: F401  (teams become arguments of compiled code)
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
 from gondwana.runtime import collector, second_interrupt
@@ -30,7 +31,13 @@ RESULT_WORDS = 16
 
 
 class Compilable:
-    """What compiled code may call: base of the decorated functions."""
+    """What compiled code may call: base of the decorated functions.
+
+    Attributes:
+        py_func: the function that is decorated.
+    """
+
+    py_func: Any
 
 
 class JitFunction(Compilable, Generic[P, R]):
@@ -100,7 +107,8 @@ class JitFunction(Compilable, Generic[P, R]):
 
             return compile_call(self.py_func, specs, working_precision(specs), reassociate=self.reassociate)
 
-        code = obtain(("call", self.fingerprint(), repr(specs)), build)
+        made_by = "gondwana.compiler.call.compile_call", "gondwana.compiler.types.arguments.working_precision"
+        code = obtain(("call", self.fingerprint(), repr(specs)), build, *made_by)
         results = cast("str | list[str]", code.about["results"])
         names = results if isinstance(results, str) else tuple(results)
         self._entries[specs] = linker.callable_at(linker.link(code), 1), names
@@ -184,9 +192,16 @@ def check_host(name: str, specs: tuple[Spec, ...]) -> None:
         )
 
 
-@traced("compile", lambda key, _build: f"compile or load {key[2] if key[0] == 'native' else key[0]}")
-def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache.ObjectCode:
-    """Machine code from the cache, or built now, by one thread at a time; counted in `linker.compilation`."""
+@traced("compile", lambda key, *_others: f"compile or load {key[2] if key[0] == 'native' else key[0]}")
+def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode], *made_by: str) -> cache.ObjectCode:
+    """Machine code from the cache, or built now, by one thread at a time; counted in `linker.compilation`.
+
+    Args:
+        key: what is compiled, besides the sources of the library.
+        build: compiles it.
+        made_by: dotted names of the definitions that do so, and of those that are compiled. Nothing else of the library
+            may decide what the code is.
+    """
     import time
 
     def build_with_numba() -> cache.ObjectCode:
@@ -196,7 +211,8 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode]) -> cache
 
     second_interrupt.install()
     start = time.perf_counter()
-    name = hashlib.sha256("\0".join((toolchain(), *key)).encode()).hexdigest()
+    of_library = sources.digest("gondwana.compiler.numba_imports.install", *made_by)
+    name = hashlib.sha256("\0".join((toolchain(), of_library, *key)).encode()).hexdigest()
     with linker.preparing:
         code, built = cache.get(name, build_with_numba)
         seconds = time.perf_counter() - start

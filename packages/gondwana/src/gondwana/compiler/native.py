@@ -6,10 +6,10 @@ import ctypes
 import functools
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from gondwana.compiler import cache, direct_calls, linker
-from gondwana.compiler.function import obtain
+if TYPE_CHECKING:
+    from gondwana.compiler.cache import ObjectCode
 
 BYTES_AT = bytes.__basicsize__ - 1
 """Where in a bytes object its bytes are: `id(data) + BYTES_AT` is their address, a tenth of the time of ctypes."""
@@ -64,20 +64,30 @@ class Native:
     @functools.cached_property
     def call(self) -> Any:
         """The C function, compiled or loaded at the first use."""
-        code = obtain(("native", self.module, self.name), self._build)
-        address = linker.link(code)
+        # Here, since most ranks that start do without machine code.
+        from gondwana.compiler import direct_calls, linker
+
+        address = linker.link(self.code())
         if self._brief:
             return direct_calls.builtin_at(
                 address, self.arguments, self.name, self._objects, makes_object=self._makes_object
             )
         return linker.callable_at(address, self.arguments)
 
+    def code(self) -> ObjectCode:
+        """Return the machine code, from the cache or compiled now. Local."""
+        from gondwana.compiler.function import obtain
+
+        build = functools.partial(_build, self.module, self.name, self.arguments)
+        return obtain(("native", self.module, self.name), build, f"{__name__}._build", f"{self.module}.{self.name}")
+
     @property
     def address(self) -> int:
         """Where the machine code of `call` is, for compiled code."""
         return ctypes.cast(self.call, ctypes.c_void_p).value or 0
 
-    def _build(self) -> cache.ObjectCode:
-        from gondwana.compiler.codegen import compile_entry
 
-        return compile_entry(getattr(importlib.import_module(self.module), self.name), self.arguments, helper=True)
+def _build(module: str, name: str, arguments: int) -> ObjectCode:
+    from gondwana.compiler.codegen import compile_entry
+
+    return compile_entry(getattr(importlib.import_module(module), name), arguments, helper=True)

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import time
 
-from gondwana.compiler.types.handles import extend
-
-extend("gondwana.compiler.timing_overloads")
-
 
 def clock() -> int:
     """Return the nanoseconds since a fixed moment of this machine's past. Local; callable in compiled code.

@@ -21,7 +21,7 @@ from gondwana.arrays.global_array import GlobalArray
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
-from gondwana.transfer import copy
+from gondwana.transfer.verbs import copy
 
 AXES = "xyz"
 

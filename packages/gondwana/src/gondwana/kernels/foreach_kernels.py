@@ -39,6 +39,11 @@ from gondwana.transfer import unfinished
 from gondwana.transfer.unfinished import Use
 
 _MEMO = 256
+"""Launches that a kernel remembers."""
+
+_Launch = tuple[Loaded, Table, IndexSet]
+"""What a launch takes: the machine code, the boxes, the domain whose they are."""
+
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 NO_DOMAIN: Any = None
 """The default of a parameter that callers must give: what is missing is then reported with the kernel's name."""
@@ -74,7 +79,7 @@ class Kernel:
         self.reassociate = reassociate
         self.flags = FLUSH_SUBNORMALS if flush_subnormals else 0
         self._versions: dict[tuple[Variant, Target], Loaded] = {}
-        self._remembered: dict[tuple[Any, ...], tuple[Loaded, Table, IndexSet]] = {}
+        self._remembered: dict[tuple[Any, ...], _Launch] = {}
         self._interpreted = interprets(function)
         self._watch = watch(function)
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
@@ -108,8 +113,9 @@ class Kernel:
     def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Table, bytes]:
         """Describe and check the arguments; find or compile the version for them.
 
-        A launch is remembered by the identity of the domain and of the specs, and by the descriptors of the arrays,
-        which say all of where they lie: a launch like an earlier one costs a few microseconds.
+        A launch is remembered by the value of the domain (`boxes.value`), the specs, and the descriptors of the arrays,
+        which say all of where they lie: a launch like an earlier one costs a few microseconds. The domain of the first
+        such launch is kept, and found by its identity before values are compared.
         """
         if self._watch is not None:
             self.forget_if_stale()
@@ -123,12 +129,25 @@ class Kernel:
                 key.append(raw)
         found = self._remembered.get(tuple(key))
         if found is None:
-            specs = tuple(describe(value)[0] for value in args)
-            found = self._remember(tuple(key), domain, kernel_arrays(args), specs, b"".join(data))
+            found = self._found(key, domain, args, b"".join(data))
         uses = list(unfinished.uses()) if checks.active() else []
         if uses:
             self._check_completion(domain, args, found[0], uses)
         return found[0], found[1], b"".join(data)
+
+    def _found(self, key: list[Any], domain: IndexSet, args: tuple[Any, ...], data: bytes) -> _Launch:
+        """What is remembered of a launch over an equal domain, or is prepared now."""
+        self._check_domain(domain)
+        same, equal = tuple(key), (boxes.value(domain), *key[1:])
+        found = self._remembered.get(equal)
+        if found is None:
+            specs = tuple(describe(value)[0] for value in args)
+            prepared = self._prepared(domain, kernel_arrays(args), specs, data)
+            if len(self._remembered) >= 2 * _MEMO:
+                self._remembered.clear()
+            # The domain is kept so that its identity stays its own; specs are permanent.
+            found = self._remembered[same] = self._remembered[equal] = *prepared, domain
+        return found
 
     def _check_completion(self, domain: IndexSet, args: tuple[Any, ...], loaded: Loaded, uses: list[Use]) -> None:
         """Refuse a launch that would use memory of which a copy is under way."""
@@ -138,14 +157,9 @@ class Kernel:
             check_completion(self._name, names, domain, arrays, loaded.footprints, uses)
 
     @traced("compile", lambda self, *_args: f"prepare {self._name}")
-    def _remember(
-        self,
-        key: tuple[Any, ...],
-        domain: IndexSet,
-        arrays: list[KernelArray],
-        specs: tuple[Spec, ...],
-        data: bytes,
-    ) -> tuple[Loaded, Table, IndexSet]:
+    def _prepared(
+        self, domain: IndexSet, arrays: list[KernelArray], specs: tuple[Spec, ...], data: bytes
+    ) -> tuple[Loaded, Table]:
         rows, count, dense = self._boxes(domain, specs)
         variant, device = self._variant(domain, specs, arrays, dense=dense)
         names = array_names(self.parameters, specs)
@@ -157,11 +171,7 @@ class Kernel:
         check_reach(self._name, names, domain, arrays, loaded.footprints)
         if where.shape is not None:
             loaded = self._tuned(loaded, variant, where, (rows, count, domain.size), extents(variant, domain), data)
-        if len(self._remembered) >= _MEMO:
-            self._remembered.clear()
-        # The domain is kept so that its identity, which the key holds, stays its own; specs are permanent.
-        self._remembered[key] = loaded, loaded.table(rows, count, domain.size), domain
-        return self._remembered[key]
+        return loaded, loaded.table(rows, count, domain.size)
 
     def variant_of(
         self, domain: IndexSet, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -171,13 +181,13 @@ class Kernel:
         Arguments and errors as for a call.
         """
         arguments = self._arguments(domain, args, kwargs)
+        self._check_domain(domain)
         specs, arrays = tuple(describe(value)[0] for value in arguments), kernel_arrays(arguments)
         _, _, dense = self._boxes(domain, specs)
         return *self._variant(domain, specs, arrays, dense=dense), arrays
 
     def _boxes(self, domain: IndexSet, specs: tuple[Spec, ...]) -> tuple[bytes, int, bool]:
         """The boxes of a domain as compiled code walks them: see `boxes.table`."""
-        self._check_domain(domain)
         if intermediates(specs):
             raise UsageError(f"{self._name} got a gw.Intermediate: that is an argument of kernels in gw.fused only")
         if not 1 <= domain.ndim <= 4:

@@ -41,6 +41,8 @@ Arguments = tuple[Call, Call]
 Arrays = tuple[list[KernelArray], list[KernelArray]]
 
 _MEMO = 64
+"""Pairs that are remembered."""
+
 _remembered: dict[tuple[Any, ...], tuple[Loaded | None, Table, Any]] = {}
 
 _REACH = 1
@@ -103,14 +105,18 @@ def fused(domain: RectDomain, first: Call, second: Call, *, interior: Interior |
     described = [describe(value) for value in (*first[1:], *second[1:])]
     specs, data = tuple(spec for spec, _ in described), b"".join(raw for _, raw in described)
     arrays = (raw for spec, raw in described if holds_array(spec))
-    key = (id(domain), *map(id, kernels), *map(id, interior or ()), len(first), threads(), *map(id, specs), *arrays)
-    found = _remembered.get(key)
+    box = None if interior is None else interior[0]
+    same = id(domain), id(box), *kernels, *(inside or ()), len(first), threads(), *map(id, specs), *arrays
+    found = _remembered.get(same)
     if found is None:
-        if len(_remembered) >= _MEMO:
-            _remembered.clear()
-        # Domains and kernels are kept so that their identities, which the key holds, stay their own.
+        # As `Kernel` does: the boxes of the first such launch are kept, and found by their identities.
+        equal = boxes.value(domain), None if box is None else boxes.value(box), *same[2:]
+        found = _remembered.get(equal)
+    if found is None:
         prepared = _prepared(domain, kernels, (first[1:], second[1:]), specs, data, interior)
-        found = _remembered[key] = *prepared, (domain, kernels, interior)
+        if len(_remembered) >= 2 * _MEMO:
+            _remembered.clear()
+        found = _remembered[same] = _remembered[equal] = *prepared, (domain, box)
     loaded, table, _ = found
     if loaded is None:
         return _one_after_the_other(domain, kernels, (first[1:], second[1:]), loop_order(specs, domain.ndim))

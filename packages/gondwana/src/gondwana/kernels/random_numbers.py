@@ -13,14 +13,11 @@ from typing import Any
 import numpy as np
 
 from gondwana.compiler.function import jit
-from gondwana.compiler.types.handles import extend
 
 _MASK = 0xFFFFFFFF
 _MULTIPLIER_0, _MULTIPLIER_2 = 0xD2511F53, 0xCD9E8D57
 _WEYL_0, _WEYL_1 = 0x9E3779B9, 0xBB67AE85
 _ROUNDS = 10
-
-extend("gondwana.kernels.random_numbers_overloads")
 
 
 @jit

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from gondwana.compiler import fingerprint
+from gondwana.compiler import fingerprint, sources
 from gondwana.compiler.multithreading.pool import threads
 from gondwana.gpu.device import Device
 from gondwana.kernels.cuda.tuning_records import recorded
@@ -46,7 +46,8 @@ def is_faster(
 def _place(device: Device | None) -> tuple[str, str]:
     """What outcomes depend on, besides what is done."""
     if device is None:
-        return f"host, {threads()} threads", fingerprint.toolchain()
+        builders = ("gondwana.kernels.cpu.build.build", "gondwana.kernels.cpu.build_pair.build_pair")
+        return f"host, {threads()} threads {sources.digest(*builders, sources.OVERLOADS)}", fingerprint.toolchain()
     from gondwana.kernels.cuda.launch import toolchain
 
     return device.name, toolchain()

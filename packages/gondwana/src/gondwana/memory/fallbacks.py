@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
 
+from gondwana.runtime import later
 from gondwana.teams import world
 
 EXPORT, ATTACH, PIN = "export", "attach", "pin"
@@ -13,17 +13,12 @@ EXPORT, ATTACH, PIN = "export", "attach", "pin"
 
 _counts = Counter({EXPORT: 0, ATTACH: 0, PIN: 0})
 _reported: set[str] = set()
-_senders: list[Callable[[str, str], bool]] = []
+_CALL = "gondwana.calls.remote_calls:try_rpc_ff"
 
 
 def counters() -> dict[str, int]:
     """Return the number of fallbacks of each kind on this rank. Local."""
     return dict(_counts)
-
-
-def send_by(send: Callable[[str, str], bool]) -> None:
-    """Register `send(what, line)` to report a fallback to rank 0; it returns whether it could. Local."""
-    _senders.append(send)
 
 
 def record(what: str, text: str) -> None:
@@ -36,7 +31,7 @@ def record(what: str, text: str) -> None:
     _counts[what] += 1
     if _counts[what] == 1:
         line = f"gondwana: rank {world.rank}: {text}"
-        if world.rank == 0 or not any(send(what, line) for send in _senders):
+        if world.rank == 0 or not later.find(_CALL)(0, report, what, line):
             report(what, line)
 
 

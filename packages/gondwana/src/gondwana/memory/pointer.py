@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import total_ordering
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.types.arguments import Described, dtype_name
-from gondwana.compiler.types.handles import describe_handle, extend
 from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.errors import KernelError, UsageError
 from gondwana.memory.kinds import MemoryKind
 
 if TYPE_CHECKING:
+    from gondwana.compiler.types.arguments import Described
     from gondwana.memory.elements import Elements
     from gondwana.memory.segment import Segment
     from gondwana.teams import Team
-
-extend("gondwana.memory.pointer_overloads")
 
 
 @total_ordering
@@ -185,7 +183,20 @@ class GlobalPtr:
         if not self.kind.host:
             raise KernelError(f"compiled code reaches host memory only, not {self!r}: copy from Python")
         words = (self.segment.table_address, self.rank, self.offset)
-        return describe_handle("global_ptr", (dtype_name(self.dtype),), words)
+        return (_describe or _find_describe())(self.dtype, words)
+
+
+_describe: Callable[[np.dtype[Any], tuple[int, ...]], Described] | None = None
+"""Makes an argument of compiled code of a pointer; loaded with the first, since most ranks that start have none."""
+
+
+def _find_describe() -> Callable[[np.dtype[Any], tuple[int, ...]], Described]:
+    global _describe
+    from gondwana.compiler.types.arguments import dtype_name
+    from gondwana.compiler.types.handles import describe_handle
+
+    _describe = lambda dtype, words: describe_handle("global_ptr", (dtype_name(dtype),), words)  # noqa: E731
+    return _describe
 
 
 def _arrive(key: int, rank: int, offset: int, dtype: str | np.dtype[Any]) -> GlobalPtr:

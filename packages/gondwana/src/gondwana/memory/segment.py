@@ -16,9 +16,8 @@ import os
 import socket
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +56,7 @@ TABLE_HEAD = 4
 ranks in the world. Behind them, for all ranks: base addresses here, bytes, base addresses in the ranks' processes."""
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """The description of one rank's part that the whole team has."""
 
     proposal: int
@@ -68,8 +66,7 @@ class _Part:
     given: bool
 
 
-@dataclass(frozen=True)
-class _Published:
+class _Published(NamedTuple):
     """The file by which peers of the node map the memory of one rank; None if they cannot.
 
     A rank that is alone on its node has none, and one that has given memory of its own.
@@ -81,8 +78,7 @@ class _Published:
     nbytes: int
 
 
-@dataclass(frozen=True)
-class _OnDevice:
+class _OnDevice(NamedTuple):
     """The description by which peers of the node attach the device memory of one rank; None: they cannot."""
 
     rank: int

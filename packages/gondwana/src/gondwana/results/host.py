@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gondwana.compiler import threads
+from gondwana.compiler.multithreading.pool import threads
 from gondwana.runtime import cores
 from gondwana.runtime.placement import report
 

@@ -29,24 +29,27 @@ PATIENCE = 10.0
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def cache_folder(name: str) -> Path | None:
+def cache_folder(name: str, *, quiet: bool = False) -> Path | None:
     """Return a folder that only this user can change, created if need be; None if there is none. Local.
 
     If there is none, the first rank of a job reports the reason once.
 
     Args:
         name: of the folder, after what is kept in it.
+        quiet: report nothing, for folders whose lack costs little.
     """
     try:
-        return private_folder(name)
+        return private_folder(name, quiet=quiet)
     except OSError as error:
-        _report(
-            f"nothing compiled is kept: {describe(error)}; set GONDWANA_CACHE_DIR to a folder that only you can change"
-        )
+        if not quiet:
+            _report(
+                f"nothing compiled is kept: {describe(error)}; set GONDWANA_CACHE_DIR to a folder that only you can "
+                "change"
+            )
         return None
 
 
-def private_folder(name: str) -> Path:
+def private_folder(name: str, *, quiet: bool = False) -> Path:
     """Return a folder that only this user can change, created if need be. Local.
 
     It is in `GONDWANA_CACHE_DIR` if that is set, else in the user's cache folder, else in the one for temporary files.
@@ -54,6 +57,7 @@ def private_folder(name: str) -> Path:
 
     Args:
         name: of the folder, after what is kept in it.
+        quiet: do not report that.
 
     Raises:
         OSError: there is none; says why the first of these cannot be used.
@@ -67,7 +71,7 @@ def private_folder(name: str) -> Path:
         except OSError as error:
             problem = problem or error
             continue
-        if problem is not None and problem.errno == errno.EPERM:
+        if problem is not None and problem.errno == errno.EPERM and not quiet:
             _report(f"{describe(problem)}, so compiled code is kept in {root}")
         return folder
     assert problem is not None

@@ -212,6 +212,9 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
         standard_error.write(_describe(kind, error, trace, rank))
         if _state.comm is not None:
             abort(status_of(error))
+    if rank == 0 and launcher.detect() is not None:
+        # The others get through MPI's start: Open MPI's launcher may crash where it ends a rank that connects to it.
+        time.sleep(GRACE)
     if status_of(error) != 1:
         # Python itself would exit with 1; it takes the status of a SystemExit that its hook raises.
         raise SystemExit(status_of(error))

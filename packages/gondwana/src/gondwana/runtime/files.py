@@ -7,7 +7,6 @@ import os
 import shutil
 import stat
 import sys
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def aside(path: Path) -> Iterator[Path]:
 
     After an exception, nothing is renamed and nothing is left.
     """
-    draft = path.with_name(f".{uuid.uuid4().hex}")
+    draft = path.with_name(f".{os.urandom(16).hex()}")
     try:
         yield draft
         draft.replace(path)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import time
 from collections.abc import Callable
 
@@ -30,7 +29,7 @@ _LONGEST_NAP = 2e-3
 _LONGEST_SLEEP = 1e-2
 """Sleep with a bell [s]: the end of it is for what no bell announces, such as a timeout or another thread."""
 
-_SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "riscv64": 98}.get(platform.machine(), -1)
+_SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "riscv64": 98}.get(os.uname().machine, -1)
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
 
 _AWAKE = 0.5

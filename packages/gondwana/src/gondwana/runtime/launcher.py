@@ -14,8 +14,8 @@ import functools
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gondwana.inputs import whole_number
 
@@ -57,8 +57,7 @@ _LISTENS = "0A"
 """The state of a socket that listens, in the kernel's tables."""
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """How this process was started.
 
     Args:
@@ -165,6 +164,8 @@ def left_over(environment: Mapping[str, str] = os.environ) -> list[str]:
 
     Only what is certain: no descriptor where MPICH's launcher has one, no server of PMIx or none that listens here.
     """
+    if environment is os.environ and name_of(os.getppid()) in DAEMONS:
+        return []  # the lists of sockets, which are read below, are long where ranks are many
     names = []
     descriptor = whole_number(environment.get("PMI_FD", ""))
     if descriptor is not None and not os.path.exists(f"/proc/self/fd/{descriptor}"):

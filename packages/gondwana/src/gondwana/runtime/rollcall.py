@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sysconfig
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
@@ -17,7 +17,6 @@ FINISHED: Place = ("", "", 0)
 """The only place in the stack of a rank whose program has finished."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 def roll_call(reason: str, stacks: Mapping[int, Stack | None]) -> str:
@@ -96,7 +95,14 @@ def _name(place: Place) -> str:
     return f"in {function} ({Path(file).name}:{line})"
 
 
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    import sysconfig  # only to report
+
+    return tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
 def _is_library(file: str) -> bool:
-    if file.startswith("<frozen") or file.startswith(_LIBRARIES):
+    if file.startswith(("<frozen", *_libraries())):
         return True
     return Path(file).is_relative_to(_PACKAGE)

@@ -6,8 +6,7 @@ import ctypes
 import mmap
 import os
 import weakref
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +23,7 @@ class ForeignFileError(LookupError):
     """There is another file where a shared file should be: the processes do not see each other's descriptors."""
 
 
-@dataclass(frozen=True)
-class SharedFile:
+class SharedFile(NamedTuple):
     """Where the file of a process can be opened; can be sent to others. The file exists while a process has it open."""
 
     process: int

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
-from gondwana.runtime import exits, tracing, watchdog
+from gondwana.runtime import collector, exits, later, tracing, watchdog
+
+OF_TEAMS = (
+    "gondwana.transfer.direct_messages:attach",
+    "gondwana.transfer.collectives.on_node:share",
+    "gondwana.transfer.collectives.between_nodes:attach",
+)
+"""Functions of the upper rooms that every rank of a new team calls with it, in this order: they may be collective."""
+
+OF_THE_WORLD = (
+    "gondwana.sync.delivery:connect",
+    *OF_TEAMS,
+    "gondwana.calls.endpoints:connect",
+    "gondwana.transfer.slots:connect",
+)
+"""The same for the world, once it has connected. Named here, since the order in which ranks load modules may differ."""
+
+OF_SETTINGS = {
+    "GONDWANA_COPY_PATH": "gondwana.transfer.paths:force_from_environment",
+    "GONDWANA_DEBUG_COPY": "gondwana.transfer.debug:delay_from_environment",
+}
+"""Functions that each rank calls with the world before these if a variable of the environment is set. Local."""
 
 _hooks: list[Callable[[Any], None]] = []
 
 
 def at_connect(hook: Callable[[Any], None]) -> None:
-    """Register `hook(world)` to be called on every rank when the world has connected; may be collective. Local."""
+    """Register `hook(world)`, which is local, to be called when the world has connected. Local."""
     _hooks.append(hook)
 
 
@@ -38,6 +60,17 @@ def connect(join: Callable[[], exits.Communicator]) -> exits.Communicator:
 
 @tracing.traced("startup", "prepare the world")
 def connected(world: Any) -> None:
-    """Call the hooks of the upper layers. Collective over the world."""
+    """Have the upper rooms prepare the world. Collective over the world."""
+    places = [place for variable, place in OF_SETTINGS.items() if variable in os.environ]
+    with collector.paused():
+        actions = [later.find(place) for place in (*places, *OF_THE_WORLD)]
+    for action in actions:
+        action(world)
     for hook in _hooks:
         hook(world)
+
+
+def divided(team: Any) -> None:
+    """Have the upper rooms prepare a team that a user has split. Collective over team."""
+    for place in OF_TEAMS:
+        later.find(place)(team)

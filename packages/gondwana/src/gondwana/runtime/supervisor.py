@@ -55,7 +55,8 @@ NOTICES = (
 )
 """How the first line of a notice begins; what the launcher says of a rank that a signal has killed is none."""
 
-REPORTS = (b"[rank ", b"gondwana: error: ", b"gondwana: rank ", b"gondwana: where the ranks stand")
+REFUSAL = b"gondwana: error: "  # its status is 2
+REPORTS = (b"[rank ", REFUSAL, b"gondwana: rank ", b"gondwana: where the ranks stand")
 """How the lines begin in which a rank says why the job ends."""
 
 TIME_OVER = b"gondwana: where the ranks stand (the time limit of "
@@ -113,7 +114,7 @@ class Errors:
         self._line = b""
         self._held = b""
         self._notices = b""
-        self._reported = False
+        self.status = 0  # of the first rank that has reported; 0: none has
         self.time_is_over = False
 
     def pass_on(self, data: bytes) -> bytes:
@@ -139,23 +140,23 @@ class Errors:
     def end(self) -> bytes:
         """Return what is to be printed when no more data will come; notices only if no rank has reported. Local."""
         held = b"" if self._notices and not self._held.strip(_STRAY) else self._held
-        return held + (b"" if self._reported else self._notices)
+        return held + (b"" if self.status else self._notices)
 
     def _death(self, notice: bytes) -> bytes:
         """Return one line on a rank that a signal has ended before others could report it; else the notice itself."""
         import re  # seldom needed, and large
 
         words = rb"process rank (\d+) with PID (\d+) on node (\S+) exited on (signal \d+(?: \([^)]*\))?)"
-        found = None if self._reported else re.search(words, b" ".join(notice.split()))
+        found = None if self.status else re.search(words, b" ".join(notice.split()))
         if found is None:
             return notice
-        self._reported = True
+        self.status = 1
         return b"gondwana: rank %b (process %b on %b) was ended by %b; ending the job\n" % found.groups()
 
     def _passed(self, piece: bytes) -> bytes:
         self._line = (self._line + piece)[: len(max(*REPORTS, TIME_OVER, key=len))]
         self.time_is_over = self.time_is_over or self._line.startswith(TIME_OVER)
-        self._reported = self._reported or self._line.startswith(REPORTS)
+        self.status = self.status or self._line.startswith(REPORTS) + self._line.startswith(REFUSAL)
         if piece.endswith(b"\n"):
             self._line = b""
         return piece
@@ -283,7 +284,7 @@ class Supervisor:
             return 128 + self._asked
         if status < 0:
             _report(f"MPI's launcher was ended by {signal.Signals(-status).name}, and its ranks with it")
-            return 128 - status
+            return self._printed.status or 128 - status  # Open MPI's may crash where it ends ranks that connect
         return status
 
 
@@ -302,9 +303,7 @@ def merge_trace(environment: dict[str, str]) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the children of a process, their children, and so on. Local.
-
-    Process groups do not show this, since launchers give their ranks groups of their own.
+    """Return the children of a process, their children, and so on, also those in groups of their own. Local.
 
     Args:
         pid: the process; if there is none, it has no children.

@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from gondwana.compiler.types.handles import extend
-
 WIDTHS = (2, 4, 8, 16)
 """How many elements a vector may have."""
 DTYPES = ("float64", "float32", "int64", "int32", "uint64", "uint32", "int16", "uint16")
 """What they may be."""
-
-extend("gondwana.simd.vectors_overloads")
-extend("gondwana.simd.exponential_overloads")
 
 
 def _error() -> RuntimeError:

@@ -1,7 +1,21 @@
 """Synchronisation of ranks through memory: signals, atomic operations, locks."""
 
-from gondwana.sync.atomics import AtomicDomain as AtomicDomain
-from gondwana.sync.locks import Lock as Lock
-from gondwana.sync.signals import Signal as Signal
-from gondwana.sync.signals import signal as signal
-from gondwana.sync.signals import wait as wait
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from gondwana.runtime import later as _later
+
+if _TYPE_CHECKING:
+    from gondwana.sync.atomics import AtomicDomain as AtomicDomain
+    from gondwana.sync.locks import Lock as Lock
+    from gondwana.sync.signals import Signal as Signal
+    from gondwana.sync.signals import signal as signal
+    from gondwana.sync.signals import wait as wait
+
+__getattr__, __dir__ = _later.later(
+    __name__,
+    {
+        "gondwana.sync.atomics": "AtomicDomain",
+        "gondwana.sync.locks": "Lock",
+        "gondwana.sync.signals": "Signal signal wait",
+    },
+)

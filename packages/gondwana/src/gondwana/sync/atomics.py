@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler.types.arguments import Described
-from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.handles import describe_handle
 from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future
@@ -21,8 +21,6 @@ from gondwana.sync.atomic_paths import DTYPES, OPERATIONS, REDUCTIONS, Messages,
 from gondwana.sync.device_atomics import Owners
 from gondwana.teams import Team
 from gondwana.teams.ops import Operation, named
-
-extend("gondwana.sync.atomics_overloads")
 
 _WITHOUT_FETCH = ("load", "store", "exchange", "compare_exchange")
 NAMES = (*OPERATIONS, *(f"fetch_{name}" for name in OPERATIONS if name not in _WITHOUT_FETCH))

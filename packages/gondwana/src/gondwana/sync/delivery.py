@@ -29,7 +29,7 @@ from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
 from gondwana.errors import GondwanaError
 from gondwana.futures import Future
-from gondwana.runtime import cores, exits, progress, start
+from gondwana.runtime import cores, exits, progress
 from gondwana.teams import Team, addresses, mpi, windows
 
 MOST = 8192
@@ -321,7 +321,8 @@ def opened() -> Delivery | None:
     return _own
 
 
-def _at_connect(world: Team) -> None:
+def connect(world: Team) -> None:
+    """Prepare signalled puts if there are several nodes. Collective over the world."""
     global _own
     if world.node_count == 1:
         return
@@ -356,6 +357,3 @@ def _forget() -> None:
         _own.close()
     _own = None
     table.set_delivery(0)
-
-
-start.at_connect(_at_connect)

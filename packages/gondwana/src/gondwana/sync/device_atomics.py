@@ -22,6 +22,7 @@ from gondwana.memory.kinds import Bytes, DeviceKind
 from gondwana.memory.pinned import pin
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.memory.segment import Segment, find
+from gondwana.runtime import later
 from gondwana.sync.atomic_paths import NUMBERS, Number, Processor
 from gondwana.teams import world
 
@@ -38,12 +39,7 @@ are done."""
 _LOAD = NUMBERS["load"]
 _COMPARE_EXCHANGE = NUMBERS["compare_exchange"]
 
-_askers: list[Callable[..., Future[Any]]] = []
-
-
-def ask_by(call: Callable[..., Future[Any]]) -> None:
-    """Register `call(rank, function, *arguments)`, which calls a function on a rank of the world. Local."""
-    _askers.append(call)
+_CALL = "gondwana.calls.remote_calls:rpc"
 
 
 class Owners:
@@ -80,7 +76,8 @@ class Owners:
         segment.check_open()
         if owner == world.rank:
             return function(segment, self._dtype.name, *arguments)
-        return _askers[0](owner, function, segment.key, self._dtype.name, *arguments)
+        asked: Future[Any] = later.find(_CALL)(owner, function, segment.key, self._dtype.name, *arguments)
+        return asked
 
 
 def perform_here(

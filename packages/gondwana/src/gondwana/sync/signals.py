@@ -8,7 +8,7 @@ import numpy as np
 
 from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import Described
-from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.handles import describe_handle
 from gondwana.errors import UsageError
 from gondwana.futures import needs_progress
 from gondwana.memory.segment import Segment
@@ -16,8 +16,6 @@ from gondwana.runtime import cores, progress
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.sync import delivery
 from gondwana.teams import SUM, Team
-
-extend("gondwana.sync.signals_overloads")
 
 _MODULE = "gondwana.sync.signals_native"
 _take_soon = Native(_MODULE, "take_soon", 3, brief=True)

@@ -1,9 +1,8 @@
 """Tasks: of a rank, on other ranks, and what they wait for."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gondwana.tasks.asyncio_bridge import run_coroutine as run_coroutine
+from gondwana.runtime import later as _later
 from gondwana.tasks.channel import Channel as Channel
 from gondwana.tasks.channel import ChannelClosed as ChannelClosed
 from gondwana.tasks.conditions import Condition as Condition
@@ -25,10 +24,8 @@ from gondwana.tasks.task import current_task as current_task
 from gondwana.tasks.task import sleep as sleep
 from gondwana.tasks.task import yield_task as yield_task
 
+if _TYPE_CHECKING:
+    from gondwana.tasks.asyncio_bridge import run_coroutine as run_coroutine
 
-def __getattr__(name: str) -> Any:
-    if name != "run_coroutine":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from gondwana.tasks.asyncio_bridge import run_coroutine  # asyncio takes 5 MB: see `Future.__await__`
-
-    return run_coroutine
+# asyncio takes 5 MB: see `Future.__await__`
+__getattr__, __dir__ = _later.later(__name__, {"gondwana.tasks.asyncio_bridge": "run_coroutine"})

@@ -10,7 +10,7 @@ import numpy as np
 
 from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
-from gondwana.sync import AtomicDomain
+from gondwana.sync.atomics import AtomicDomain
 from gondwana.teams import Team, world
 
 T = TypeVar("T")

@@ -11,8 +11,8 @@ from numba.extending import intrinsic, overload_method
 
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_acquire, pause, sched_yield, store_release
-from gondwana.compiler.types.arguments import DTYPES
 from gondwana.compiler.types.handle_types import advise, family_type, handle_word
+from gondwana.compiler.types.records import DTYPES
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.tasks import item_rings_native as native
 from gondwana.tasks.item_rings import BYTES, CLOSED, LENGTH, NOT_NOW, PUBLISHED, SIZE_BITS, STEPS

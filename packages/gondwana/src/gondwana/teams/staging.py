@@ -1,7 +1,7 @@
 """Buffers in whose place other memory is sent, received or combined.
 
 For buffers on devices host memory is, since MPI is never given device memory; what finds such buffers, and copies,
-stands above teams and registers here. For arrays in Fortran's order memory in C's is: elements have the order of their
+stands above teams. For arrays in Fortran's order memory in C's is: elements have the order of their
 indices on all ranks.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gondwana.runtime import progress
+from gondwana.runtime import later, progress
 from gondwana.teams.buffers import Buffer, VectorBuffer
 from gondwana.teams.ops import InPlace
 
@@ -76,12 +76,8 @@ class Staged(np.ndarray[Any, Any]):
 _ON_HOST = frozenset((np.ndarray, Staged, InPlace, type(None), int, float, bool, bytearray, memoryview))
 """Types of which there is no need to ask whether they lie on a device."""
 
-_find: list[Callable[[Buffer], Staging | None]] = []
-
-
-def stage_by(find: Callable[[Buffer], Staging | None]) -> None:
-    """Register a function that returns host memory for a buffer on a device, None for other objects. Local."""
-    _find.append(find)
+_FIND = "gondwana.arrays.device_buffers:staging_of"
+"""The function that returns host memory for a buffer on a device, None for other objects."""
 
 
 def staged(buffer: Buffer, *, load: bool = True, whole: bool = True) -> Buffer:
@@ -97,7 +93,7 @@ def staged(buffer: Buffer, *, load: bool = True, whole: bool = True) -> Buffer:
     """
     if type(buffer) is np.ndarray and buffer.flags.c_contiguous:
         return buffer  # most are such
-    staging = None if type(buffer) in _ON_HOST or not _find else _find[0](buffer)
+    staging: Staging | None = None if type(buffer) in _ON_HOST else later.find(_FIND)(buffer)
     if whole:
         staging = _in_order(buffer if staging is None else staging.memory, staging)
     return buffer if staging is None else _standing_in(staging, load)

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gondwana.errors import UsageError
+from gondwana.runtime import start
 from gondwana.runtime.computed_once import ComputedOnce
 from gondwana.runtime.exits import RemoteError
 from gondwana.runtime.placement.report import simulated_ranks_per_node
@@ -26,14 +27,8 @@ _SHARED = "shared"
 """The purpose of teams that are returned again."""
 _OWN = ("node", "leaders")
 """Purposes of the library's own teams, whose collectives need no shared memory of their own."""
-_hooks: list[Callable[[Team], None]] = []
 _teams: weakref.WeakValueDictionary[int, Team] = weakref.WeakValueDictionary()
 """All teams of this process, by their `id`."""
-
-
-def at_split(hook: Callable[[Team], None]) -> None:
-    """Register `hook(team)` to be called on all ranks of a new team that a user has split; may be collective. Local."""
-    _hooks.append(hook)
 
 
 class Team(Collectives, Messages):
@@ -220,8 +215,7 @@ class Team(Collectives, Messages):
             team._forget = functools.partial(self._subteams.pop, kept, None)
             self._subteams[kept] = team
             if purpose not in _OWN:
-                for hook in _hooks:
-                    hook(team)
+                start.divided(team)
         return self._subteams[kept]
 
     def free(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gondwana.arrays.layout import Division, Layout
-from gondwana.compiler.types.arguments import DTYPES
+from gondwana.compiler.types.records import DTYPES
 from gondwana.domains.domain import Domain
 from gondwana.domains.point import Offset, Point
 from gondwana.domains.rect import RectDomain

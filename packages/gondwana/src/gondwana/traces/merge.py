@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def _read_all(folder: Path) -> dict[int, Part]:
     for path in folder.glob("*.records"):
         one = part.read(folder, int(path.stem)) if path.stem.isdecimal() else None
         if one is not None:
-            found[int(path.stem)] = replace(one, about=lines.legal(one.about))
+            found[int(path.stem)] = one._replace(about=lines.legal(one.about))
     size = next((line["size"] for line in found[0].about if "size" in line), None) if 0 in found else None
     most = size if size is not None else 1 + max(found, default=0)
     return {rank: found[rank] for rank in sorted(found) if rank < most}

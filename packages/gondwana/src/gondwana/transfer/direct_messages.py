@@ -15,14 +15,12 @@ import numpy as np
 from gondwana.compiler.native import Native, pays_off
 from gondwana.compiler.ndarrays import abi_is_known
 from gondwana.runtime import progress
-from gondwana.runtime.start import at_connect
 from gondwana.teams import Team, addresses, mpi
 from gondwana.teams.messages import ANY as ANY
 from gondwana.teams.messages import DONE as DONE
 from gondwana.teams.messages import UNFIT as UNFIT
 from gondwana.teams.messages import Start
 from gondwana.teams.request import LONG, size_of
-from gondwana.teams.team import at_split
 
 POLLS = 20
 """Polls of a message before a waiting rank makes progress."""
@@ -117,10 +115,7 @@ def _item_sizes() -> list[int]:
     return sizes
 
 
-def _attach(team: Team) -> None:
+def attach(team: Team) -> None:
+    """Give a team machine code for messages. Local."""
     if not mpi.is_serial(team.comm) and abi_is_known():
         team.direct = DirectMessages(team)
-
-
-at_connect(_attach)
-at_split(_attach)

@@ -14,7 +14,6 @@ import numpy as np
 
 from gondwana.compiler.mpi import loans
 from gondwana.compiler.native import Native
-from gondwana.compiler.types.handles import extend
 from gondwana.runtime import progress
 from gondwana.teams import Request, Team, mpi
 from gondwana.transfer import direct_messages as direct_messages
@@ -158,6 +157,3 @@ def memory_of(buf: Buffer) -> np.ndarray[Any, Any]:
     """Return a buffer as an array. Local."""
     array: np.ndarray[Any, Any] = buf if isinstance(buf, np.ndarray) else buf.numpy()
     return array
-
-
-extend("gondwana.transfer.messages_overloads")

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from gondwana.errors import UsageError
 from gondwana.memory.elements import counted
-from gondwana.runtime.start import at_connect
 from gondwana.teams import Team
 
 VARIABLE = "GONDWANA_COPY_PATH"
@@ -151,7 +150,7 @@ def named(name: str) -> Path:
     raise UsageError(f"a path of copies called {name!r}: there are {', '.join(map(str, ALL))}")
 
 
-def _force_from_environment(_: Team) -> None:
+def force_from_environment(_: Team) -> None:
     """Force what the environment variable GONDWANA_COPY_PATH says, for the whole job."""
     name = os.environ.get(VARIABLE)
     if name:
@@ -159,6 +158,3 @@ def _force_from_environment(_: Team) -> None:
             state.forced = named(name)
         except UsageError as error:
             raise UsageError(f"{VARIABLE}: {error}") from None
-
-
-at_connect(_force_from_environment)

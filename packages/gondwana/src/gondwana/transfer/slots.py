@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gondwana.futures import Future, Promise, ready
 from gondwana.memory.segment import Segment
-from gondwana.runtime.start import at_connect
 from gondwana.teams import Team
-from gondwana.transfer.box import StridedBox
+
+if TYPE_CHECKING:
+    from gondwana.transfer.box import StridedBox
 
 SLOT = 1 << 18
 """Bytes of a slot: pieces this large hide what a step costs and still fit the cache, from which the next step reads."""
@@ -22,8 +22,7 @@ _FOR_OWN = 8
 _FOR_OTHERS = 4
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """One slot: a number of its pool."""
 
     pool: Pool
@@ -31,6 +30,8 @@ class Slot:
 
     def box(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> StridedBox:
         """Return its first elements as an end of a copy. Local."""
+        from gondwana.transfer.box import StridedBox  # not to open the pools, as every rank does
+
         return StridedBox.at(self.pool.segment.pointer(dtype=dtype, offset=self.number * SLOT), shape)
 
     def release(self) -> None:
@@ -88,11 +89,8 @@ class _Pools:
 pools = _Pools()
 
 
-def _open(world: Team) -> None:
+def connect(world: Team) -> None:
     """Make the slots. Collective over the world; the memory is taken when it is first used."""
     segment = Segment(world, (_FOR_OWN + _FOR_OTHERS) * SLOT)
     pools.own = Pool(segment, 0, _FOR_OWN)
     pools.others = Pool(segment, _FOR_OWN, _FOR_OTHERS)
-
-
-at_connect(_open)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler import checks
-from gondwana.compiler.types.handles import extend
 from gondwana.compiler.types.records import is_record, spelled
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future, ready
@@ -32,8 +31,6 @@ from gondwana.transfer.devices.stream_order import DEFAULT, Order, Stream, order
 from gondwana.transfer.indexed_box import IndexedBox
 from gondwana.transfer.paths import DIRECT, state
 from gondwana.transfer.rows import ALL, UNFIT, rows
-
-extend("gondwana.transfer.verbs_overloads")
 
 _ARRAY = np.ndarray
 

@@ -4,4 +4,16 @@
 through the rings of `calls.rings`, between nodes through `far_rings`.
 """
 
-from gondwana.calls.active_messages.message import ActiveMessage as ActiveMessage
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from gondwana.runtime import later as _later
+
+if _TYPE_CHECKING:
+    from gondwana.calls.active_messages.message import ActiveMessage as ActiveMessage
+
+__getattr__, __dir__ = _later.later(
+    __name__,
+    {
+        "gondwana.calls.active_messages.message": "ActiveMessage",
+    },
+)

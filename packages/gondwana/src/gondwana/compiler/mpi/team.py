@@ -1,13 +1,11 @@
-"""Teams as arguments of compiled code: the handle of the communicator, the rank and the size."""
+"""Teams and operations as arguments of compiled code: of a team the handle of the communicator, the rank, the size."""
 
 from __future__ import annotations
 
 from gondwana.compiler.mpi import table
 from gondwana.compiler.types.arguments import Described, register_describer
-from gondwana.compiler.types.handles import describe_handle, extend
-from gondwana.teams import Team, addresses, mpi
-
-extend("gondwana.compiler.mpi.team_overloads")
+from gondwana.compiler.types.handles import describe_handle
+from gondwana.teams import Op, Team, addresses, mpi
 
 
 def _describe(team: Team) -> Described:
@@ -24,3 +22,4 @@ def _describe(team: Team) -> Described:
 
 
 register_describer(Team, _describe)
+register_describer(Op, lambda op: describe_handle("operation", (op.name,), ()))

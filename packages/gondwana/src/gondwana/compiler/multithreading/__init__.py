@@ -1,6 +1,19 @@
 """Threads of a rank: the pool that runs kernels, and teams of threads that run a compiled function together."""
 
-from gondwana.compiler.multithreading.pool import set_threads as set_threads
-from gondwana.compiler.multithreading.pool import threads as threads
-from gondwana.compiler.multithreading.team import ThreadTeam as ThreadTeam
-from gondwana.compiler.multithreading.team import parallel as parallel
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from gondwana.runtime import later as _later
+
+if _TYPE_CHECKING:
+    from gondwana.compiler.multithreading.pool import set_threads as set_threads
+    from gondwana.compiler.multithreading.pool import threads as threads
+    from gondwana.compiler.multithreading.team import ThreadTeam as ThreadTeam
+    from gondwana.compiler.multithreading.team import parallel as parallel
+
+__getattr__, __dir__ = _later.later(
+    __name__,
+    {
+        "gondwana.compiler.multithreading.pool": "set_threads threads",
+        "gondwana.compiler.multithreading.team": "ThreadTeam parallel",
+    },
+)

@@ -16,12 +16,9 @@ from gondwana.compiler.mpi import loans
 from gondwana.compiler.multithreading import pool
 from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.types.arguments import WORD, Spec, describe, working_precision
-from gondwana.compiler.types.handles import extend
 from gondwana.errors import KernelError, UsageError
 from gondwana.runtime import cores
 from gondwana.runtime.tracing import traced
-
-extend("gondwana.compiler.multithreading.team_overloads")
 
 R = TypeVar("R")
 
@@ -215,7 +212,11 @@ def _compile(function: JitFunction[..., Any], specs: tuple[Spec, ...]) -> _Entry
         precision = working_precision(specs)
         return compile_team_call(function.py_func, specs, precision, reassociate=function.reassociate)
 
-    code = obtain(("team", function.fingerprint(), repr(specs)), build)
+    made_by = (
+        "gondwana.compiler.multithreading.team_call.compile_team_call",
+        "gondwana.compiler.types.arguments.working_precision",
+    )
+    code = obtain(("team", function.fingerprint(), repr(specs)), build, *made_by)
     results: Any = code.about["results"]
     address = linker.link(code)
     return linker.callable_at(address, 3), address, results if isinstance(results, str) else tuple(results)

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gondwana.compiler.types.records import is_record, leaves, named_dtype, record_name, spelled
+from gondwana.compiler.types.records import DTYPES, is_record, leaves, named_dtype, record_name, spelled
 from gondwana.domains import Offset, Point, RectDomain
 from gondwana.errors import KernelError
 
@@ -117,25 +117,6 @@ _pack_int = struct.Struct("q").pack
 _pack_large_int = struct.Struct("Q").pack
 _pack_float = struct.Struct("d").pack
 _pack_complex = struct.Struct("dd").pack
-DTYPES = frozenset(
-    [
-        "bool",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "float32",
-        "float64",
-        "complex64",
-        "complex128",
-    ]
-)
-"""Names of the dtypes whose elements compiled code can work on."""
-
 _ACCEPTED = (
     "numbers, NumPy scalars and arrays, Gondwana arrays, points, offsets, a RectDomain, tuples and named tuples of "
     "those"

@@ -11,8 +11,9 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, models, register_model
 
-from gondwana.compiler.types.arguments import DTYPES, HandleSpec
+from gondwana.compiler.types.arguments import HandleSpec
 from gondwana.compiler.types.points import PlainType
+from gondwana.compiler.types.records import DTYPES
 
 
 class HandleType(PlainType):

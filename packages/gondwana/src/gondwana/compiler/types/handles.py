@@ -15,7 +15,24 @@ from functools import cache
 from gondwana.compiler.types.arguments import Described, HandleSpec, intern
 from gondwana.runtime.tracing import recorder
 
-_extensions: list[str] = []
+_extensions = [
+    "gondwana.compiler.externs_overloads",
+    "gondwana.compiler.mpi.team_overloads",
+    "gondwana.compiler.multithreading.team_overloads",
+    "gondwana.compiler.timing_overloads",
+    "gondwana.simd.vectors_overloads",
+    "gondwana.simd.exponential_overloads",
+    "gondwana.memory.pointer_overloads",
+    "gondwana.sync.atomics_overloads",
+    "gondwana.sync.signals_overloads",
+    "gondwana.calls.active_messages.message_overloads",
+    "gondwana.transfer.collectives.verbs_overloads",
+    "gondwana.transfer.messages_overloads",
+    "gondwana.transfer.plans.host_overloads",
+    "gondwana.transfer.verbs_overloads",
+    "gondwana.kernels.random_numbers_overloads",
+]
+"""Modules that register overloads with Numba for what programs may name in functions, except for tasks."""
 
 
 def describe_handle(family: str, parameters: tuple[Hashable, ...], words: tuple[int, ...]) -> Described:
@@ -37,7 +54,7 @@ def _spec(family: str, parameters: tuple[Hashable, ...], words: int) -> HandleSp
 
 
 def extend(module: str) -> None:
-    """Have a module imported before anything is compiled: it registers overloads with Numba. Local."""
+    """Have one more module imported before anything is compiled: it registers overloads with Numba. Local."""
     _extensions.append(module)
 
 

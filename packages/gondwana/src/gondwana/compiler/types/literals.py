@@ -20,7 +20,7 @@ from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import LiteralPropagationSubPipelinePass
 
 from gondwana.compiler import inlining
-from gondwana.compiler.function import JitFunction
+from gondwana.compiler.function import Compilable
 from gondwana.compiler.types.boxes import DomainType
 from gondwana.compiler.types.integer_code import OWN_IN_ARRAYS
 from gondwana.compiler.types.integers import (
@@ -270,7 +270,7 @@ def _is_helper(state: Any, name: str, ir: Any) -> bool:
     """Whether a variable is a function of `gw.jit`, but none that calls itself: there all arguments are of one type."""
     found = _definition(state.func_ir, name, ir)
     value = found.value if isinstance(found, ir.Global | ir.FreeVar) else None
-    if not isinstance(value, JitFunction):
+    if not isinstance(value, Compilable):
         return False
     function = value.py_func
     known = [function.__globals__.get(name) for name in function.__code__.co_names]

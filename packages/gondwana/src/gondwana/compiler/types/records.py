@@ -13,6 +13,25 @@ import numpy.typing as npt
 
 from gondwana.errors import UsageError
 
+DTYPES = frozenset(
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
+)
+"""Names of the dtypes whose elements compiled code can work on."""
+
 _FIELD_TYPES = (bool, int, float, complex)
 
 

@@ -103,7 +103,8 @@ def load(function: pytypes.FunctionType, variant: Variant) -> Loaded:
 
         return build(function, variant)
 
-    return _linked(obtain(("kernel", fingerprint(function), repr(variant)), compile_now), variant)
+    key = "kernel", fingerprint(function), repr(variant)
+    return _linked(obtain(key, compile_now, "gondwana.kernels.cpu.build.build"), variant)
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,8 @@ def load_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> Loaded
 
         return build_pair(halves, count, variant)
 
-    code = obtain(("pair", *halves[0].key(), *halves[1].key(), str(count), repr(variant)), compile_now)
+    key = "pair", *halves[0].key(), *halves[1].key(), str(count), repr(variant)
+    code = obtain(key, compile_now, "gondwana.kernels.cpu.build_pair.build_pair")
     sizes = tuple(np.dtype(dtype).itemsize for dtype, _ in intermediates(variant.specs).values())
     return LoadedPair(
         **vars(_linked(code, variant)),

@@ -143,7 +143,7 @@ def load(function: pytypes.FunctionType, variant: Variant, shape: Shape, where: 
 
         return build(function, variant, shape, capability)
 
-    return _loaded((fingerprint(function),), variant, shape, where, compile_now)
+    return _loaded((fingerprint(function),), variant, shape, where, compile_now, "gondwana.kernels.cuda.build.build")
 
 
 def load_pair(functions: Functions, count: int, variant: Variant, shape: Shape, where: Device) -> Loaded:
@@ -167,12 +167,18 @@ def load_pair(functions: Functions, count: int, variant: Variant, shape: Shape, 
 
         return build_pair(functions, count, variant, shape, capability)
 
-    loaded = _loaded((*map(fingerprint, functions), str(count)), variant, shape, where, compile_now)
+    key, made_by = (*map(fingerprint, functions), str(count)), "gondwana.kernels.cuda.build_pair.build_pair"
+    loaded = _loaded(key, variant, shape, where, compile_now, made_by)
     return replace(loaded, border=pairs.BORDER)
 
 
 def _loaded(
-    key: tuple[str, ...], variant: Variant, shape: Shape, where: Device, build: Callable[[], ObjectCode]
+    key: tuple[str, ...],
+    variant: Variant,
+    shape: Shape,
+    where: Device,
+    build: Callable[[], ObjectCode],
+    made_by: str,
 ) -> Loaded:
     """Code from the cache, or built and translated now, in this process."""
     driver, capability = where.driver, where.facts.capability
@@ -182,7 +188,7 @@ def _loaded(
         return replace(built, code=driver.link(built.code, capability))
 
     about_all = (driver.name, toolchain(), repr(variant), repr(shape.code()), repr(capability))
-    code = obtain(("cuda", *about_all, *key), compile_now)
+    code = obtain(("cuda", *about_all, *key), compile_now, made_by, "gondwana.kernels.cuda.shapes.Shape")
     found: Any = code.about["footprints"]
     footprints = {int(slot): Footprint.from_about(about) for slot, about in found.items()}
     where.activate()

@@ -11,8 +11,7 @@ import selectors
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from gondwana.runtime.channels import local, network
 from gondwana.runtime.channels.accept import SPARE, accept
@@ -120,8 +119,7 @@ class Tree:
             self.below.remove(channel)
 
 
-@dataclass(frozen=True)
-class _Offer:
+class _Offer(NamedTuple):
     """What a rank tells the others: where it listens for ranks of its host and of others; rank 0 also the secret."""
 
     folder: str | None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 SYSTEM = Path("/sys/devices/system")
 
 
-@dataclass(frozen=True)
-class Core:
+class Core(NamedTuple):
     """A core that may be used.
 
     Args:
@@ -25,8 +24,7 @@ class Core:
     numa: int | None = None
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(NamedTuple):
     """The cores that may be used; those of a socket follow each other, and in it those of a NUMA domain."""
 
     cores: tuple[Core, ...]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROUNDS = 50
 """Messages there and back: the fastest of them was delayed least."""
@@ -14,8 +13,7 @@ TAG = 30_001
 """Below those of plans of copies."""
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(NamedTuple):
     """How a clock relates to that of rank 0.
 
     Attributes:

@@ -14,15 +14,15 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, TypeAlias
 
 from gondwana.errors import UsageError
 from gondwana.inputs import open_file, read_file
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 VARIABLE = "GONDWANA_TRACE"
 """Names the file of the trace: with it, ranks record."""
@@ -72,11 +72,10 @@ _LARGEST = 1 << 40
 _LATEST = 1 << 60
 """Any time [ns]."""
 
-Words = npt.NDArray[np.int64]
+Words: TypeAlias = "npt.NDArray[np.int64]"
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Where the regions of a part begin, counted in words.
 
     Args:
@@ -150,8 +149,7 @@ def _reserve(descriptor: int, nbytes: int) -> None:
         os.ftruncate(descriptor, nbytes)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """What a rank has recorded, read from its files.
 
     Attributes:
@@ -193,6 +191,8 @@ def read(folder: Path, rank: int) -> Part | None:
 
     Records that no rank can have written are left out, and so are lines.
     """
+    import numpy as np  # only to read: what records, and `gondwana run`, do without
+
     try:
         with open_file(names(folder, rank)[0], "", _LARGEST) as file:
             words = np.fromfile(file, np.int64)

@@ -6,7 +6,8 @@ import os
 import time
 from collections import deque
 
-from gondwana.calls import discharge, endpoints, mailbox
+from gondwana.calls import endpoints, mailbox
+from gondwana.calls.remote_calls import discharge
 from gondwana.runtime import cores, idle, progress
 from gondwana.tasks.pool import messages
 from gondwana.tasks.pool.messages import Message

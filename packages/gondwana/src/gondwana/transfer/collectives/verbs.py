@@ -14,20 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.compiler.types.arguments import register_describer
-from gondwana.compiler.types.handles import describe_handle, extend
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
-from gondwana.runtime.start import at_connect
 from gondwana.sync import delivery
 from gondwana.teams import Op, Team, mpi
 from gondwana.teams.buffers import are_plain, as_message, as_operand
 from gondwana.teams.ops import Operation, fold, operation_on
 from gondwana.teams.request import complete
 from gondwana.teams.staging import deliver, staged
-from gondwana.teams.team import at_split
-from gondwana.transfer.collectives.between_nodes import attach
-from gondwana.transfer.collectives.on_node import can_combine, share
+from gondwana.transfer.collectives.on_node import can_combine
 from gondwana.transfer.messages import Buffer, memory_of
 
 MOST_SENDERS = 8
@@ -165,11 +160,3 @@ def _gather_and_fold(team: Team, buffer: np.ndarray[Any, Any], op: Op) -> None:
     gathered = np.empty((team.size, mine.size), mine.dtype)
     complete(team.comm.Iallgather(mine.view(np.uint8), gathered.view(np.uint8)), "gw.allreduce")
     fold(list(gathered), mine, op)
-
-
-at_connect(share)
-at_split(share)
-at_connect(attach)
-at_split(attach)
-register_describer(Op, lambda op: describe_handle("operation", (op.name,), ()))
-extend("gondwana.transfer.collectives.verbs_overloads")

@@ -20,15 +20,13 @@ import numpy.typing as npt
 from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
 from gondwana.compiler.types.arguments import Described
-from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.handles import describe_handle
 from gondwana.memory.segment import Segment
 from gondwana.teams import PersistentRequest
 from gondwana.transfer.box_copy import Copy
 from gondwana.transfer.copy_table import CopyTable, copy_table, execute
 from gondwana.transfer.plans.pairs import Copies, Pair
 from gondwana.transfer.plans.plan import Plan, free_requests, message_tag
-
-extend("gondwana.transfer.plans.host_overloads")
 
 _MODULE = "gondwana.transfer.plans.host_native"
 _start = Native(_MODULE, "start", 1)

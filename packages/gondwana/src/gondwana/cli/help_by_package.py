@@ -1,0 +1,24 @@
+"""The help of ``gondwana``, which lists the commands of each package apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from typer.core import TyperGroup
+
+from gondwana.cli import programs
+
+
+class Commands(TyperGroup):
+    """All commands: first those of this package, then those that other packages have added."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the part of the help that names the commands."""
+        packages: dict[str, list[str]] = {"Commands": [name for name in self.commands if name in programs.OWN]}
+        for name in sorted(self.commands.keys() - set(programs.OWN)):
+            source = programs.added(programs.COMMANDS)[name].dist
+            packages.setdefault(f"Commands of {'another package' if source is None else source.name}", []).append(name)
+        width = formatter.width - 6 - max(map(len, self.commands))
+        for package, names in packages.items():
+            with formatter.section(package):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(width)) for name in names])

@@ -1,0 +1,82 @@
+"""The options of ``gondwana run`` as its help has them; `gondwana.cli.run` reads them without this where it can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gondwana.cli.numbers import whole
+from gondwana.cli.run import Device, start
+from gondwana.runtime import tracing
+from gondwana.runtime.placement.binding import Bind
+
+
+def run(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="PROGRAM", help="An application, the path of a program, or a command such as pytest; see -m."
+        ),
+    ],
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the program untouched.")
+    ] = None,
+    ranks: Annotated[int, typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks.")] = 1,
+    threads: Annotated[
+        int | None,
+        typer.Option(
+            "-t", "--threads", metavar="N", parser=whole(1), help="Threads per rank [default: cores / ranks]."
+        ),
+    ] = None,
+    ranks_per_node: Annotated[
+        int | None,
+        typer.Option(metavar="P", parser=whole(1), help="Ranks on each node [default: the launcher's choice]."),
+    ] = None,
+    bind: Annotated[
+        Bind | None,
+        typer.Option(help="Give each thread a core, or the threads of a rank a socket, a NUMA domain, or all cores."),
+    ] = None,
+    device: Annotated[
+        Device | None, typer.Option(help="Where the kernels of an application run [default: its settings say it].")
+    ] = None,
+    module: Annotated[bool, typer.Option("-m", help="PROGRAM is a module, as for python -m.")] = False,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="When over: say where every rank stands, and end the job."),
+    ] = None,
+    oversubscribe: Annotated[
+        bool, typer.Option("--oversubscribe", help="Start more than 8 threads a core (ranks x threads).")
+    ] = False,
+    timing: Annotated[bool, typer.Option("--timing", help="Print how long the start and the program took.")] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar=tracing.VARIABLE,
+            help="Record what every rank does and when, for ui.perfetto.dev; print where the time went.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command, and start nothing.")] = False,
+) -> None:
+    """Run an application or a Python program on N ranks, with the launcher of the installed MPI.
+
+    This process becomes the supervisor of the job (or, for one rank, the program), so that signals and the exit status
+    are those of the job.
+    """
+    start(
+        target,
+        arguments or [],
+        ranks=ranks,
+        threads=threads,
+        ranks_per_node=ranks_per_node,
+        bind=bind,
+        device=device,
+        module=module,
+        time_limit=time_limit,
+        oversubscribe=oversubscribe,
+        timing=timing,
+        trace=trace,
+        dry_run=dry_run,
+    )

@@ -1,0 +1,70 @@
+"""How many functions of the library a put and an exchange call: more calls than a ceiling are more to read, and slower.
+
+A ceiling that a change no longer needs is lowered with it. The goal for a first put is 35.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+from checks import run_checks
+
+import gondwana as gw
+
+world = gw.world
+
+PUTS = (76, 17, 1)
+"""Calls of the first, the second and the third put of a number through a pointer to a rank of this node."""
+EXCHANGES = 8
+"""Calls of the second start of an exchange, and of each later one."""
+
+
+def calls_of(function):
+    """Which functions of the library are called while a function runs, by name, and what it returns."""
+    found = []
+
+    def see(frame, event, argument):
+        name = frame.f_globals.get("__name__", "")
+        if event == "call" and name.split(".")[0] == "gondwana":
+            found.append(f"{name}.{frame.f_code.co_qualname}")
+
+    gc.collect()
+    gc.disable()  # what it would end here calls functions, too
+    before = sys.getprofile()
+    sys.setprofile(see)
+    try:
+        result = function()
+    finally:
+        sys.setprofile(before)
+        gc.enable()
+    return found, result
+
+
+def refuse_more(most, found, what):
+    assert 0 < len(found) <= most, f"{what}: {len(found)} calls, at most {most}: {', '.join(found)}"
+
+
+def check_calls_of_a_put():
+    segment = gw.Segment(world, 8)
+    pointer = segment.pointer((world.rank + 1) % world.size, float)
+    world.barrier()
+    for number, most in enumerate(PUTS, 1):
+        value = world.rank + number / 8
+        found, _ = calls_of(lambda value=value: gw.put(value, pointer))
+        refuse_more(most, found, f"put {number}")
+        assert gw.get(pointer).result() == value
+    world.barrier()
+
+
+def check_calls_of_an_exchange():
+    field = gw.zeros((8, 8, 8), ghost=1, periodic=True)
+    field.exchange().wait()
+    for number in (2, 3):
+        found, ghosts = calls_of(field.exchange)
+        ghosts.wait()
+        refuse_more(EXCHANGES, found, f"exchange {number}")
+
+
+if __name__ == "__main__":
+    run_checks(globals())
