@@ -19,10 +19,9 @@ from typing import Literal
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
+import xxhash
 
 from gondwana.io import bp5
-from gondwana.io.xxh64 import XXH64
 from gondwana.runtime.files import aside
 
 NAME = "checksums.txt"
@@ -247,33 +246,21 @@ def _crc_of_metadata(file: Path, end: int, crc: int = 0, begin: int = 0) -> tupl
     return zlib.crc32(text, crc), end
 
 
-class _CRC32:
-    """The checksum of earlier versions."""
-
-    def __init__(self) -> None:
-        self._crc = 0
-
-    def update(self, part: npt.NDArray[np.uint8]) -> None:
-        self._crc = zlib.crc32(part.data, self._crc)
-
-    def value(self) -> int:
-        return self._crc
-
-
 def _sum_of_file(file: Path, piece: Piece) -> tuple[int, int]:
     """Return the checksum of what a file has of a piece, and how much that is."""
-    checksum, place = XXH64() if piece.hash == "xxh64" else _CRC32(), piece.begin
-    chunk = np.empty(_CHUNK, np.uint8)
+    crc, hashed, place = 0, xxhash.xxh64(), piece.begin
+    chunk = memoryview(bytearray(_CHUNK))
     with file.open("rb", buffering=0) as opened:
         opened.seek(place)
-        while count := opened.readinto(chunk[: piece.end - place].data):
-            checksum.update(chunk[:count])
+        while count := opened.readinto(chunk[: piece.end - place]):
+            if piece.hash == "crc32":  # of earlier versions
+                crc = zlib.crc32(chunk[:count], crc)
+            else:
+                hashed.update(chunk[:count])
             place += count
-    return checksum.value(), place - piece.begin
+    return crc if piece.hash == "crc32" else hashed.intdigest(), place - piece.begin
 
 
 def _sum_mapped(file: Path, begin: int, end: int) -> int:
     """Return the checksum of a range that has just been written, by one call that leaves Python to other threads."""
-    checksum = XXH64()
-    checksum.update(np.memmap(file, np.uint8, "r", begin, (end - begin,)))
-    return checksum.value()
+    return xxhash.xxh64_intdigest(np.memmap(file, np.uint8, "r", begin, (end - begin,)).data)
