@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from support.trials import FAILURES, GONDWANA, Judged, Trials, judge
+from support.trials import FAILURES, GONDWANA, Judged, Running, Trials
 
 PROGRAM = """
 import os, sys, time
@@ -38,7 +38,7 @@ LIMIT = 120.0
 """Seconds of a job, and of those that hang."""
 
 MEMORY = Path("/dev/shm")
-"""Where a job has a folder for the files of Open MPI; ours have no name."""
+"""Where a job has a folder for the files of Open MPI, named by the process that has started it; ours have no name."""
 
 
 def main(minutes: float, seed: int) -> Mapping[str, int]:
@@ -46,21 +46,21 @@ def main(minutes: float, seed: int) -> Mapping[str, int]:
     for rng in trials:
         ranks, what = rng.choice(RANKS), rng.choice(list(ENDS))
         per_node = rng.choice([0, *(size for size in (4, 8, 16) if ranks % size == 0)])
-        before = files()
         with TemporaryDirectory() as root:
-            ended = run(rng, ranks, what, per_node, Path(root))
+            job = start(rng, ranks, what, per_node, Path(root))
+            ended = job.end(1.5 * LONGEST)
         verdict = verdict_of(ended, what)
-        left = files() - before
+        left = [path.name for path in MEMORY.glob(f"gondwana-{job.process.pid}-*")]
         trials.record("orphan" if left and verdict not in FAILURES else verdict, f"  left in memory: {left}\n{ended}")
     return trials.counts
 
 
-def run(rng: random.Random, ranks: int, what: str, per_node: int, folder: Path) -> Judged:
+def start(rng: random.Random, ranks: int, what: str, per_node: int, folder: Path) -> Running:
     (folder / "program.py").write_text(PROGRAM)
     limit = ["--time-limit", f"{LIMIT if what == 'hang' else LONGEST:g}"]
     words = [*GONDWANA, "run", "-n", str(ranks), "-t", "1", "--oversubscribe", *limit, "program.py", what]
     variables = {"GONDWANA_RANKS_PER_NODE": str(per_node)} if per_node else {}
-    return judge([*words, str(rng.randrange(ranks))], cwd=folder, variables=variables, timeout=1.5 * LONGEST)
+    return Running([*words, str(rng.randrange(ranks))], cwd=folder, variables=variables)
 
 
 def verdict_of(ended: Judged, what: str) -> str:
@@ -73,9 +73,3 @@ def verdict_of(ended: Judged, what: str) -> str:
     if ended.status == 0 or ENDS[what] not in ended.stderr or traces != (what == "raise"):
         return "unclear"
     return "ended"
-
-
-def files() -> set[str]:
-    """The names of folders in memory that jobs have left: the process in a name has ended."""
-    names = (path.name for path in MEMORY.glob("gondwana-*"))
-    return {name for name in names if not Path("/proc", name.split("-")[1]).exists()}
