@@ -11,6 +11,7 @@ import sys
 from checks import run_checks
 
 import gondwana as gw
+from support import walks
 
 world = gw.world
 
@@ -53,6 +54,9 @@ def check_calls_of_a_put():
         value = world.rank + number / 8
         found, _ = calls_of(lambda value=value: gw.put(value, pointer))
         refuse_more(most, found, f"put {number}")
+        if number == 1:
+            missing = walks.first_missing(walks.walk(walks.PUT), found)
+            assert missing is None, f"the walk in CONTRIBUTING has {missing}, not called there: {', '.join(found)}"
         assert gw.get(pointer).result() == value
     world.barrier()
 
