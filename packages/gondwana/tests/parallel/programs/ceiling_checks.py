@@ -14,6 +14,8 @@ import gondwana as gw
 from support import walks
 
 world = gw.world
+put = gw.put
+"""Loaded here: at the first use of the name, its modules are."""
 
 PUTS = (76, 17, 1)
 """Calls of the first, the second and the third put of a number through a pointer to a rank of this node."""
@@ -52,7 +54,7 @@ def check_calls_of_a_put():
     world.barrier()
     for number, most in enumerate(PUTS, 1):
         value = world.rank + number / 8
-        found, _ = calls_of(lambda value=value: gw.put(value, pointer))
+        found, _ = calls_of(lambda value=value: put(value, pointer))
         refuse_more(most, found, f"put {number}")
         if number == 1:
             missing = walks.first_missing(walks.walk(walks.PUT), found)
