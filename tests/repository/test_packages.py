@@ -15,6 +15,7 @@ import gondwana
 from gondwana.cli import main, programs, run
 from gondwana.errors import UsageError
 from gondwana.gpu.driver import driver
+from gondwana.kernels.cuda.launch import compiler_needed
 from gondwana.moved import MOVED
 from support import jobs
 
@@ -82,6 +83,14 @@ def test_an_emulator_that_is_not_installed_is_one_line(monkeypatch: pytest.Monke
         driver.cache_clear()
 
 
+def test_a_compiler_for_gpus_that_is_not_installed_is_one_line() -> None:
+    lacking = "^code for GPUs needs numba.cuda.lacking: pip install 'gondwana.cuda.'$"
+    with pytest.raises(UsageError, match=lacking), compiler_needed():
+        importlib.import_module("numba.cuda.lacking")
+    with pytest.raises(ModuleNotFoundError), compiler_needed():
+        importlib.import_module("of_the_program")
+
+
 @pytest.mark.parametrize("old", MOVED)
 def test_old_names_say_the_new_ones(old: str) -> None:
     new, extra = MOVED[old]
@@ -124,4 +133,7 @@ def test_a_package_of_a_user_adds_a_program(own_package: dict[str, str], tmp_pat
 
 def test_a_package_of_a_user_adds_a_command(own_package: dict[str, str], tmp_path: Path) -> None:
     assert gondwana_with(own_package, "poisson-memory", "4094", "--ranks", "16", cwd=tmp_path) == "32.0 MiB a rank\n"
-    assert "Commands of poisson:\n  poisson-memory" in gondwana_with(own_package, "--help", cwd=tmp_path)
+    said = gondwana_with(own_package, "--help", cwd=tmp_path)
+    assert "Commands of poisson:\n  poisson-memory" in said
+    assert "..." not in said.split("Commands:")[1]  # no sentence is cut off
+    assert max(map(len, said.splitlines())) < 80

@@ -18,7 +18,6 @@ class Commands(TyperGroup):
         for name in sorted(self.commands.keys() - set(programs.OWN)):
             source = programs.added(programs.COMMANDS)[name].dist
             packages.setdefault(f"Commands of {'another package' if source is None else source.name}", []).append(name)
-        width = formatter.width - 6 - max(map(len, self.commands))
         for package, names in packages.items():
-            with formatter.section(package):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(width)) for name in names])
+            with formatter.section(package):  # which continues what is too long for a line on the next one
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=1000)) for name in names])

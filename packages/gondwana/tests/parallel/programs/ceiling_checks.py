@@ -11,8 +11,11 @@ import sys
 from checks import run_checks
 
 import gondwana as gw
+from support import walks
 
 world = gw.world
+put = gw.put
+"""Loaded here: at the first use of the name, its modules are."""
 
 PUTS = (76, 17, 1)
 """Calls of the first, the second and the third put of a number through a pointer to a rank of this node."""
@@ -51,8 +54,11 @@ def check_calls_of_a_put():
     world.barrier()
     for number, most in enumerate(PUTS, 1):
         value = world.rank + number / 8
-        found, _ = calls_of(lambda value=value: gw.put(value, pointer))
+        found, _ = calls_of(lambda value=value: put(value, pointer))
         refuse_more(most, found, f"put {number}")
+        if number == 1:
+            missing = walks.first_missing(walks.walk(walks.PUT), found)
+            assert missing is None, f"the walk in CONTRIBUTING has {missing}, not called there: {', '.join(found)}"
         assert gw.get(pointer).result() == value
     world.barrier()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import struct
 import types as pytypes
@@ -27,7 +28,7 @@ from gondwana.compiler.types.arguments import (
     working_precision,
 )
 from gondwana.compiler.types.footprint import Footprint
-from gondwana.errors import KernelError
+from gondwana.errors import KernelError, UsageError
 from gondwana.gpu.device import Device
 from gondwana.kernels.cuda import pairs
 from gondwana.kernels.cuda.scratch import scratch as scratch_of
@@ -172,6 +173,21 @@ def load_pair(functions: Functions, count: int, variant: Variant, shape: Shape, 
     return replace(loaded, border=pairs.BORDER)
 
 
+@contextlib.contextmanager
+def compiler_needed() -> Iterator[None]:
+    """Return a context manager for what imports numba-cuda's compiler. Local.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("numba", "cuda"):
+            raise  # a module that the kernel's own program lacks
+        raise UsageError(f"code for GPUs needs {error.name}: pip install 'gondwana[cuda]'") from None
+
+
 def _loaded(
     key: tuple[str, ...],
     variant: Variant,
@@ -184,7 +200,8 @@ def _loaded(
     driver, capability = where.driver, where.facts.capability
 
     def compile_now() -> ObjectCode:
-        built = build()
+        with compiler_needed():
+            built = build()
         return replace(built, code=driver.link(built.code, capability))
 
     about_all = (driver.name, toolchain(), repr(variant), repr(shape.code()), repr(capability))

@@ -165,11 +165,11 @@ def _on_host(name: str, entry: Any, arguments: int, traffic: Traffic | None) -> 
 
 
 def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capability) -> Inspection:
-    try:
-        from gondwana.kernels.cuda.build import build
-    except ModuleNotFoundError as error:
-        raise UsageError(f"code for GPUs needs {error.name}: pip install 'gondwana[cuda]'") from None
+    from gondwana.kernels.cuda.launch import compiler_needed
     from gondwana.kernels.cuda.tuner import shape_for
+
+    with compiler_needed():
+        from gondwana.kernels.cuda.build import build
 
     shape = shape_for(variant, extents(variant, domain)).over(dense=variant.dense)
     code = build(kernel.py_func, variant, shape, capability)
