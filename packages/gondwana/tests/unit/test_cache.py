@@ -183,7 +183,7 @@ print(json.dumps({"value": a[1], "compiled": gw.compilation().compiled}))
 
 def test_the_name_covers_every_part_of_compiled_code() -> None:
     """An edit of what Numba compiles for the library itself, or of what it lowers, makes old machine code unknown."""
-    source = jobs.ROOT / "src" / "gondwana"
+    source = Path(cache.__file__).parents[1]
     parts = {path for path in source.rglob("*.py") if re.search(r"^from numba|^import numba", path.read_text(), re.M)}
     rooms = {path.relative_to(source).parts[0] for path in parts} - {"testing"}
     assert rooms <= set(ROOMS)
