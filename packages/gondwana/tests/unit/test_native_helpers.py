@@ -35,9 +35,7 @@ def test_a_helper_needs_no_numba_at_run_time(module: str, name: str, arguments: 
 
 
 def test_the_sources_name_the_helpers_of_all_rooms() -> None:
-    assert {"calls", "compiler", "io", "sync", "tasks", "transfer"} <= {
-        module.split(".")[1] for module, _, _ in helpers()
-    }
+    assert {"calls", "compiler", "sync", "tasks", "transfer"} <= {module.split(".")[1] for module, _, _ in helpers()}
 
 
 def test_mapped_memory_is_shared_and_goes_with_its_last_array() -> None:
