@@ -300,8 +300,8 @@ gw.fused(da.owned.shrink(2), (grow, between, da), (grow, db, between))
 print(json.dumps({"compiled": gw.compilation().compiled, "unknown": unknown, "outside": sorted(set(outside))}))
 """
 
-PASSING_ON = r"\.<locals>\.(build|compile_now|build_with_numba)$"
-"""Functions that only hand arguments to what makes the code."""
+PASSING_ON = r"\.<locals>\.(build|compile_now|build_with_numba)$|kernels\.cuda\.launch\.compiler_needed$"
+"""Functions that only hand arguments to what makes the code, or its errors back."""
 AT_ALL_TIMES = (
     r"gondwana\.(runtime|testing)\.|gondwana\.__getattr__$|gondwana\.compiler\.(linker\.import_numba|cache\.)"
 )
