@@ -55,7 +55,7 @@ NOTICES = (
 )
 """How the first line of a notice begins; what the launcher says of a rank that a signal has killed is none."""
 
-REFUSAL = b"gondwana: error: "  # its status is 2
+REFUSAL = b"gondwana: error: "
 REPORTS = (b"[rank ", REFUSAL, b"gondwana: rank ", b"gondwana: where the ranks stand")
 """How the lines begin in which a rank says why the job ends."""
 
@@ -156,7 +156,8 @@ class Errors:
     def _passed(self, piece: bytes) -> bytes:
         self._line = (self._line + piece)[: len(max(*REPORTS, TIME_OVER, key=len))]
         self.time_is_over = self.time_is_over or self._line.startswith(TIME_OVER)
-        self.status = self.status or self._line.startswith(REPORTS) + self._line.startswith(REFUSAL)
+        if not self.status and self._line.startswith(REPORTS):
+            self.status = 2 if self._line.startswith(REFUSAL) else 1
         if piece.endswith(b"\n"):
             self._line = b""
         return piece
