@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gondwana_emulator.ptx.operations import Statement, operation
+from gondwana_emulator.ptx.instructions.table import Statement, operation
 from gondwana_emulator.ptx.writer import native
 
 ROUNDINGS = {"rn": 1, "rz": 0, "rm": 3, "rp": 2}

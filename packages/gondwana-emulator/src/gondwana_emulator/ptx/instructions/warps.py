@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gondwana_emulator.ptx import layout
-from gondwana_emulator.ptx.operations import Statement
+from gondwana_emulator.ptx.instructions.table import Statement
 from gondwana_emulator.ptx.syntax import Pair
 
 _SHUFFLES = {"up": layout.UP, "down": layout.DOWN, "bfly": layout.BUTTERFLY, "idx": layout.INDEX}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gondwana_emulator.ptx.floats import flush, rounded, saturate
-from gondwana_emulator.ptx.integers import clamp
-from gondwana_emulator.ptx.operations import Statement, operation
+from gondwana_emulator.ptx.instructions.floats import flush, rounded, saturate
+from gondwana_emulator.ptx.instructions.integers import clamp
+from gondwana_emulator.ptx.instructions.table import Statement, operation
 from gondwana_emulator.ptx.syntax import Pair, Vector
 from gondwana_emulator.ptx.writer import bits, integer, native
 

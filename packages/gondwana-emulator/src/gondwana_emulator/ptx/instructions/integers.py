@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gondwana_emulator.ptx.operations import Statement, operation
+from gondwana_emulator.ptx.instructions.table import Statement, operation
 from gondwana_emulator.ptx.writer import bits, integer
 
 _CARRY = "%carry"
