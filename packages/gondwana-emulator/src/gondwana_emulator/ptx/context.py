@@ -129,7 +129,7 @@ class Context:
             case Negated(register):
                 return self.code.value(f"xor i1 {self.get(register, 'pred')}, true")
             case Special(name):
-                value, have = _read_special(self.code, name), 64
+                value, have = _read_special(self, name), 64
             case Symbol(name):
                 value, have = self._address(name), 64
             case Address(base, offset) if base is not None:
@@ -184,27 +184,28 @@ class Context:
         self.code.line(f"ret i64 {layout.FAULT}")
 
 
-def _read_special(code: Writer, name: str) -> str:
+def _read_special(context: Context, name: str) -> str:
     """Return a special register as an integer of 64 bits.
 
     Raises:
         LookupError: it is unknown.
     """
+    code = context.code
     base, _, axis = name.partition(".")
     if base in _AXES and axis in ("x", "y", "z"):
         table, first = _AXES[base]
-        return _word(code, table, first + "xyz".index(axis))
+        return context.word(table, first + "xyz".index(axis))
     if name in _CONSTANTS:
         return str(_CONSTANTS[name])
     if name in ("%clock", "%clock64", "%globaltimer", "%globaltimer_lo"):
         return code.call("llvm.readcyclecounter", "i64")
     if name == "%smid":
-        return code.value(f"urem i64 {_word(code, '%L', layout.BLOCK)}, {PROCESSORS}")
+        return code.value(f"urem i64 {context.word('%L', layout.BLOCK)}, {PROCESSORS}")
     if name == "%dynamic_smem_size":
-        return _word(code, "%L", layout.DYNAMIC_SHARED)
+        return context.word("%L", layout.DYNAMIC_SHARED)
     if name == "%nwarpid":
-        return _warps(code)
-    number = _word(code, "%T", layout.NUMBER)
+        return _warps(context)
+    number = context.word("%T", layout.NUMBER)
     lane = code.value(_LANE.format(n=number))
     if name == "%laneid":
         return lane
@@ -218,11 +219,8 @@ def _read_special(code: Writer, name: str) -> str:
     return value
 
 
-def _word(code: Writer, table: str, number: int) -> str:
-    return code.value(f"load i64, ptr {code.value(f'getelementptr i64, ptr {table}, i64 {number}')}")
-
-
-def _warps(code: Writer) -> str:
-    x, y, z = (_word(code, "%L", layout.BLOCK_SIZE + axis) for axis in range(3))
+def _warps(context: Context) -> str:
+    code = context.code
+    x, y, z = (context.word("%L", layout.BLOCK_SIZE + axis) for axis in range(3))
     threads = code.value(f"mul i64 {code.value(f'mul i64 {x}, {y}')}, {z}")
     return code.value(f"lshr i64 {code.value(f'add i64 {threads}, 31')}, 5")
