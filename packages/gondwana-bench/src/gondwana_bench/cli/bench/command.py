@@ -129,14 +129,14 @@ def rma(
 ) -> None:
     """Reach the memory of another rank, in transfers of 8 bytes to 4 MiB, beside MPI in C, mpi4py and memcpy."""
     from gondwana_bench import build
-    from gondwana_bench.rma import benchmark as rma
+    from gondwana_bench.rma import transfers as rma
 
     check_common(batch, file)
     build.command()
     nbytes = numbers("--sizes", sizes) or list(rma.SIZES)
     rma.check(ranks, nbytes)
     options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, "rma.benchmark", ranks_per_node=ranks_per_node, file=file, **options)
+    on_ranks(ranks, "rma.transfers", ranks_per_node=ranks_per_node, file=file, **options)
 
 
 @bench.command()
@@ -199,7 +199,7 @@ def tasks(
     kept = case_names(cases)
     check_common(batch, file)
     build.command()
-    on_ranks(ranks, "tasks.benchmark", names=kept, repeat=repeat, batch_seconds=batch, file=file)
+    on_ranks(ranks, "tasks.durations", names=kept, repeat=repeat, batch_seconds=batch, file=file)
 
 
 bench.command("ping-pong")(messages.ping_pong)

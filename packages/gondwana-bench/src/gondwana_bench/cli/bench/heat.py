@@ -26,7 +26,7 @@ from gondwana_bench.cli.bench.options import (
 )
 
 if TYPE_CHECKING:
-    from gondwana_bench.heat.benchmark import Job
+    from gondwana_bench.heat.regularity import Job
     from gondwana_bench.panels import Panels
     from gondwana_bench.rows import Row
 
@@ -79,7 +79,7 @@ def _variants(
 ) -> None:
     """Run the variants, and show and record their panels."""
     from gondwana_bench import build
-    from gondwana_bench.heat import benchmark as bench
+    from gondwana_bench.heat import regularity as bench
     from gondwana_bench.processes import Command
     from gondwana_bench.progress import with_progress
 

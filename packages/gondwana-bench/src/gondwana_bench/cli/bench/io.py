@@ -31,7 +31,7 @@ def io(
     memory of them is forgotten before they are read. The exit status is 0 only if all was read as it was written.
     """
     from gondwana.io import adios
-    from gondwana_bench.io import benchmark as bench
+    from gondwana_bench.io import bandwidth as bench
     from gondwana_bench.panels import Panels
     from gondwana_bench.processes import Command
     from gondwana_bench.progress import with_progress

@@ -16,7 +16,7 @@ from gondwana_bench.cli.bench.options import File, check_common, names, rank_cou
 
 if TYPE_CHECKING:
     from gondwana_bench.scaling.applications import Application
-    from gondwana_bench.scaling.benchmark import Case, Run
+    from gondwana_bench.scaling.steps import Case, Run
 
 
 def scaling(
@@ -49,8 +49,8 @@ def scaling(
     """
     from gondwana_bench.panels import Panels
     from gondwana_bench.progress import with_progress
-    from gondwana_bench.scaling import benchmark as bench
     from gondwana_bench.scaling import picture
+    from gondwana_bench.scaling import steps as bench
 
     check_common(0.02, file)
     for option, path in (("--plot", plot), ("--csv", table)):
@@ -121,7 +121,7 @@ def _applications(apps: list[str] | None, kind: str | None, given: _Given) -> li
 def _cases(application: Application, kinds: list[str], ranks: list[int], given: _Given, folder: Path) -> list[Case]:
     """Return what an application is to run; refuse what it would."""
     from gondwana_bench.scaling.applications import Size
-    from gondwana_bench.scaling.benchmark import Case
+    from gondwana_bench.scaling.steps import Case
 
     size, steps, letter = given
     found = []

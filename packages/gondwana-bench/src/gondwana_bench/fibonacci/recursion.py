@@ -22,10 +22,10 @@ from gondwana_bench.measure import Variant
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rows import Row, relative
 from gondwana_bench.statistics import summarize
-from gondwana_bench.tasks.benchmark import sample
 from gondwana_bench.tasks.between import by_rank_0, others_asleep
 from gondwana_bench.tasks.cases import Case
 from gondwana_bench.tasks.children import Children
+from gondwana_bench.tasks.durations import sample
 
 NUMBERS = (0, 10, 20, 25)
 LARGEST = 40
