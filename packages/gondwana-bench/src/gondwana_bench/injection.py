@@ -14,7 +14,6 @@ import numpy as np
 import gondwana as gw
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana.runtime import exits
 from gondwana_bench.measure import Variant, interleave
 from gondwana_bench.native.injection import ADD, MESSAGE, MOST_THREADS, PUT, Injection
 from gondwana_bench.panels import measure_on_ranks
@@ -190,5 +189,4 @@ def _row(team: Team, what: int, threads: int, pair: dict[str, Candidate], repeat
 
 
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(measure_on_ranks("injection", COLUMNS, measure, sys.argv[1:]))
+    sys.exit(measure_on_ranks("injection", COLUMNS, measure))

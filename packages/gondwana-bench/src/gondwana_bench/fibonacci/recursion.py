@@ -195,4 +195,4 @@ def _by_addition(n: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(measure_on_ranks("fib", COLUMNS, measure, sys.argv[1:]))
+    sys.exit(measure_on_ranks("fib", COLUMNS, measure))

@@ -6,12 +6,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana.runtime import exits
-from gondwana_bench.measure import interleave, pin
+from gondwana_bench.measure import interleave
 from gondwana_bench.native.transfers import Transfers
 from gondwana_bench.panels import Derived, measure_on_ranks
 from gondwana_bench.rma import calls, peaks, rivals
@@ -239,11 +237,6 @@ def _measure_between_nodes(
         yield FLOODS_BETWEEN_NODES, served_by_mpi(team, found), size
 
 
-def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
-    pin(team)
-    return measure(team, **options)
-
-
 def _rows(
     team: Team,
     cases: Sequence[Case],
@@ -313,5 +306,4 @@ def _met(case: Case, value: float, speed: float) -> bool | None:
 _PEAKS = Derived("peaks", peaks.COLUMNS, peaks.peaks)
 
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(measure_on_ranks("rma", COLUMNS, _measure_pinned, sys.argv[1:], _PEAKS))
+    sys.exit(measure_on_ranks("rma", COLUMNS, measure, derived=_PEAKS, pinned=True))

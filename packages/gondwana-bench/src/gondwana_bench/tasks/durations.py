@@ -108,4 +108,4 @@ def rows(case: Case, samples: dict[str, list[float]]) -> list[Row]:
 
 
 if __name__ == "__main__":
-    sys.exit(measure_on_ranks("tasks", COLUMNS, measure, sys.argv[1:]))
+    sys.exit(measure_on_ranks("tasks", COLUMNS, measure))

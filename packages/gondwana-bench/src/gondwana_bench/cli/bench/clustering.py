@@ -12,7 +12,7 @@ import typer
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import File, Repeat, check_common, names
+from gondwana_bench.cli.bench.options import File, Repeat, check_common, finish, names
 
 if TYPE_CHECKING:
     from gondwana_bench.clustering.cases import Case
@@ -63,10 +63,7 @@ def clustering(
     for name in apps:
         with tempfile.TemporaryDirectory() as folder:
             _compare(report, makers[name](Path(folder)), wanted, Path(folder), repeat)
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 def _apps(app: str | None, preset: str | None, points: int | None) -> list[str]:

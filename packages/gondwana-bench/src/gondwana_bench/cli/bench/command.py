@@ -33,6 +33,7 @@ from gondwana_bench.cli.bench.options import (
     Sizes,
     case_names,
     check_common,
+    finish,
     names,
     numbers,
     on_ranks,
@@ -90,10 +91,7 @@ def stencil(
     report = Panels("stencil", file)
     rows = stencil.measure(kept, cells, types, counts, repeat=repeat, batch_seconds=batch)
     report.add("stencil", stencil.COLUMNS, rows, len(kept) * len(cells) * len(types) * len(counts))
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 @bench.command()

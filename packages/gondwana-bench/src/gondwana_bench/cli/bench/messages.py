@@ -21,6 +21,7 @@ from gondwana_bench.cli.bench.options import (
     Repeat,
     check_common,
     check_mpirun,
+    finish,
     names,
     numbers,
     official,
@@ -84,10 +85,7 @@ def ring(
     options["ranks_per_node"] = ranks_per_node
     rows = (row for count in runs for row in rows_on_ranks(count, "messages.ring", **options))
     report.add("ring", bench.COLUMNS, rows, len(runs) * len(of) * len(bench.PAIRS))
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 def osu(
@@ -155,7 +153,4 @@ def _beside(
         repeat,
     )
     report.add("against", bench.COLUMNS, rows, bench.most_rows(nbytes))
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)

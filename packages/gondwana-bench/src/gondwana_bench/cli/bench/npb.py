@@ -10,7 +10,17 @@ import typer
 
 from gondwana.cli.programs import program as application
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import File, Mpirun, Repeat, check_common, check_mpirun, counts, names, official
+from gondwana_bench.cli.bench.options import (
+    File,
+    Mpirun,
+    Repeat,
+    check_common,
+    check_mpirun,
+    counts,
+    finish,
+    names,
+    official,
+)
 
 if TYPE_CHECKING:
     from gondwana_bench.npb.comparison import Case
@@ -75,10 +85,7 @@ def npb(
         if shown:
             report.panels[panel] = shown
             report.show(panel, columns, shown)
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 def _case(report: Panels, name: str, letter: str, ranks: int, program: Path | None, *, every: bool) -> Case:

@@ -20,6 +20,7 @@ from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
 
 if TYPE_CHECKING:
+    from gondwana_bench.panels import Panels
     from gondwana_bench.rows import Row
 
 Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
@@ -69,6 +70,30 @@ def check_mpirun(mpirun: str | None) -> None:
         raise UsageError(f"--mpirun {mpirun}: {error}; give a command line as a shell takes it") from None
     if not words or shutil.which(words[0]) is None:
         raise UsageError(f"--mpirun {mpirun}: there is no such command; name the launcher of the programs' MPI")
+
+
+def check_files(**files: Path | None) -> None:
+    """Check that what options name besides the report can be written. Local.
+
+    Args:
+        files: by the name of the option; None: it was not given.
+
+    Raises:
+        UsageError: one cannot.
+    """
+    from gondwana.results import check_writable
+
+    for option, path in files.items():
+        if path is not None:
+            check_writable(path, f"--{option} {path}")
+
+
+def finish(report: Panels) -> None:
+    """Write a report of which everything was measured; end with status 1 if anything is not right. Local."""
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)
 
 
 def on_ranks(

@@ -11,8 +11,8 @@ import typer
 from gondwana.cli.numbers import whole
 from gondwana.cli.programs import program
 from gondwana.errors import UsageError
-from gondwana.results import check_writable, write_text
-from gondwana_bench.cli.bench.options import File, check_common, names, rank_counts
+from gondwana.results import write_text
+from gondwana_bench.cli.bench.options import File, check_common, check_files, names, rank_counts
 
 if TYPE_CHECKING:
     from gondwana_bench.scaling.applications import Application
@@ -53,9 +53,7 @@ def scaling(
     from gondwana_bench.scaling import steps as bench
 
     check_common(0.02, file)
-    for option, path in (("--plot", plot), ("--csv", table)):
-        if path is not None:
-            check_writable(path, f"{option} {path}")
+    check_files(plot=plot, csv=table)
     chosen = _applications(apps, kind, (size, steps, letter))
     wanted = rank_counts(ranks or bench.RANKS)
     with tempfile.TemporaryDirectory() as folder:
