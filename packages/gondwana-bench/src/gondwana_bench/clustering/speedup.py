@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import statistics
@@ -228,12 +227,8 @@ def _run_ours(case: Case, pattern: Pattern, data: Path) -> Run:
     words = ["--ranks-per-node", str(pattern.ranks_per_node), case.app, *case.options, "--json", "result.json"]
     with tempfile.TemporaryDirectory(dir=data) as folder:
         argv = processes.our_command(pattern.ranks, *words, threads=pattern.threads)
-        done = processes.run(argv, variables, folder)
-        file = Path(folder) / "result.json"
-        if not file.exists():
-            failed = f"{case.app} with {pattern} ended with status {done.returncode}"
-            raise UsageError(f"{failed}: {processes.last_words(done.stdout, done.stderr)}")
-        result: Row = json.loads(file.read_text())
+        what, file = f"{case.app} with {pattern}", Path(folder) / "result.json"
+        result = processes.result(what, argv, file, variables, folder)
         return Run(result["seconds"], case.read_labels(Path(folder), result["clusters"]), result)
 
 

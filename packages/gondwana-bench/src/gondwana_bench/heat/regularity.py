@@ -67,12 +67,8 @@ def run(size: int, command: processes.Command, steps: int, number: int) -> Job:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         options = {"size": size, "steps": steps + DISCARDED, "variants": order, "file": str(file)}
-        done = processes.run([*command.argv, json.dumps(options)], command.variables)
-        if done.returncode or not file.exists():
-            raise UsageError(
-                f"the job ended with status {done.returncode}: {processes.last_words(done.stdout, done.stderr)}"
-            )
-        found = json.loads(file.read_text())
+        argv = [*command.argv, json.dumps(options)]
+        found = processes.result("the job", argv, file, command.variables, successful=True)
     microseconds = {name: np.array(found[name]["nanoseconds"]) * 1e-3 for name in names}
     return Job(microseconds, {name: found[name]["sum"] for name in names})
 

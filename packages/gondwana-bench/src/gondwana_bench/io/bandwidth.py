@@ -60,11 +60,8 @@ def measure(commands: Mapping[int, processes.Command], size: int, steps: int, fo
             with tempfile.TemporaryDirectory(dir=folder, prefix="gondwana-io-") as place:
                 file = Path(place) / "result.json"
                 options = {"size": size, "steps": steps, "folder": place, "number": number, "file": str(file)}
-                done = processes.run([*command.argv, json.dumps(options)], command.variables)
-                if done.returncode or not file.exists():
-                    failed = f"the job with {ranks} rank{'s' * (ranks > 1)} ended with status {done.returncode}"
-                    raise UsageError(f"{failed}: {processes.last_words(done.stdout, done.stderr)}")
-                yield {"ranks": ranks, **json.loads(file.read_text())}
+                argv, what = [*command.argv, json.dumps(options)], f"the job with {ranks} rank{'s' * (ranks > 1)}"
+                yield {"ranks": ranks, **processes.result(what, argv, file, command.variables, successful=True)}
 
 
 def rows(measured: Sequence[Row]) -> list[Row]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import statistics
 import tempfile
@@ -12,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gondwana.errors import UsageError
 from gondwana.runtime import cores
 from gondwana_bench import processes
 from gondwana_bench.rows import Row, relative
@@ -124,11 +122,7 @@ def _agree(case: Case, runs: Runs) -> bool:
 def _run(case: Case) -> Run:
     with tempfile.TemporaryDirectory() as folder:
         argv = processes.our_command(case.ranks, *case.problem.words, "--json", "result.json")
-        done = processes.run(argv, folder=folder)
-        file = Path(folder) / "result.json"
-        if not file.exists():
-            failed = f"{case.application.name} on {case.ranks} ranks ended with status {done.returncode}"
-            raise UsageError(f"{failed}: {processes.last_words(done.stdout, done.stderr)}")
-        result: Row = json.loads(file.read_text())
+        what = f"{case.application.name} on {case.ranks} ranks"
+        result = processes.result(what, argv, Path(folder) / "result.json", folder=folder)
     key = case.application.value
     return Run(result["step_seconds_over_ranks"], result["verified"], None if key is None else result[key])

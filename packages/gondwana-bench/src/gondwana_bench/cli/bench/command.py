@@ -37,6 +37,7 @@ from gondwana_bench.cli.bench.options import (
     names,
     numbers,
     on_ranks,
+    transfers_on_ranks,
 )
 
 bench = typer.Typer(
@@ -126,15 +127,9 @@ def rma(
     file: File = None,
 ) -> None:
     """Reach the memory of another rank, in transfers of 8 bytes to 4 MiB, beside MPI in C, mpi4py and memcpy."""
-    from gondwana_bench import build
-    from gondwana_bench.rma import transfers as rma
+    from gondwana_bench.rma import transfers
 
-    check_common(batch, file)
-    build.command()
-    nbytes = numbers("--sizes", sizes) or list(rma.SIZES)
-    rma.check(ranks, nbytes)
-    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, "rma.transfers", ranks_per_node=ranks_per_node, file=file, **options)
+    transfers_on_ranks(transfers, sizes, ranks, ranks_per_node, repeat, batch, file)
 
 
 @bench.command()
@@ -147,14 +142,9 @@ def collectives(
     file: File = None,
 ) -> None:
     """Barriers, broadcasts and sums of 8 bytes to 8 MiB, compiled and from Python, beside MPI in C and mpi4py."""
-    from gondwana_bench import build, collectives
+    from gondwana_bench import collectives
 
-    check_common(batch, file)
-    build.command()
-    nbytes = numbers("--sizes", sizes) or list(collectives.SIZES)
-    collectives.check(ranks, nbytes)
-    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, "collectives", ranks_per_node=ranks_per_node, file=file, **options)
+    transfers_on_ranks(collectives, sizes, ranks, ranks_per_node, repeat, batch, file)
 
 
 @bench.command()

@@ -28,6 +28,7 @@ from gondwana_bench.cli.bench.options import (
     on_ranks,
     rank_counts,
     rows_on_ranks,
+    transfers_on_ranks,
 )
 
 
@@ -43,15 +44,9 @@ def ping_pong(
 
     The procedure is that of the Julia study: round trips, and the harmonic mean of the throughput.
     """
-    from gondwana_bench import build
     from gondwana_bench.messages import ping_pong as bench
 
-    check_common(batch, file)
-    build.command()
-    nbytes = numbers("--sizes", sizes) or list(bench.SIZES)
-    bench.check(ranks, nbytes)
-    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, "messages.ping_pong", ranks_per_node=ranks_per_node, file=file, **options)
+    transfers_on_ranks(bench, sizes, ranks, ranks_per_node, repeat, batch, file)
 
 
 def ring(

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import typer
 
@@ -111,6 +111,37 @@ def on_ranks(
     options |= {"file": None if file is None else str(file), "command": sys.argv}
     words = ["-P", "-m", f"gondwana_bench.{module}", json.dumps(options)]
     launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node))
+
+
+def transfers_on_ranks(
+    bench: Any,
+    sizes: str | None,
+    ranks: int,
+    ranks_per_node: int | None,
+    repeat: int,
+    batch: float,
+    file: Path | None,
+) -> NoReturn:
+    """Check the options of a benchmark of transfers of several sizes, and start its ranks. Local.
+
+    Args:
+        bench: module with the usual sizes and a check.
+        sizes: as the option gives them.
+        ranks: how many.
+        ranks_per_node: as of `launch.command`.
+        repeat: rounds.
+        batch: seconds of a sample.
+        file: where the report goes.
+    """
+    from gondwana_bench import build
+
+    check_common(batch, file)
+    build.command()
+    nbytes = numbers("--sizes", sizes) or list(bench.SIZES)
+    bench.check(ranks, nbytes)
+    module = bench.__name__.removeprefix("gondwana_bench.")
+    options = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
+    on_ranks(ranks, module, ranks_per_node=ranks_per_node, file=file, **options)
 
 
 def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None, **options: object) -> list[Row]:
