@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from gondwana import results
 from gondwana.errors import UsageError
 from gondwana_bench.cli.bench.command import bench
-from gondwana_bench.scaling import picture, steps
+from gondwana_bench.scaling import steps
 from gondwana_bench.scaling.applications import APPLICATIONS, Problem, Size, grow
 from gondwana_bench.scaling.steps import Case, Run
 from support import jobs
@@ -81,7 +81,7 @@ def test_csv_and_picture(tmp_path: Path) -> None:
     assert len(table) == 8
     assert (table[1]["kind"], table[1]["job"], float(table[1]["max_s"])) == ("strong", "1", 2.0)
     pytest.importorskip("matplotlib")
-    picture.draw(rows, str(tmp_path / "out.png"))
+    steps.draw(rows, str(tmp_path / "out.png"))
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -85,8 +85,7 @@ def predict(
     file: File = None,
 ) -> None:
     """Predict milliseconds of a step and the efficiency, on up to a million ranks."""
-    from gondwana_bench.model import pictures
-    from gondwana_bench.model.predict import table
+    from gondwana_bench.model.predict import draw, table
     from gondwana_bench.rows import show_table
 
     for option, path in (("--plot", plot), ("--json", file)):
@@ -102,7 +101,7 @@ def predict(
     if file is not None:
         write_model(file, described.name, {f"{app}, {scaling} scaling": rows})
     if plot is not None:
-        pictures.draw(rows, f"{app} on {described.name}, {scaling}", str(plot))
+        draw(rows, f"{app} on {described.name}, {scaling}", str(plot))
 
 
 @model.command()

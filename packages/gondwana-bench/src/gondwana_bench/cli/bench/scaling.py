@@ -49,7 +49,6 @@ def scaling(
     """
     from gondwana_bench.panels import Panels
     from gondwana_bench.progress import with_progress
-    from gondwana_bench.scaling import picture
     from gondwana_bench.scaling import steps as bench
 
     check_common(0.02, file)
@@ -74,7 +73,7 @@ def scaling(
     if table is not None:
         write_text(table, bench.as_csv(found), f"--csv {table}")
     if plot is not None:
-        picture.draw(found, str(plot))
+        bench.draw(found, str(plot))
     if not report.verified:
         raise typer.Exit(1)
 
