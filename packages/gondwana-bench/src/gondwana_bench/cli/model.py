@@ -12,7 +12,7 @@ from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, write_model
-from gondwana_bench.cli.bench.options import File, numbers
+from gondwana_bench.cli.bench.options import File, check_files, numbers
 
 if TYPE_CHECKING:
     from gondwana_bench.model.machine import Machine
@@ -88,9 +88,7 @@ def predict(
     from gondwana_bench.model.predict import draw, table
     from gondwana_bench.rows import show_table
 
-    for option, path in (("--plot", plot), ("--json", file)):
-        if path is not None:
-            check_writable(path, f"{option} {path}")
+    check_files(plot=plot, json=file)
     counts = numbers("--ranks", ranks)
     if any(count > MOST_RANKS for count in counts):
         raise UsageError(f"--ranks {ranks}: at most {MOST_RANKS}")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana import Team
-from gondwana_bench.measure import Variant, timed
+from gondwana_bench.measure import Variant, interleave, timed
 
 Bytes = NDArray[np.uint8]
 Buffer = TypeVar("Buffer")
@@ -89,6 +89,24 @@ def notifying(team: Team, source: NDArray[Any], target: gw.GlobalPtr, signal: gw
         gw.copy(source, target, notify=signal)
 
     return by_role(team, ping, pong)
+
+
+def timed_and_checked(
+    team: Team, used: Mapping[str, Candidate], **timing: Any
+) -> tuple[dict[str, list[float]], dict[str, bool]]:
+    """Time candidates in turns, then check them. Collective over team.
+
+    Args:
+        team: the ranks.
+        used: candidates by name.
+        timing: of `measure.interleave`.
+
+    Returns:
+        Seconds of an operation, one sample a round, and whether all data were right, by name.
+    """
+    samples = interleave({name: candidate.run for name, candidate in used.items()}, team=team, **timing)
+    seconds = {name: [sample / used[name].operations for sample in samples[name]] for name in used}
+    return seconds, {name: candidate.is_right() for name, candidate in used.items()}
 
 
 def served_by_mpi(team: Team, candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:

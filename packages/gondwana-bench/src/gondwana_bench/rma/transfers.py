@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass
 
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana_bench.measure import interleave
 from gondwana_bench.native.transfers import Transfers
 from gondwana_bench.panels import Derived, measure_on_ranks
 from gondwana_bench.rma import calls, peaks, rivals
-from gondwana_bench.rma.candidates import WAYS, Candidate, served_by_mpi
+from gondwana_bench.rma.candidates import WAYS, Candidate, served_by_mpi, timed_and_checked
 from gondwana_bench.rma.ours import Ours
 from gondwana_bench.rows import Row, relative
 from gondwana_bench.statistics import summarize
@@ -247,14 +246,7 @@ def _rows(
 ) -> Iterator[Row]:
     """Time all candidates of the cases interleaved, check them, and compare."""
     used = {name: found[name] for case in cases for name in (case.ours, case.rival)}
-    samples = interleave(
-        {name: candidate.run for name, candidate in used.items()},
-        repeat=repeat,
-        batch_seconds=batch_seconds,
-        team=team,
-    )
-    seconds = {name: [s / used[name].operations for s in samples[name]] for name in used}
-    right = {name: candidate.is_right() for name, candidate in used.items()}
+    seconds, right = timed_and_checked(team, used, repeat=repeat, batch_seconds=batch_seconds)
     for case in cases:
         verified = right[case.ours] and right[case.rival]
         row = _row(team.size, case, size, seconds[case.ours], seconds[case.rival], verified)
