@@ -169,8 +169,7 @@ def _counting(team: Team, run: Variant, count: Callable[[], int], threads: int) 
 
 def _row(team: Team, what: int, threads: int, pair: dict[str, Candidate], repeat: int, batch_seconds: float) -> Row:
     samples, right = timed_and_checked(team, pair, repeat=repeat, batch_seconds=batch_seconds)
-    mine, rival = ([seconds / threads for seconds in samples[name]] for name in ("ours", "c"))
-    ours, theirs = summarize(mine), summarize(rival)
+    ours, theirs = summarize(samples["ours"]), summarize(samples["c"])
     return {
         "operation": OPERATIONS[what][0],
         "threads": threads,
@@ -179,7 +178,7 @@ def _row(team: Team, what: int, threads: int, pair: dict[str, Candidate], repeat
         "ours_per_s": 1e-6 / ours.median,
         "rival": f"C {OPERATIONS[what][1]}",
         "rival_per_s": 1e-6 / theirs.median,
-        **relative(rival, mine),
+        **relative(samples["c"], samples["ours"]),
         "verified": all(right.values()),
         "seconds": asdict(ours),
         "rival_seconds": asdict(theirs),
