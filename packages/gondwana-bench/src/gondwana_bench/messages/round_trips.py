@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 import gondwana as gw
 from gondwana import Team
 from gondwana_bench.measure import Variant
-from gondwana_bench.messages import round_trip_loops as loops
 from gondwana_bench.native.messages import Messages
 from gondwana_bench.rma.candidates import (
     Bytes,
@@ -50,7 +50,7 @@ class RoundTrips:
         team, here, back = self._team, self._sent[:size], self._received[:size]
         runs: dict[str, Variant] = {
             C: partial(self._c.ping_pong, here, back),
-            COMPILED: _compiled(loops.messages, team, here, back),
+            COMPILED: _compiled(messages, team, here, back),
             MPI4PY: sending(team, team.comm.Send, team.comm.Recv, here, back),
             PYTHON: sending(team, team.Send, team.Recv, here, back),
             MPI4PY_OBJECTS: self._objects(team.comm.send, team.comm.recv, here, back),
@@ -63,7 +63,7 @@ class RoundTrips:
         team, here, there = self._team, self._sent[:size], self._exposed[:size]
         target, signal = self._segment.pointer(self._peer, "u1"), self._signal
         runs = {
-            ONE_SIDED: _compiled(loops.puts, team, here, target, signal),
+            ONE_SIDED: _compiled(puts, team, here, target, signal),
             PYTHON_ONE_SIDED: notifying(team, here, target, signal),
         }
         return {name: moving(team, run, both_ways(team, here, there)) for name, run in runs.items()}
@@ -93,6 +93,40 @@ class RoundTrips:
 
         first = self._team.rank == 0
         return variant if self._team.rank < 2 else absent
+
+
+# Compiled loops: like those in C they begin at a barrier, and return the nanoseconds after it.
+
+
+@gw.jit
+def messages(team: Any, sent: Any, received: Any, calls: int) -> int:
+    """Send `sent` of rank 0 to `sent` of rank 1 and back to `received`."""
+    rank = team.rank
+    gw.barrier(team)
+    start = gw.clock()
+    for _ in range(calls if rank < 2 else 0):
+        if rank == 0:
+            gw.send(team, sent, 1)
+            gw.recv(team, received, 1)
+        else:
+            gw.recv(team, sent, 0)
+            gw.send(team, sent, 0)
+    return gw.clock() - start
+
+
+@gw.jit
+def puts(team: Any, source: Any, target: Any, arrivals: Any, calls: int) -> int:
+    """Put `source` into the memory of the other of ranks 0 and 1, which is notified, there and back."""
+    rank = team.rank
+    gw.barrier(team)
+    start = gw.clock()
+    for _ in range(calls if rank < 2 else 0):
+        if rank == 1:
+            gw.wait(arrivals)
+        gw.put(source, target, notify=arrivals)
+        if rank == 0:
+            gw.wait(arrivals)
+    return gw.clock() - start
 
 
 def _compiled(loop: Callable[..., int], *arguments: object) -> Variant:
