@@ -16,7 +16,7 @@ from numba import cuda
 
 import gondwana as gw
 from gondwana.kernels import boxes
-from gondwana.kernels.cuda import pairs, shapes, sweeps
+from gondwana.kernels.cuda import shapes, sweeps
 from gondwana.kernels.cuda.shapes import AXES, Shape
 
 Kernel = Callable[..., None]
@@ -144,7 +144,7 @@ def check_pair(extents: tuple[int, int, int], shape: Shape, order: str) -> None:
                 visited[q] = visited.get(q, 0) + 1
         return total
 
-    parts = pairs.PairParts(
+    parts = sweeps.PairParts(
         load_first=lambda words: (),
         load_second=lambda words: (),
         point=point_of(3, order),
@@ -158,9 +158,9 @@ def check_pair(extents: tuple[int, int, int], shape: Shape, order: str) -> None:
         second=second,
     )
     rows, _, _ = boxes.table(box, order)  # type: ignore[arg-type]
-    where = shapes.geometry(struct.unpack(f"{len(rows) // 8}q", rows), shape, pairs.BORDER)
+    where = shapes.geometry(struct.unpack(f"{len(rows) // 8}q", rows), shape, sweeps.BORDER)
     words = (*struct.unpack(f"{len(where.words) // 8}q", where.words), 0)
-    launched(lambda cuda: pairs.sweep(cuda, shape, parts), where.tiles, shape, words)
+    launched(lambda cuda: sweeps.sweep_pair(cuda, shape, parts), where.tiles, shape, words)
     middle = {p: summed(p, source) for p in box.accrete(1)}
     for p in box:
         assert visited.get(p, 0) >= 1, f"{p} was left out"

@@ -29,7 +29,6 @@ from gondwana.compiler.types import points, views  # noqa: F401  (their types mu
 from gondwana.compiler.types.handles import import_extensions
 from gondwana.compiler.types.literals import give_back, weaken
 from gondwana.errors import KernelError
-from gondwana.kernels.cuda import ufuncs  # noqa: F401  (kernels may call them)
 from gondwana.kernels.cuda.workarounds import StoppingConvention, own_errors, users_code, with_exact_remainders
 
 Capability = tuple[int, int]

@@ -1,16 +1,24 @@
-"""Workarounds for what numba-cuda and NVVM do differently from Numba: exceptions, places of errors, remainders."""
+"""Workarounds for what numba-cuda and NVVM do differently from Numba.
+
+Exceptions, the places of errors, remainders, and functions of NumPy that are typed but cannot be compiled.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core.errors import TypingError as NumbaTypingError
 from numba.cuda.core.callconv import CUDACallConv
 from numba.cuda.core.errors import TypingError
+from numba.cuda.mathimpl import get_unary_impl_for_fn_and_ty
+from numba.cuda.np import ufunc_db
+from numba.cuda.ufuncs import ufunc_db as functions_of_devices
 
 _REMAINDER = re.compile(r"frem (float|double) ([^,]+), (\S+)")
 
@@ -86,3 +94,44 @@ def with_exact_remainders(module: str) -> str:
         if f'call {kind} @"{name}"' in module and f'declare {kind} @"{name}"' not in module:
             module += f'\ndeclare {kind} @"{name}"({kind}, {kind})\n'
     return module
+
+
+_OF_MATH: dict[Any, Callable[[float], float]] = {
+    np.sqrt: math.sqrt,
+    np.exp: math.exp,
+    np.expm1: math.expm1,
+    np.log1p: math.log1p,
+    np.fabs: math.fabs,
+}
+"""Those whose code for the host calls the C library, and what stands for them."""
+
+_ABSENT = (np.exp2, np.ldexp, np.logaddexp, np.logaddexp2, np.nextafter, np.rint, np.spacing)
+"""Those that nothing stands for."""
+
+
+def _by_math(function: Callable[[float], float]) -> Any:
+    def implementation(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return get_unary_impl_for_fn_and_ty(function, signature.args[0])(context, builder, signature, args)
+
+    return implementation
+
+
+class _Absent(dict[str, Any]):
+    """The code of a function for all types: there is none."""
+
+    def __init__(self, function: Any) -> None:
+        self._name = function.__name__
+
+    def get(self, types: str, default: Any = None) -> Any:
+        raise NumbaTypingError(f"np.{self._name} is not there on devices: use a function of math, or arithmetic")
+
+
+def _complete() -> None:
+    known = functions_of_devices()
+    for function in ufunc_db.get_ufuncs():
+        known.setdefault(function, _Absent(function) if function in _ABSENT else ufunc_db.get_ufunc_info(function))
+    for function, stand_in in _OF_MATH.items():
+        known[function] = dict.fromkeys(("f->f", "d->d"), _by_math(stand_in))
+
+
+_complete()
