@@ -52,7 +52,7 @@ def is_faster(
 def _place(device: Device | None) -> tuple[str, str]:
     """What outcomes depend on, besides what is done."""
     if device is None:
-        builders = ("gondwana.kernels.cpu.build.build", "gondwana.kernels.cpu.build_pair.build_pair")
+        builders = ("gondwana.kernels.cpu.build.build", "gondwana.kernels.cpu.build.build_pair")
         return f"host, {threads()} threads {sources.digest(*builders, sources.OVERLOADS)}", fingerprint.toolchain()
     from gondwana.kernels.cuda.launch import toolchain
 

@@ -139,12 +139,12 @@ def load_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> Loaded
     """
 
     def compile_now() -> Any:
-        from gondwana.kernels.cpu.build_pair import build_pair
+        from gondwana.kernels.cpu.build import build_pair
 
         return build_pair(halves, count, variant)
 
     key = "pair", *halves[0].key(), *halves[1].key(), str(count), repr(variant)
-    code = obtain(key, compile_now, "gondwana.kernels.cpu.build_pair.build_pair")
+    code = obtain(key, compile_now, "gondwana.kernels.cpu.build.build_pair")
     sizes = tuple(np.dtype(dtype).itemsize for dtype, _ in intermediates(variant.specs).values())
     return LoadedPair(
         **vars(_linked(code, variant)),

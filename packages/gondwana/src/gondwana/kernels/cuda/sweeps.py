@@ -1,4 +1,4 @@
-"""The loops around a kernel, or a fused pair of them, on a device. The same source runs compiled and in numba's simulator.
+"""The loops around a kernel, or a fused pair, on a device. The same source runs compiled and in numba's simulator.
 
 A tile is what a block does at a time: a piece of the march over `y` rows of `x * lanes` points. Tiles are numbered
 along rows first, so that blocks that run at the same time share rows in the cache. Nothing but the functions of `Parts`
