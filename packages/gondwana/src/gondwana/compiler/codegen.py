@@ -24,8 +24,7 @@ from gondwana.compiler.errors import readable_errors
 from gondwana.compiler.externs import PREFIX as EXTERN
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import Compilable, JitFunction
-from gondwana.compiler.inlining import INLINED, ListingCompiler
-from gondwana.compiler.lifetimes import KeepAddressed
+from gondwana.compiler.inlining import INLINED, KeepAddressed, ListingCompiler
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
 from gondwana.compiler.printing_overloads import Printing
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
