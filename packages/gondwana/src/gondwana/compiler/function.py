@@ -103,11 +103,11 @@ class JitFunction(Compilable, Generic[P, R]):
         check_host(self._name, specs)
 
         def build() -> cache.ObjectCode:
-            from gondwana.compiler.call import compile_call
+            from gondwana.compiler.codegen import compile_call
 
             return compile_call(self.py_func, specs, working_precision(specs), reassociate=self.reassociate)
 
-        made_by = "gondwana.compiler.call.compile_call", "gondwana.compiler.types.arguments.working_precision"
+        made_by = "gondwana.compiler.codegen.compile_call", "gondwana.compiler.types.arguments.working_precision"
         code = obtain(("call", self.fingerprint(), repr(specs)), build, *made_by)
         results = cast("str | list[str]", code.about["results"])
         names = results if isinstance(results, str) else tuple(results)

@@ -207,13 +207,13 @@ def _compile(function: JitFunction[..., Any], specs: tuple[Spec, ...]) -> _Entry
     check_host(function.py_func.__qualname__, specs)
 
     def build() -> Any:
-        from gondwana.compiler.multithreading.team_call import compile_team_call
+        from gondwana.compiler.multithreading.team_overloads import compile_team_call
 
         precision = working_precision(specs)
         return compile_team_call(function.py_func, specs, precision, reassociate=function.reassociate)
 
     made_by = (
-        "gondwana.compiler.multithreading.team_call.compile_team_call",
+        "gondwana.compiler.multithreading.team_overloads.compile_team_call",
         "gondwana.compiler.types.arguments.working_precision",
     )
     code = obtain(("team", function.fingerprint(), repr(specs)), build, *made_by)

@@ -1,12 +1,15 @@
-"""`ThreadTeam` in compiled code. Imports Numba.
+"""`ThreadTeam` in compiled code, and the compilation of a function that a team calls. Imports Numba.
 
 A team is four words: the address of its memory (see `team.ARRIVED`), the index of this thread, the number of threads
 and the number of slots. Whoever changes a word that others wait for rings the bell if somebody sleeps; who is about to
 sleep announces it, then polls once more. Both use sequentially consistent operations, so one of them sees the other.
+
+Each thread calls the function with arguments from one block, and leaves errors in a line of its own.
 """
 
 from __future__ import annotations
 
+import types as pytypes
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,8 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_attribute, overload_method
 
 from gondwana.compiler.atomics import atomic_load, atomic_store, bits_of, compare_exchange, value_of
+from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.codegen import compile_entry, guarded, result_names, storer, typed
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import (
     fetch_add,
@@ -31,8 +36,10 @@ from gondwana.compiler.multithreading.team import (
     ARRIVED,
     BELL,
     FAILED,
+    HEADER_WORDS,
     RETURNED,
     SLEEPERS,
+    SLOTS,
     SPINS,
     STATUS,
     THREADS,
@@ -40,8 +47,9 @@ from gondwana.compiler.multithreading.team import (
     VALUES,
     parallel,
 )
-from gondwana.compiler.types.arguments import HandleSpec
+from gondwana.compiler.types.arguments import WORD, HandleSpec, Spec
 from gondwana.compiler.types.handle_types import build, family_type, handle_word
+from gondwana.compiler.types.unpack import Typing, loader
 
 _MEMORY, _INDEX, _SIZE, _SLOTS = range(4)
 _TeamType = family_type("thread_team")
@@ -285,3 +293,38 @@ for _name, _function in {"sum": _sum, "min": _smaller, "max": _larger, "broadcas
 @overload(parallel, strict=False)
 def _parallel(function: Any, *args: Any, **options: Any) -> Any:
     raise TypingError("gw.parallel cannot be called in compiled code: the threads of a rank are one team at a time")
+
+
+_MEMORY_AT = 3 * WORD
+
+
+def compile_team_call(
+    function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str, *, reassociate: bool
+) -> ObjectCode:
+    """Machine code for the call of `function` by each thread of a team, with arguments of these specs. Local.
+
+    Raises:
+        KernelError: the function does not type, or returns what cannot be handed to Python.
+    """
+    typing = Typing(precision)
+    kinds = tuple(typing.type_of(spec) for spec in specs)
+    twin, result = typed(function, (TEAM, *kinds), reassociate=reassociate)
+    names = result_names(function, result)
+    load = loader(specs, kinds, HEADER_WORDS * WORD)
+    store = storer(result)
+
+    @inlined
+    def run(line: int, block: int, memory: int, thread: int, threads: int) -> int:
+        team = make_team(memory, thread, threads, load_word(memory + SLOTS))
+        value = twin(team, *load(block))
+        if thread == 0:
+            store(block, value)
+        return 0
+
+    def entry(block: int, thread: int, threads: int) -> int:
+        memory = load_word(block + _MEMORY_AT)
+        guarded(run, memory + THREADS + thread * LINE + STATUS, (block, memory, thread, threads))
+        leave(memory, thread)
+        return 0
+
+    return compile_entry(entry, 3, {"results": names})

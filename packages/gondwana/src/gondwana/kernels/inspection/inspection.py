@@ -125,7 +125,7 @@ def _domain_first(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
 def _function(
     function: JitFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], capability: Capability | None
 ) -> Inspection:
-    from gondwana.compiler.call import call_entry
+    from gondwana.compiler.codegen import call_entry
 
     name = function.py_func.__qualname__
     if capability is not None:
