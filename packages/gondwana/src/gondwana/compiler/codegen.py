@@ -31,8 +31,7 @@ from gondwana.compiler.inlining import INLINED, KeepAddressed, ListingCompiler, 
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
 from gondwana.compiler.printing_overloads import Printing
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
-from gondwana.compiler.types.arguments import WORD, Spec
-from gondwana.compiler.types.handles import import_extensions
+from gondwana.compiler.types.arguments import WORD, Spec, import_extensions
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError

@@ -192,8 +192,7 @@ _describe: Callable[[np.dtype[Any], tuple[int, ...]], Described] | None = None
 
 def _find_describe() -> Callable[[np.dtype[Any], tuple[int, ...]], Described]:
     global _describe
-    from gondwana.compiler.types.arguments import dtype_name
-    from gondwana.compiler.types.handles import describe_handle
+    from gondwana.compiler.types.arguments import describe_handle, dtype_name
 
     _describe = lambda dtype, words: describe_handle("global_ptr", (dtype_name(dtype),), words)  # noqa: E731
     return _describe

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba.extending import overload, overload_method
 
-from gondwana.compiler import recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import mpi_constant

@@ -14,7 +14,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from numba.np import numpy_support
 
-from gondwana.compiler import recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.calls import checked_call, mpi_constant

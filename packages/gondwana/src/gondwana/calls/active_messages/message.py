@@ -26,10 +26,10 @@ from gondwana.compiler.types.arguments import (
     Spec,
     TupleSpec,
     describe,
+    describe_handle,
     dtype_name,
     intern,
 )
-from gondwana.compiler.types.handles import describe_handle
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world

@@ -26,7 +26,7 @@ from gondwana.compiler.externs import Extern
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import Compilable, JitFunction
 from gondwana.compiler.types import points, views  # noqa: F401  (their types must be registered before anything compiles)
-from gondwana.compiler.types.handles import import_extensions
+from gondwana.compiler.types.arguments import import_extensions
 from gondwana.compiler.types.literals import give_back, weaken
 from gondwana.errors import KernelError
 from gondwana.kernels.cuda.workarounds import StoppingConvention, own_errors, users_code, with_exact_remainders

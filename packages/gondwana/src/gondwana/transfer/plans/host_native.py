@@ -13,7 +13,7 @@ ENTER_OUT, ENTER_IN, READY_OUT, READY_IN, FIRST, LAST, PUSHED = range(7)
 LINK = 7
 # The words at the head of a plan: rounds so far, neighbours, address of the links, of the rows, number of rows of own
 # copies; for a trace: address of the word that counts rounds or 0, names of the spans that begin and end a round; where
-# a round that compiled code has started is counted as a user of memory of Python's objects (see `loans`), else 0.
+# a round that compiled code has started is counted as a user of memory of Python's objects (see `mpi.objects`), else 0.
 ROUND, LINKS, LINKS_AT, ROWS_AT, OWN, COUNTED_AT, STARTED, WAITED, LENT = range(9)
 _SPINS_BEFORE_YIELD = 500
 

@@ -1,9 +1,10 @@
-"""Requests of compiled code: integers, which keep what they read or write alive until it has been waited for.
+"""MPI's objects in compiled code: teams, of which it reads rank, size and communicator, and requests. Imports Numba.
 
-A request is the address of a block with MPI's request and with whom the memory belongs to: a reference to an array that
-compiled code has made, or else the count of `loans`. So it may be stored, returned, and waited for anywhere, and
+A request is an integer, which keeps what it reads or writes alive until it has been waited for: the address of a block
+with MPI's request and with whom the memory belongs to, a reference to an array that compiled code has made, or else the
+count of `objects`. So it may be stored, returned, and waited for anywhere, and
 whatever becomes of the variables of the function that started it. One that nobody waits for keeps the memory for ever,
-as MPI may use it for ever. Imports Numba.
+as MPI may use it for ever.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload_attribute
 from numba.np import arrayobj
 
-from gondwana.compiler.inlining import inlined
+from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import declare, fetch_add, load_word
-from gondwana.compiler.mpi import loans  # noqa: F401  (tells compiled code where requests are counted)
+from gondwana.compiler.mpi import objects  # noqa: F401  (tells compiled code where requests are counted)
 from gondwana.compiler.mpi.calls import mpi_constant
 from gondwana.compiler.mpi.table import LOANS
+from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle
 from gondwana.compiler.types.points import INT
 
 _WORD = 8
@@ -115,3 +118,55 @@ def _free(typingctx: Any, request: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(types.int64), codegen
+
+
+TeamType = family_type("team")
+
+
+def check_team(kind: Any) -> None:
+    """Refuse, when a function is compiled, what is no team. Local.
+
+    Raises:
+        TypingError: it is none.
+    """
+    if not is_handle(kind, "team"):
+        raise TypingError(f"the first argument is {kind}: give a team, such as gw.world, passed as an argument")
+
+
+def has_mpi(kind: Any) -> bool:
+    """Tell whether the type of a team is that of one with MPI; one without has a single rank. Local."""
+    return bool(kind.parameters == ("mpi",))
+
+
+@inlined
+def communicator(team: Any) -> int:
+    """The handle of the communicator of a team."""
+    return handle_word(team, 0)  # type: ignore[no-any-return]
+
+
+@inlined
+def memory_on_node(team: Any) -> int:
+    """The address of the memory that all ranks of the team share for small collectives, 0 without any."""
+    return handle_word(team, 3)  # type: ignore[no-any-return]
+
+
+@inlined
+def ranks_in_world(team: Any) -> int:
+    """The address of the ranks in the world of the ranks of the team."""
+    return handle_word(team, 4)  # type: ignore[no-any-return]
+
+
+@overload_attribute(TeamType, "rank", jit_options=INLINED)
+def _rank(team: Any) -> Any:
+    def read(team: Any) -> int:
+        return handle_word(team, 1)  # type: ignore[no-any-return]
+
+    return read
+
+
+@overload_attribute(TeamType, "size", jit_options=INLINED)
+def _size(team: Any) -> Any:
+    def read(team: Any) -> int:
+        return handle_word(team, 2)  # type: ignore[no-any-return]
+
+    return read
