@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.compiler import cache, checks, fingerprint, function
+from gondwana.compiler import cache, fingerprint, function
+from gondwana.compiler.debugging import checks
 from support import jobs
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gondwana.arrays.base import DomainArray, Position
 from gondwana.arrays.descriptor import describe_elements
-from gondwana.compiler.interpreting import ElementsInKernels
+from gondwana.compiler.debugging.interpreting import ElementsInKernels
 from gondwana.compiler.types.arguments import Described
 from gondwana.compiler.types.records import element_dtype, spelled
 from gondwana.domains import RectDomain

@@ -20,16 +20,16 @@ from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, typeof_impl
 from numba.np import numpy_support
 
-from gondwana.compiler import checks
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.cpython_native import FUNCTIONS as CPYTHON
-from gondwana.compiler.errors import readable_errors
+from gondwana.compiler.debugging import checks
+from gondwana.compiler.debugging.errors import readable_errors
+from gondwana.compiler.debugging.printing_overloads import Printing
 from gondwana.compiler.externs import PREFIX as EXTERN
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import HEADER_WORDS, RESULT_WORDS, Compilable, JitFunction
 from gondwana.compiler.inlining import INLINED, KeepAddressed, ListingCompiler, inlined
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
-from gondwana.compiler.printing_overloads import Printing
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.compiler.types.arguments import WORD, Spec, import_extensions
 from gondwana.compiler.types.points import INT
@@ -131,7 +131,7 @@ class _Compiler(literals.Compiler):
         manager.add_pass_after(Printing, IRProcessing)
         manager.add_pass_after(KeepAddressed, NoPythonSupportedFeatureValidation)
         if checks.active():
-            from gondwana.compiler.checks_overloads import check_accesses
+            from gondwana.compiler.debugging.checks_overloads import check_accesses
 
             check_accesses(manager)
 

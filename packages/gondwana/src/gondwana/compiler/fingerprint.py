@@ -25,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.compiler import checks, numba_imports, sources
+from gondwana.compiler import numba_imports, sources
+from gondwana.compiler.debugging import checks
 from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
 

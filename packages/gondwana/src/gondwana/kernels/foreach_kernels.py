@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
-from gondwana.compiler import checks
-from gondwana.compiler.errors import as_seen_by_users
+from gondwana.compiler.debugging import checks
+from gondwana.compiler.debugging.errors import as_seen_by_users
+from gondwana.compiler.debugging.interpreting import interpreted, interprets, returned
 from gondwana.compiler.fingerprint import fingerprint, watch
 from gondwana.compiler.function import bind, parameters
-from gondwana.compiler.interpreting import interpreted, interprets, returned
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet

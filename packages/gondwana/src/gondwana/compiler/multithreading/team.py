@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gondwana.compiler import linker
-from gondwana.compiler.errors import as_seen_by_users, raise_from_block
+from gondwana.compiler.debugging.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.function import RESULT_WORDS, JitFunction, bind, check_host, obtain, unpack_result
 from gondwana.compiler.mpi import objects
 from gondwana.compiler.multithreading import pool

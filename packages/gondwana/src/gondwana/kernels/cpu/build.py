@@ -14,9 +14,9 @@ from llvmlite import ir
 from numba.core import cgutils, imputils
 from numba.extending import intrinsic
 
-from gondwana.compiler import checks
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
+from gondwana.compiler.debugging import checks
 from gondwana.compiler.inlining import called, inlined
 from gondwana.compiler.types.arguments import WORD, array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import Footprint, recorder

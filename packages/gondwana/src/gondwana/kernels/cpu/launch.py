@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from gondwana.compiler import linker
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.errors import raise_from_block
+from gondwana.compiler.debugging.errors import raise_from_block
 from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import obtain
 from gondwana.compiler.multithreading.pool import run, threads

@@ -15,7 +15,7 @@ from numba.core import types
 from numba.cuda.extending import intrinsic
 
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.errors import readable_errors
+from gondwana.compiler.debugging.errors import readable_errors
 from gondwana.compiler.types.arguments import WORD, ScalarSpec, Spec, array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import Footprint, recorder
 from gondwana.compiler.types.points import INT, PointType

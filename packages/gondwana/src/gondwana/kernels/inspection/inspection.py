@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gondwana.compiler import linker
-from gondwana.compiler.errors import as_seen_by_users
+from gondwana.compiler.debugging.errors import as_seen_by_users
 from gondwana.compiler.function import JitFunction, bind, check_host
 from gondwana.compiler.types.arguments import array_specs, describe, working_precision
 from gondwana.compiler.types.footprint import Footprint
