@@ -14,7 +14,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
 from gondwana.compiler.inlining import INLINED, inlined
-from gondwana.compiler.memory_order import declare, fetch_add, load_word, store_release
+from gondwana.compiler.memory_order import declare, fetch_add_word, load_word, store_release
 from gondwana.compiler.mpi.calls import mpi_constant
 from gondwana.compiler.mpi.table import RECORDS
 from gondwana.compiler.timing import clock
@@ -75,7 +75,7 @@ def _begin() -> int:
 @inlined
 def _end(begin: int, name: int, value: int) -> None:
     area = _records()
-    place = fetch_add(area + _COUNT, 1)
+    place = fetch_add_word(area + _COUNT, 1)
     if place < load_word(area + _ROOM):
         record = area + load_word(area + _FIRST) + place * _RECORD
         store_release(record, begin)
@@ -90,8 +90,8 @@ def _count(rank: int, which: int, nbytes: int) -> None:
     area = _records()
     if rank < load_word(area + _RANKS) and rank != load_word(area + _OWN):
         peer = area + _PEERS + rank * _PEER + which
-        fetch_add(peer, nbytes)
-        fetch_add(peer + _WORD, 1)
+        fetch_add_word(peer, nbytes)
+        fetch_add_word(peer + _WORD, 1)
 
 
 @inlined

@@ -18,7 +18,7 @@ from numba.extending import intrinsic, overload_attribute
 from numba.np import arrayobj
 
 from gondwana.compiler.inlining import INLINED, inlined
-from gondwana.compiler.memory_order import declare, fetch_add, load_word
+from gondwana.compiler.memory_order import declare, fetch_add_word, load_word
 from gondwana.compiler.mpi import objects  # noqa: F401  (tells compiled code where requests are counted)
 from gondwana.compiler.mpi.calls import mpi_constant
 from gondwana.compiler.mpi.table import LOANS
@@ -51,7 +51,7 @@ def new_request(typingctx: Any) -> Any:
 def lend_arguments() -> int:
     """Count what uses memory of Python's objects; return the address of the count, to subtract 1 at its end."""
     count = _COUNT()
-    fetch_add(count, 1)
+    fetch_add_word(count, 1)
     return count  # type: ignore[no-any-return]
 
 
@@ -60,7 +60,7 @@ def lend(request: int, array: Any) -> int:
     """Keep the memory of an array until a request has been waited for; return the request."""
     owner = _hold(request, array, _COUNT())
     if owner != 0:
-        fetch_add(owner, 1)
+        fetch_add_word(owner, 1)
     return request
 
 
@@ -68,7 +68,7 @@ def lend(request: int, array: Any) -> int:
 def give_back(request: int) -> None:
     """Release what a request has kept, which is complete, and the request."""
     if load_word(request + _RELEASE) == 0:
-        fetch_add(load_word(request + _OWNER), -1)
+        fetch_add_word(load_word(request + _OWNER), -1)
     _free(request)
 
 

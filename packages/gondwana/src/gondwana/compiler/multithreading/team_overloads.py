@@ -17,12 +17,15 @@ from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_attribute, overload_method
 
-from gondwana.compiler.atomics import atomic_load, atomic_store, bits_of, compare_exchange, value_of
 from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, result_names, storer, typed
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import (
-    fetch_add,
+    atomic_load,
+    atomic_store,
+    bits_of,
+    compare_exchange,
+    fetch_add_word,
     futex_wait,
     futex_wake,
     load_acquire,
@@ -30,6 +33,7 @@ from gondwana.compiler.memory_order import (
     pause,
     sched_yield,
     store_release,
+    value_of,
 )
 from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.multithreading.team import (
@@ -76,7 +80,7 @@ def leave(memory: int, thread: int) -> None:
     """Note that a thread has returned, and whether it was the first to fail; wake those who wait for it."""
     if load_word(memory + THREADS + thread * LINE + STATUS) != 0:
         compare_exchange(memory + FAILED, _ZERO, np.int64(thread + 1))
-    fetch_add(memory + RETURNED, 1)
+    fetch_add_word(memory + RETURNED, 1)
     _ring(memory)
 
 
@@ -84,7 +88,7 @@ def leave(memory: int, thread: int) -> None:
 def _ring(memory: int) -> None:
     """Wake the threads that sleep, to poll the word that the caller has just changed."""
     if atomic_load(memory + SLEEPERS, _ZERO) > 0:
-        fetch_add(memory + BELL, 1)
+        fetch_add_word(memory + BELL, 1)
         futex_wake(memory + BELL, _ALL)
 
 
@@ -118,17 +122,17 @@ def _wait_until(memory: int, address: int, least: int, spare: int) -> None:
         if polls <= spins + _YIELDS:
             sched_yield()
             continue
-        fetch_add(memory + SLEEPERS, 1)
+        fetch_add_word(memory + SLEEPERS, 1)
         bell = atomic_load(memory + BELL, _ZERO)
         if atomic_load(address, _ZERO) < least and not _is_hopeless(memory, spare):
             futex_wait(memory + BELL, bell)
-        fetch_add(memory + SLEEPERS, -1)
+        fetch_add_word(memory + SLEEPERS, -1)
 
 
 @called
 def _barrier_of(memory: int, size: int) -> None:
     turn = load_acquire(memory + TURN)
-    if fetch_add(memory + ARRIVED, 1) == size - 1:
+    if fetch_add_word(memory + ARRIVED, 1) == size - 1:
         store_release(memory + ARRIVED, 0)
         atomic_store(memory + TURN, np.int64(turn + 1))
         _ring(memory)
@@ -200,7 +204,7 @@ def _fetch_add(team: Any, slot: Any, value: Any) -> Any:
     _check_integers("fetch_add", slot, value)
 
     def add(team: Any, slot: Any, value: Any) -> int:
-        before = fetch_add(_slot(team, slot), value)
+        before = fetch_add_word(_slot(team, slot), value)
         _ring(handle_word(team, _MEMORY))
         return before  # type: ignore[no-any-return]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import fetch_add, load_acquire, pause, sched_yield, store_release
+from gondwana.compiler.memory_order import fetch_add_word, load_acquire, pause, sched_yield, store_release
 from gondwana.transfer.copy_table_native import execute_rows, word_at
 
 _WORD = 8
@@ -61,7 +61,7 @@ def _give_back(plan: int) -> None:
     count = word_at(plan, LENT)
     if count != 0:
         store_release(plan + LENT * _WORD, 0)
-        fetch_add(count, -1)
+        fetch_add_word(count, -1)
 
 
 def finish(plan: int, spins: int) -> int:
