@@ -7,8 +7,7 @@ from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.futures import Future
-from gondwana.gpu import choice
-from gondwana.gpu.device import Device, Event, device, opened
+from gondwana.gpu.device import Device, Event, device, opened, own_number
 from gondwana.gpu.driver import driver
 from gondwana.memory.events import EventFuture
 from gondwana.memory.ipc import Offer, OnDevice, Shared
@@ -153,7 +152,7 @@ def cuda(number: int | None = None) -> CudaKind:
         >>> gw.put(2.5, there).wait()                                         # doctest: +SKIP
     """
     if number is None:
-        return CudaKind(choice.own())
+        return CudaKind(own_number())
     count = driver().count()
     if not 0 <= number < count:
         devices = f"{count} CUDA device{'' if count == 1 else 's'}"

@@ -10,7 +10,7 @@ from gondwana.compiler import memory_order as atomics
 from gondwana.compiler.cpython_native import integer_object, raise_bad_argument
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import bits_of, load_word, store_release, value_of
-from gondwana.memory.elements import BASE, NBYTES
+from gondwana.memory.pointer import BASE, NBYTES
 from gondwana.sync.atomic_paths import OPERATIONS
 
 LOAD, STORE, ADD, SUB, MUL, MIN, MAX, BIT_AND, BIT_OR, BIT_XOR, EXCHANGE, COMPARE_EXCHANGE = range(len(OPERATIONS))
