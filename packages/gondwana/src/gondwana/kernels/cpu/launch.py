@@ -26,9 +26,8 @@ from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.records import named_dtype
 from gondwana.domains import Point
 from gondwana.kernels import exact
-from gondwana.kernels.boxes import Order
 from gondwana.kernels.intermediate import intermediates
-from gondwana.kernels.variant import Variant
+from gondwana.kernels.variant import Order, Variant
 
 EXCEPTION, RAISED = 1, 5
 _AXES = 4
@@ -79,7 +78,7 @@ class Loaded:
     ndim: int
 
     def table(self, rows: bytes, count: int, points: int) -> Boxes:
-        """Keep the boxes of a domain (see `boxes.table`) for the launches that use it. Local."""
+        """Keep the boxes of a domain (see `variant.box_table`) for the launches that use it. Local."""
         return Boxes(rows, count, points)
 
     def run(self, boxes: Boxes, data: bytes, name: str, flags: int) -> None:
@@ -214,7 +213,7 @@ class TiledBox(Boxes):
     """A box divided into tiles, and the memory where threads keep planes of intermediates.
 
     Args:
-        rows: the box, and that of the interior, perhaps zeros; see `boxes.table`.
+        rows: the box, and that of the interior, perhaps zeros; see `variant.box_table`.
         points: its points.
         kept: bytes that a row and column of a tile should keep in the cache.
         size: bytes of the elements of all intermediates at a point.

@@ -27,8 +27,8 @@ from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.points import INT, PointType, coordinates, make
 from gondwana.compiler.types.views import ViewType, address
-from gondwana.kernels.boxes import Order
 from gondwana.kernels.cpu.launch import LEAD, TILING
+from gondwana.kernels.variant import Order
 
 NBOXES, BOXES = 24, 32
 

@@ -68,7 +68,7 @@ class Loaded:
     border: int = 0
 
     def table(self, rows: bytes, count: int, points: int) -> Tiles:
-        """Deal the boxes of a domain (see `boxes.table`) to blocks, for the launches that use it. Local."""
+        """Deal the boxes of a domain (see `variant.box_table`) to blocks, for the launches that use it. Local."""
         size = len(rows) // count if count else 0
         boxes = [struct.unpack_from(f"{size // WORD}q", rows, i * size) for i in range(count)]
         dealt = (geometry(box, self.shape, self.border) for box in boxes)
