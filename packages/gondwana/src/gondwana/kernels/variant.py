@@ -59,7 +59,8 @@ def box_value(domain: IndexSet) -> Hashable:
 def box_table(domain: IndexSet, order: Order) -> tuple[bytes, int, bool]:
     """Return the table, the number of boxes and whether all are dense (stride one). Local.
 
-    A box is three groups of integers, one integer an axis, the outermost loop first: first coordinates, numbers of points, strides.
+    A box is three groups of integers, one integer an axis, outermost first: first coordinates, numbers of points,
+    strides.
     """
     rows = []
     dense = True

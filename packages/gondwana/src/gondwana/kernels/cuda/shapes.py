@@ -59,7 +59,7 @@ class Shape:
 
 
 def padded(row: Offset) -> tuple[Offset, Offset, Offset]:
-    """A row of a table of boxes (see `variant.box_table`) as `AXES` loops: first coordinates, numbers of points, strides."""
+    """A row of a table (see `variant.box_table`) as `AXES` loops: first coordinates, numbers of points, strides."""
     ndim = len(row) // 3
     return _padded(row[:ndim], 0), _padded(row[ndim : 2 * ndim], 1), _padded(row[2 * ndim :], 1)
 
