@@ -20,13 +20,12 @@ from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, typeof_impl
 from numba.np import numpy_support
 
-from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.cpython_native import FUNCTIONS as CPYTHON
 from gondwana.compiler.debugging import checks
 from gondwana.compiler.debugging.errors import readable_errors
 from gondwana.compiler.debugging.printing_overloads import Printing
 from gondwana.compiler.externs import PREFIX as EXTERN
-from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import HEADER_WORDS, RESULT_WORDS, Compilable, JitFunction
 from gondwana.compiler.inlining import INLINED, KeepAddressed, ListingCompiler, inlined
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE

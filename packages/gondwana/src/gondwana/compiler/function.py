@@ -12,9 +12,9 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 import numpy as np
 
 from gondwana.compiler import cache, linker, sources
+from gondwana.compiler.cache import fingerprint, toolchain, watch
 from gondwana.compiler.debugging.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.debugging.interpreting import called, interprets
-from gondwana.compiler.fingerprint import fingerprint, toolchain, watch
 from gondwana.compiler.mpi import objects
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError

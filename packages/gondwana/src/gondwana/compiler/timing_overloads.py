@@ -15,7 +15,7 @@ from numba.extending import intrinsic, overload
 
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import declare, fetch_add_word, load_word, store_release
-from gondwana.compiler.mpi.calls import mpi_constant
+from gondwana.compiler.mpi.mpi_overloads import mpi_constant
 from gondwana.compiler.mpi.table import RECORDS
 from gondwana.compiler.timing import clock
 from gondwana.compiler.types.points import INT

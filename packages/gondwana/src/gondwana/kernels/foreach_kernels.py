@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
+from gondwana.compiler.cache import fingerprint, watch
 from gondwana.compiler.debugging import checks
 from gondwana.compiler.debugging.errors import as_seen_by_users
 from gondwana.compiler.debugging.interpreting import interpreted, interprets, returned
-from gondwana.compiler.fingerprint import fingerprint, watch
 from gondwana.compiler.function import bind, parameters
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
@@ -101,7 +101,7 @@ class Kernel:
     def forget_if_stale(self) -> bool:
         """Drop what was compiled if constants have changed since, and return whether so. Local.
 
-        In interactive sessions only: see `fingerprint.watch`.
+        In interactive sessions only: see `cache.watch`.
         """
         stale = self._watch is not None and self._watch.is_stale()
         if stale:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.cache import fingerprint
 from gondwana.compiler.multithreading.pool import threads
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import RectDomain

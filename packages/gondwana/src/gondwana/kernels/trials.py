@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gondwana.compiler import fingerprint, sources
+from gondwana.compiler import cache, sources
 from gondwana.compiler.multithreading.pool import threads
 from gondwana.gpu.device import Device
 from gondwana.runtime.cache_folder import cache_folder, keep, locked, read
@@ -53,7 +53,7 @@ def _place(device: Device | None) -> tuple[str, str]:
     """What outcomes depend on, besides what is done."""
     if device is None:
         builders = ("gondwana.kernels.cpu.build.build", "gondwana.kernels.cpu.build.build_pair")
-        return f"host, {threads()} threads {sources.digest(*builders, sources.OVERLOADS)}", fingerprint.toolchain()
+        return f"host, {threads()} threads {sources.digest(*builders, sources.OVERLOADS)}", cache.toolchain()
     from gondwana.kernels.cuda.launch import toolchain
 
     return device.name, toolchain()

@@ -18,7 +18,7 @@ from gondwana.compiler.memory_order import (
     sched_yield,
     store_release,
 )
-from gondwana.compiler.mpi.calls import mpi_call, mpi_constant
+from gondwana.compiler.mpi.mpi_overloads import mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
 from gondwana.sync.delivery import (
     ACCEPT_AT,

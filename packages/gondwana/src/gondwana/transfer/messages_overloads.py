@@ -16,13 +16,15 @@ from numba.extending import overload
 
 from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, called, inlined
-from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
-from gondwana.compiler.mpi.objects_overloads import (
+from gondwana.compiler.mpi.mpi_overloads import (
     check_team,
+    checked_call,
     communicator,
+    datatype_of,
     give_back,
     has_mpi,
     lend,
+    mpi_constant,
     new_request,
     ranks_in_world,
 )

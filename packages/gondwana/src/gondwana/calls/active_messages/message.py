@@ -16,7 +16,7 @@ from gondwana.calls import mailbox, rings
 from gondwana.calls.active_messages import handlers
 from gondwana.calls.endpoints import world_rank
 from gondwana.compiler import cache, linker
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.cache import fingerprint
 from gondwana.compiler.function import HEADER_WORDS, JitFunction, obtain, parameters
 from gondwana.compiler.types.arguments import (
     Described,

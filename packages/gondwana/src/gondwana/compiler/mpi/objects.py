@@ -2,7 +2,7 @@
 
 Of a team compiled code gets the handle of the communicator, the rank and the size.
 
-An array that compiled code has made is held by its request (see `objects_overloads`). Memory of Python's objects comes
+An array that compiled code has made is held by its request (see `mpi_overloads`). Memory of Python's objects comes
 to compiled code as an address: there a request is only counted, with the period in which it starts, and `keep` keeps
 the arguments of the call until no request of that period is under way. A period ends when arguments are kept for it, so
 that a request which nobody waits for keeps those of few calls.

@@ -307,7 +307,7 @@ def spec_words(spec: Spec) -> int:
 
 _extensions = [
     "gondwana.compiler.externs_overloads",
-    "gondwana.compiler.mpi.objects_overloads",
+    "gondwana.compiler.mpi.mpi_overloads",
     "gondwana.compiler.multithreading.team_overloads",
     "gondwana.compiler.timing_overloads",
     "gondwana.simd.vectors_overloads",

@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler import linker
-from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.debugging.errors import raise_from_block
-from gondwana.compiler.fingerprint import fingerprint
 from gondwana.compiler.function import obtain
 from gondwana.compiler.multithreading.pool import run, threads
 from gondwana.compiler.types.arguments import WORD, array_specs

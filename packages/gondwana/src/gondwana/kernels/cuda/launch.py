@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.function import obtain
 from gondwana.compiler.types.arguments import (
     DOMAIN,

@@ -19,7 +19,7 @@ from gondwana.gpu.interface import EntryFacts
 from gondwana.kernels.arguments import overlapping
 from gondwana.kernels.backends import extents
 from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
-from gondwana.kernels.inspection import assembly, llvm_ir, ptx
+from gondwana.kernels.inspection import assembly, llvm_ir
 from gondwana.kernels.inspection.assembly import Registers
 from gondwana.kernels.inspection.loops import Loop, main_loop
 from gondwana.kernels.variant import Variant
@@ -174,7 +174,7 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
     code = build(kernel.py_func, variant, shape, capability)
     text, about = code.code.decode(), code.about["footprints"]
     footprints = {int(slot): Footprint(**found) for slot, found in about.items()}  # type: ignore[attr-defined]
-    loop = main_loop(ptx.loops(text))
+    loop = main_loop(assembly.ptx_loops(text))
     written = sum(footprint.written for footprint in footprints.values())
     if loop is not None and written and loop.stores % written == 0:
         loop = replace(loop, points=loop.stores // written)  # each point stores into each array that is written
@@ -184,7 +184,7 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
         ptx=text,
         loop=loop,
         traffic=_traffic(variant, footprints),
-        declared=ptx.declared(text),
+        declared=assembly.ptx_registers(text),
         resources=_resources(code.code, code.symbol, capability),
     )
 

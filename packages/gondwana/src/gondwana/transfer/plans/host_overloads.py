@@ -14,7 +14,7 @@ from numba.extending import intrinsic, overload_method
 from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word, store_release
-from gondwana.compiler.mpi.objects_overloads import lend_arguments
+from gondwana.compiler.mpi.mpi_overloads import lend_arguments
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
 from gondwana.sync.delivery_overloads import apply_what_arrives
