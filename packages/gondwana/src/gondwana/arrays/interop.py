@@ -232,11 +232,7 @@ class _Versioned(ctypes.Structure):
 
 
 _Form = type[_Managed] | type[_Versioned]
-
-
 _NAMES: dict[_Form, bytes] = {_Managed: b"dltensor", _Versioned: b"dltensor_versioned"}
-
-
 _USED: dict[_Form, bytes] = {_Managed: b"used_dltensor", _Versioned: b"used_dltensor_versioned"}
 
 
@@ -366,6 +362,4 @@ def _sweep() -> None:
 
 # For the whole life of the process: libraries may release memory at its very end.
 _forget_called = _call(_forget)
-
-
 _FORGET = ctypes.cast(_forget_called, ctypes.c_void_p).value

@@ -64,6 +64,8 @@ _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 _MARSHAL_VERSION = ir.Constant(_INT32, 2)
 """The newest format without a table of the objects that occur twice, which takes half of the time."""
 
+_INT, _BYTE = np.int32(0), np.uint8(0)
+
 
 def _calling(name: str, *constants: Any) -> Any:
     """Return what generates a call with integers and some constants; the result is an integer."""
@@ -210,9 +212,6 @@ def _procedure(name: str, returned: Any = ir.VoidType()) -> Any:  # noqa: B008 -
         return context.get_dummy_value()
 
     return codegen
-
-
-_INT, _BYTE = np.int32(0), np.uint8(0)
 
 
 @inlined

@@ -118,8 +118,6 @@ called = numba.njit(**CALLED)
 """Decorator with the options `CALLED`."""
 inlined = numba.njit(**INLINED)
 """Decorator with the options `INLINED`."""
-
-
 _takers: weakref.WeakSet[Any] = weakref.WeakSet()
 """Python functions that take addresses of what they are given, or call such functions."""
 

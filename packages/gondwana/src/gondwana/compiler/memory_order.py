@@ -26,6 +26,9 @@ _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "riscv64": 98}.get(p
 _PAUSE = {"x86_64": "pause", "aarch64": "yield"}.get(platform.machine(), "")
 _FUTEX_WAIT, _FUTEX_WAKE = 0, 1
 
+ORDER = "seq_cst"
+_INSTRUCTIONS = {"add": "add", "sub": "sub", "bit_and": "and", "bit_or": "or", "bit_xor": "xor", "exchange": "xchg"}
+
 
 def _pointer(builder: Any, address: Any, kind: Any = INT) -> Any:
     return builder.inttoptr(address, kind.as_pointer())
@@ -159,10 +162,6 @@ def _futex(builder: Any, address: Any, operation: int, value: Any) -> None:
     constants = [ir.Constant(INT, number) for number in (_SYS_FUTEX, operation, 0)]
     arguments = [constants[0], address, constants[1], value, constants[2], constants[2], constants[2]]
     builder.call(declare(builder, "syscall", kind), arguments)
-
-
-ORDER = "seq_cst"
-_INSTRUCTIONS = {"add": "add", "sub": "sub", "bit_and": "and", "bit_or": "or", "bit_xor": "xor", "exchange": "xchg"}
 
 
 def is_word(kind: Any) -> bool:

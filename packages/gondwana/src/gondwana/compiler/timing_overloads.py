@@ -121,15 +121,9 @@ def _no_message(ranks: int, rank: int, nbytes: int) -> None:
 
 begin = _no_time if recorder is None else _begin
 """Return when a span begins."""
-
-
 end = _no_end if recorder is None else _end
 """Record a span that ends now: when it began, its name (of `tracing.part.COMPILED_SPANS`), and a number or -1."""
-
-
 sent = _no_message if recorder is None else _sent
 """Count a message to a rank of a team: address of the ranks of the world in the team, the rank, bytes."""
-
-
 fetched = _no_message if recorder is None else _fetched
 """Count what was read from a rank, likewise."""

@@ -21,6 +21,8 @@ from gondwana.runtime.cache_folder import cache_folder, keep, locked, read
 
 _ROUNDS = 5
 
+_known: dict[str, dict[str, Any]] = {}
+
 
 def is_faster(
     first: Callable[[], None], second: Callable[[], None], *, key: tuple[str, ...], device: Device | None
@@ -49,6 +51,37 @@ def is_faster(
     return bool(found["first"] < found["second"])
 
 
+def measured(device: Device, launch: Callable[[], None]) -> float:
+    """Return how long launches take on a device, the median of a few [s]. Local; blocks."""
+    driver = device.driver
+    device.activate()
+    launch()
+    events = [(driver.new_event(timing=True), driver.new_event(timing=True)) for _ in range(_ROUNDS)]
+    for first, last in events:
+        driver.record(first, device.compute)
+        launch()
+        driver.record(last, device.compute)
+    driver.finish(device.compute)
+    times = [driver.seconds(first, last) for first, last in events]
+    for event in (event for both in events for event in both):
+        driver.free_event(event)
+    return statistics.median(times)
+
+
+def recorded(key: tuple[str, ...], trial: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what the record of a key says, made by a trial now if there is none. Local; blocks.
+
+    Args:
+        key: all that the outcome depends on.
+        trial: returns values for JSON.
+    """
+    name = hashlib.sha256("\0".join(key).encode()).hexdigest()
+    if name not in _known:
+        folder = _folder()
+        _known[name] = trial() if folder is None else _from_disk(folder / f"{name}.json", trial)
+    return _known[name]
+
+
 def _place(device: Device | None) -> tuple[str, str]:
     """What outcomes depend on, besides what is done."""
     if device is None:
@@ -68,40 +101,6 @@ def _on_host(launch: Callable[[], None]) -> float:
         launch()
         times.append(time.perf_counter() - start)
     return statistics.median(times)
-
-
-def measured(device: Device, launch: Callable[[], None]) -> float:
-    """Return how long launches take on a device, the median of a few [s]. Local; blocks."""
-    driver = device.driver
-    device.activate()
-    launch()
-    events = [(driver.new_event(timing=True), driver.new_event(timing=True)) for _ in range(_ROUNDS)]
-    for first, last in events:
-        driver.record(first, device.compute)
-        launch()
-        driver.record(last, device.compute)
-    driver.finish(device.compute)
-    times = [driver.seconds(first, last) for first, last in events]
-    for event in (event for both in events for event in both):
-        driver.free_event(event)
-    return statistics.median(times)
-
-
-_known: dict[str, dict[str, Any]] = {}
-
-
-def recorded(key: tuple[str, ...], trial: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what the record of a key says, made by a trial now if there is none. Local; blocks.
-
-    Args:
-        key: all that the outcome depends on.
-        trial: returns values for JSON.
-    """
-    name = hashlib.sha256("\0".join(key).encode()).hexdigest()
-    if name not in _known:
-        folder = _folder()
-        _known[name] = trial() if folder is None else _from_disk(folder / f"{name}.json", trial)
-    return _known[name]
 
 
 @functools.cache

@@ -10,6 +10,8 @@ from typing import Literal
 from gondwana.compiler.types.arguments import Spec
 from gondwana.domains import IndexSet, RectDomain
 
+Order = Literal["C", "F"]
+
 
 @dataclass(frozen=True)
 class Variant:
@@ -43,9 +45,6 @@ class Variant:
 def alike_among(alike: tuple[int, ...]) -> tuple[int, ...]:
     """Return for each array of one kernel of a pair the first of them with the same strides. Local."""
     return tuple(map(alike.index, alike))
-
-
-Order = Literal["C", "F"]
 
 
 def box_value(domain: IndexSet) -> Hashable:

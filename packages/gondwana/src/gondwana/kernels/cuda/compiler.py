@@ -257,8 +257,6 @@ device_function = DeviceFunction
 """Decorator of functions of the library that kernels call."""
 
 __all__ = ["Arithmetic", "Capability", "DeviceFunction", "compile_kernel", "cuda", "device_function", "return_type"]
-
-
 _REMAINDER = re.compile(r"frem (float|double) ([^,]+), (\S+)")
 
 

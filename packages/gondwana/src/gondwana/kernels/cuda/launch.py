@@ -41,6 +41,10 @@ _MOST_PARAMETERS = 4096 // WORD
 _BLOCKS_EACH = 4
 """Blocks of a reduction for each that the device holds at once: few enough to fold on the host, enough to balance."""
 
+_LEAST = 1 << 16
+_held: dict[int, tuple[int, int]] = {}
+"""Address and bytes, by number of the device; grows, and is used by one reduction at a time."""
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -259,11 +263,6 @@ def _weak(specs: tuple[Spec, ...], first: int = 0) -> list[int]:
             found.append(first)
         first += spec_words(spec)
     return found
-
-
-_LEAST = 1 << 16
-_held: dict[int, tuple[int, int]] = {}
-"""Address and bytes, by number of the device; grows, and is used by one reduction at a time."""
 
 
 def _scratch_of(device: Device, nbytes: int) -> int:
