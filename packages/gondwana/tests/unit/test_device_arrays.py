@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.arrays.block_memory import LINE, BlockMemory
+from gondwana.arrays.global_array import LINE, BlockMemory
 from gondwana.arrays.layout import Layout
 from gondwana.compiler.types.records import DTYPES
 from gondwana.errors import KernelError, UsageError

@@ -20,8 +20,8 @@ import pytest
 import gondwana as gw
 from gondwana.cli.run import trace_file
 from gondwana.errors import UsageError
+from gondwana.gpu.driver import RecordedDriver, readable
 from gondwana.gpu.interface import Driver
-from gondwana.gpu.recording import RecordedDriver, readable
 from gondwana.runtime import supervisor
 from gondwana.runtime.tracing import clocks, part, recorder
 from gondwana.runtime.tracing.recorders import Recorder, now

@@ -15,7 +15,7 @@ from llvmlite import binding as llvm
 from numpy.typing import NDArray
 
 from gondwana.compiler import cache, linker
-from gondwana.compiler.fingerprint import toolchain
+from gondwana.compiler.cache import toolchain
 from gondwana.gpu.interface import CudaError, EntryFacts, Grid
 from gondwana.runtime.computed_once import ComputedOnce
 from gondwana_emulator.ptx import layout

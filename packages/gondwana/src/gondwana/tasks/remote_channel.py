@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from gondwana.calls import mailbox
 from gondwana.compiler.native import BYTES_AT
-from gondwana.compiler.types.arguments import Described
-from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.arguments import Described, describe_handle, extend
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import SharedFile

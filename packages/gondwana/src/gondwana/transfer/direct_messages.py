@@ -2,7 +2,7 @@
 
 mpi4py's own blocking calls would hold up remote calls, and its requests take twice as long. So one call of machine code
 starts a message and polls it; only what is not complete then is waited for in Python. Machine code looks at the array
-itself (`compiler.ndarrays`). What it leaves goes the way through mpi4py.
+itself (`compiler.native`). What it leaves goes the way through mpi4py.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.compiler.native import Native, pays_off
-from gondwana.compiler.ndarrays import abi_is_known
+from gondwana.compiler.native import Native, abi_is_known, pays_off
 from gondwana.runtime import progress
 from gondwana.teams import Team, addresses, mpi
 from gondwana.teams.messages import ANY as ANY

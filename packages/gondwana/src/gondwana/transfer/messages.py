@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gondwana.compiler.mpi import loans
+from gondwana.compiler.mpi import objects
 from gondwana.compiler.native import Native
 from gondwana.runtime import progress
 from gondwana.teams import Request, Team, mpi
@@ -148,7 +148,7 @@ def _wait_for(request: int) -> None:
         return found <= 0
 
     progress.wait_until(done, "a request of compiled code")
-    loans.release()
+    objects.release()
     if found < 0:
         raise mpi.module().Exception(-found)
 

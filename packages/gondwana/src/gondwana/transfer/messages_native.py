@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from gondwana.compiler.cpython_native import count_of, data_of, dtype_number_of
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
-from gondwana.compiler.mpi.calls import mpi_call, mpi_constant
-from gondwana.compiler.mpi.loans_overloads import give_back
-from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of
+from gondwana.compiler.mpi.mpi_overloads import give_back, mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import load_like, on_stack
 from gondwana.transfer.direct_messages import ANY, COMMUNICATOR, DATATYPES, DONE, KINDS, POLLS, SIZE, UNFIT
 

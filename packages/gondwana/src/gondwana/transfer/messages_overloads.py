@@ -14,11 +14,20 @@ from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import overload
 
-from gondwana.compiler import recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, called, inlined
-from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
-from gondwana.compiler.mpi.loans_overloads import give_back, lend, new_request
-from gondwana.compiler.mpi.team_overloads import check_team, communicator, has_mpi, ranks_in_world
+from gondwana.compiler.mpi.mpi_overloads import (
+    check_team,
+    checked_call,
+    communicator,
+    datatype_of,
+    give_back,
+    has_mpi,
+    lend,
+    mpi_constant,
+    new_request,
+    ranks_in_world,
+)
 from gondwana.compiler.types.buffers import (
     address_of,
     check_array,

@@ -1,15 +1,14 @@
 """Copies between memory of this node and an ndarray or a number by machine code, which CPython calls as a function.
 
 NumPy takes longer to prepare such a copy than to make one of 64 KiB. So machine code looks at the array itself
-(`compiler.ndarrays`) and at the words of `memory.Elements`, and copies. What it leaves goes the general path.
+(`compiler.native`) and at the words of `memory.Elements`, and copies. What it leaves goes the general path.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from gondwana.compiler.native import Native, pays_off
-from gondwana.compiler.ndarrays import abi_is_known
+from gondwana.compiler.native import Native, abi_is_known, pays_off
 
 UNFIT = -1
 """What is returned where nothing has been copied: this needs the general path, which says what is wrong if it is."""

@@ -7,6 +7,9 @@ import numpy as np
 from gondwana.compiler.cpython_native import (
     bool_object,
     complex_object,
+    count_of,
+    data_of,
+    dtype_number_of,
     float_object,
     integer_object,
     raise_bad_argument,
@@ -14,9 +17,8 @@ from gondwana.compiler.cpython_native import (
 )
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, store_release
-from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of
 from gondwana.compiler.types.buffers import load_like
-from gondwana.memory.elements import BASE, COUNTERS, ITEM, NBYTES, NUMBER
+from gondwana.memory.pointer import BASE, COUNTERS, ITEM, NBYTES, NUMBER
 from gondwana.transfer.rows import ALL, LARGEST, UNFIT
 
 _BOOL, _BYTE, _UBYTE, _SHORT, _USHORT, _INT, _UINT = (np.dtype(char).num for char in "?bBhHiI")

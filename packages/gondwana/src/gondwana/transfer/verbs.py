@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler import checks
+from gondwana.compiler.debugging import checks
 from gondwana.compiler.types.records import is_record, spelled
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future, ready

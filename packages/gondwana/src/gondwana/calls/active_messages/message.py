@@ -16,7 +16,7 @@ from gondwana.calls import mailbox, rings
 from gondwana.calls.active_messages import handlers
 from gondwana.calls.endpoints import world_rank
 from gondwana.compiler import cache, linker
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.cache import fingerprint
 from gondwana.compiler.function import HEADER_WORDS, JitFunction, obtain, parameters
 from gondwana.compiler.types.arguments import (
     Described,
@@ -26,10 +26,10 @@ from gondwana.compiler.types.arguments import (
     Spec,
     TupleSpec,
     describe,
+    describe_handle,
     dtype_name,
     intern,
 )
-from gondwana.compiler.types.handles import describe_handle
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world

@@ -6,10 +6,10 @@ done; or minus the error class of MPI. Imports Numba.
 
 from __future__ import annotations
 
+from gondwana.compiler.cpython_native import count_of, data_of, dtype_number_of
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
-from gondwana.compiler.mpi.calls import mpi_call
-from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of
+from gondwana.compiler.mpi.mpi_overloads import mpi_call
 from gondwana.compiler.types.buffers import on_stack
 from gondwana.teams.blocking import SHORT
 from gondwana.transfer.collectives.on_node import NUMPY

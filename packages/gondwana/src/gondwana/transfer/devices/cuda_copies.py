@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.futures import DONE, Future
-from gondwana.memory.events import EventFuture
+from gondwana.memory.cuda_kind import EventFuture
 from gondwana.memory.ipc import OnDevice
 from gondwana.memory.pinned import SMALL, is_pinned, pin
 from gondwana.memory.pointer import GlobalPtr

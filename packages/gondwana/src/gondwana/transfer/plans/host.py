@@ -19,8 +19,7 @@ import numpy.typing as npt
 
 from gondwana.compiler.mpi import table
 from gondwana.compiler.native import Native
-from gondwana.compiler.types.arguments import Described
-from gondwana.compiler.types.handles import describe_handle
+from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.memory.segment import Segment
 from gondwana.teams import PersistentRequest
 from gondwana.transfer.box_copy import Copy

@@ -11,10 +11,10 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload_method
 
-from gondwana.compiler import recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word, store_release
-from gondwana.compiler.mpi.loans_overloads import lend_arguments
+from gondwana.compiler.mpi.mpi_overloads import lend_arguments
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
 from gondwana.sync.delivery_overloads import apply_what_arrives

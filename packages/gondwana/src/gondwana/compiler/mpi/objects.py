@@ -1,8 +1,10 @@
-"""What is kept alive while requests of compiled code use it, where compiled code knows no owner.
+"""MPI's objects between Python and compiled code: teams and operations as arguments, and what requests keep alive.
 
-An array that compiled code has made is held by its request (see `loans_overloads`). Memory of Python's objects comes to
-compiled code as an address: there a request is only counted, with the period in which it starts, and `keep` keeps the
-arguments of the call until no request of that period is under way. A period ends when arguments are kept for it, so
+Of a team compiled code gets the handle of the communicator, the rank and the size.
+
+An array that compiled code has made is held by its request (see `mpi_overloads`). Memory of Python's objects comes
+to compiled code as an address: there a request is only counted, with the period in which it starts, and `keep` keeps
+the arguments of the call until no request of that period is under way. A period ends when arguments are kept for it, so
 that a request which nobody waits for keeps those of few calls.
 """
 
@@ -14,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from gondwana.compiler.mpi import table
+from gondwana.compiler.types.arguments import Described, describe_handle, register_describer
+from gondwana.teams import Op, Team, addresses, mpi
 
 PLACES = 256
 """Periods that may have requests under way at the same time; when there are more, the last does not end."""
@@ -74,3 +78,20 @@ def _keep(since: int, arguments: tuple[Any, ...]) -> None:
         free = np.flatnonzero(_counts == 0).tolist()
         if free:
             _begin(free[0])
+
+
+def _describe(team: Team) -> Described:
+    """Spec and words for compiled code.
+
+    Handle of the communicator or 0, rank, size, memory on the node or 0, address of the ranks in the world.
+    """
+    table.link_delivery()
+    serial = mpi.is_serial(team.comm)
+    handle = 0 if serial else addresses.handle(team.comm)
+    memory = team.on_node.address if team.on_node is not None else 0
+    words = handle, team.rank, team.size, memory, team.world_ranks_at
+    return describe_handle("team", ("serial" if serial else "mpi",), words)
+
+
+register_describer(Team, _describe)
+register_describer(Op, lambda op: describe_handle("operation", (op.name,), ()))

@@ -13,9 +13,9 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, typeof_impl
 from numba.np import numpy_support
 
+from gondwana.compiler.debugging.printing import SYMBOL, Kind, Line, text_of
 from gondwana.compiler.externs import register
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.printing import SYMBOL, Kind, Line, text_of
 from gondwana.compiler.types.points import INT, OffsetType, PointType, coordinates
 from gondwana.compiler.types.views import DtypeType
 from gondwana.domains import Offset

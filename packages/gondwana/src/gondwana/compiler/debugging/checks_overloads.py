@@ -20,7 +20,7 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 from numba.np import arrayobj
 
-from gondwana.compiler.checks import LOCATE, REFUSE, Description
+from gondwana.compiler.debugging.checks import LOCATE, REFUSE, Description
 from gondwana.compiler.externs import register
 from gondwana.compiler.types.footprint import recorder
 from gondwana.compiler.types.points import INT
