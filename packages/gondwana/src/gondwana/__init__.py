@@ -5,7 +5,7 @@
 from gondwana.runtime import beginning as _beginning  # noqa: F401
 
 # From here on, a rank ends with its launcher.
-from gondwana.runtime import lifeline as _lifeline  # noqa: F401
+from gondwana.runtime.watching import lifeline as _lifeline  # noqa: F401
 # isort: on
 
 # The second one, so that a trace shows how long they take.
@@ -93,9 +93,9 @@ if _TYPE_CHECKING:
     from gondwana.runtime.progress import ProgressError as ProgressError
     from gondwana.runtime.progress import in_callback as in_callback
     from gondwana.runtime.progress import progress as progress
-    from gondwana.runtime.progress_bar import ProgressBar as ProgressBar
-    from gondwana.runtime.rollcall import name_ranks as name_ranks
+    from gondwana.runtime.terminal import ProgressBar as ProgressBar
     from gondwana.runtime.tracing.spans import span as span
+    from gondwana.runtime.watching.rollcall import name_ranks as name_ranks
     from gondwana.sync.atomics import AtomicDomain as AtomicDomain
     from gondwana.sync.locks import Lock as Lock
     from gondwana.sync.signals import Signal as Signal
@@ -211,8 +211,8 @@ __getattr__, __dir__ = _later.later(
         "gondwana.runtime.exits": "RemoteError",
         "gondwana.runtime.launcher": "launched_by",
         "gondwana.runtime.progress": "ProgressError in_callback progress",
-        "gondwana.runtime.progress_bar": "ProgressBar",
-        "gondwana.runtime.rollcall": "name_ranks",
+        "gondwana.runtime.terminal": "ProgressBar",
+        "gondwana.runtime.watching.rollcall": "name_ranks",
         "gondwana.runtime.tracing.spans": "span",
         "gondwana.sync.atomics": "AtomicDomain",
         "gondwana.sync.locks": "Lock",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from gondwana.errors import UsageError
 from gondwana.gpu.driver import driver
 from gondwana.gpu.interface import CudaError
-from gondwana.runtime.rollcall import name_ranks
+from gondwana.runtime.watching.rollcall import name_ranks
 from gondwana.teams import world
 
 

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from gondwana.runtime import collector, exits, later, tracing, watchdog
+from gondwana.runtime import collector, exits, later, tracing
+from gondwana.runtime.watching import watchdog
 
 OF_TEAMS = (
     "gondwana.transfer.direct_messages:attach",

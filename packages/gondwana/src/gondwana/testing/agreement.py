@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.runtime import exits, watchdog
+from gondwana.runtime import exits
 from gondwana.runtime.progress import progress
+from gondwana.runtime.watching import watchdog
 
 PATIENCE = 10.0
 """Seconds that a rank whose test has failed gives the others to end that test, too."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gondwana.runtime import exits, launcher, standard_error
+from gondwana.runtime import exits, launcher
 from gondwana.testing.marks import HELP, Setting, settings_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _GROUPS: pytest.StashKey[Groups] = pytest.StashKey()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark; see in which kind of session this is."""
-    standard_error.keep()  # nothing is captured now
+    exits.keep_standard_error()  # nothing is captured now
     config.addinivalue_line("markers", HELP)
     job = launcher.detect()
     if job is not None and SIZE not in config.stash:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from gondwana.errors import UsageError
-from gondwana.runtime.progress_bar import ProgressBar
+from gondwana.runtime.terminal import ProgressBar
 from gondwana.tasks.pool import packing
 from gondwana.tasks.pool.batches import RUN_BATCH
 from gondwana.tasks.pool.dispatcher import AHEAD
