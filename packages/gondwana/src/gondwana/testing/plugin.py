@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SIZE] = job.size or 0
         config.pluginmanager.register(_SharedFolders(), "gondwana-shared-folders")
         if exits.installed():  # by `gondwana run`
-            from gondwana.testing.launched import Launched
+            from gondwana.testing.agreement import Launched
 
             config.pluginmanager.register(Launched(config, job.rank), "gondwana-launched")
 
