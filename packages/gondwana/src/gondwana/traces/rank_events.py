@@ -1,4 +1,7 @@
-"""The events of one rank in the trace event format, and what they sum up to: each instant counts for one kind of span."""
+"""The events of one rank in the trace event format, and what they sum up to.
+
+Each instant of a rank counts for one kind of span.
+"""
 
 from __future__ import annotations
 

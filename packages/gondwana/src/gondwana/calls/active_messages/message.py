@@ -33,8 +33,7 @@ from gondwana.compiler.types.handles import describe_handle
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world
-from gondwana.teams.buffers import as_buffer
-from gondwana.teams.staging import in_order
+from gondwana.teams.buffers import as_buffer, in_order
 
 SEND, REPLY = "active_message", "active_message_reply"
 """Families of handles: messages can be sent outside of handlers, and sent back inside."""
