@@ -41,9 +41,9 @@ if _TYPE_CHECKING:
     from gondwana.arrays.remote import RemoteArray as RemoteArray
     from gondwana.calls.active_messages.message import ActiveMessage as ActiveMessage
     from gondwana.calls.dist_object import DistObject as DistObject
-    from gondwana.calls.quiescence import quiesce as quiesce
     from gondwana.calls.remote_calls import discharge as discharge
     from gondwana.calls.remote_calls import progress_thread as progress_thread
+    from gondwana.calls.remote_calls import quiesce as quiesce
     from gondwana.calls.remote_calls import rpc as rpc
     from gondwana.calls.remote_calls import rpc_ff as rpc_ff
     from gondwana.calls.remote_calls import try_rpc as try_rpc
@@ -182,8 +182,7 @@ __getattr__, __dir__ = _later.later(
         "gondwana.arrays.remote": "RemoteArray",
         "gondwana.calls.active_messages.message": "ActiveMessage",
         "gondwana.calls.dist_object": "DistObject",
-        "gondwana.calls.quiescence": "quiesce",
-        "gondwana.calls.remote_calls": "discharge progress_thread rpc rpc_ff try_rpc try_rpc_ff",
+        "gondwana.calls.remote_calls": "discharge progress_thread quiesce rpc rpc_ff try_rpc try_rpc_ff",
         "gondwana.compiler.externs": "Extern extern",
         "gondwana.compiler.function": "jit",
         "gondwana.compiler.linker": "Compilation compilation",
@@ -212,8 +211,8 @@ __getattr__, __dir__ = _later.later(
         "gondwana.runtime.launcher": "launched_by",
         "gondwana.runtime.progress": "ProgressError in_callback progress",
         "gondwana.runtime.terminal": "ProgressBar",
-        "gondwana.runtime.watching.rollcall": "name_ranks",
         "gondwana.runtime.tracing.spans": "span",
+        "gondwana.runtime.watching.rollcall": "name_ranks",
         "gondwana.sync.atomics": "AtomicDomain",
         "gondwana.sync.locks": "Lock",
         "gondwana.sync.signals": "Signal signal wait",

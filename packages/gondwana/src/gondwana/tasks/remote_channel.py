@@ -33,7 +33,7 @@ from gondwana.tasks.item_rings import (
     TAKERS,
     ItemRing,
 )
-from gondwana.tasks.items import OUTSIDE, SIMPLE, Objects, Values, free_outside, read_outside, write_outside
+from gondwana.tasks.items import NBYTES, OUTSIDE, SIMPLE, Objects, Values, free_outside, read_outside, write_outside
 from gondwana.teams import Team, world
 
 T = TypeVar("T")
@@ -171,7 +171,7 @@ class RemoteChannel(Generic[T]):
         size = len(data)
         if size > self._items.largest:
             tag, data = tag | OUTSIDE, write_outside(data)
-            size = items.NBYTES
+            size = NBYTES
         position = self._push(self._view_at, id(data) + BYTES_AT, size | tag << SIZE_BITS)
         if position < 0 or self.capacity == 0:
             self._finish_put(position, data, size | tag << SIZE_BITS, timeout)
