@@ -22,7 +22,7 @@ from gondwana.teams.buffers import are_plain, as_message, as_operand, deliver, s
 from gondwana.teams.ops import Operation, fold, operation_on
 from gondwana.teams.request import complete
 from gondwana.transfer.collectives.on_node import can_combine
-from gondwana.transfer.messages import Buffer, memory_of
+from gondwana.transfer.messages.verbs import Buffer, memory_of
 
 MOST_SENDERS = 8
 """Ranks up to which each sends its contribution to all others."""

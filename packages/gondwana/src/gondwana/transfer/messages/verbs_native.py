@@ -14,7 +14,7 @@ from gondwana.compiler.mpi.calls import mpi_call, mpi_constant
 from gondwana.compiler.mpi.loans_overloads import give_back
 from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of
 from gondwana.compiler.types.buffers import load_like, on_stack
-from gondwana.transfer.direct_messages import ANY, COMMUNICATOR, DATATYPES, DONE, KINDS, POLLS, SIZE, UNFIT
+from gondwana.transfer.messages.verbs import ANY, COMMUNICATOR, DATATYPES, DONE, KINDS, POLLS, SIZE, UNFIT
 
 _isend, _irecv, _test = mpi_call("Isend"), mpi_call("Irecv"), mpi_call("Test")
 _status, _any_source = mpi_constant("STATUS"), mpi_constant("ANY_SOURCE")
