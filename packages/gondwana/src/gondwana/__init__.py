@@ -107,10 +107,10 @@ if _TYPE_CHECKING:
     from gondwana.tasks.conditions import Condition as Condition
     from gondwana.tasks.conditions import Semaphore as Semaphore
     from gondwana.tasks.loops import pfor as pfor
-    from gondwana.tasks.pool.future import PoolBrokenError as PoolBrokenError
-    from gondwana.tasks.pool.future import PoolClosedError as PoolClosedError
-    from gondwana.tasks.pool.future import WorkerLostError as WorkerLostError
     from gondwana.tasks.pool.pool import WorkerPool as WorkerPool
+    from gondwana.tasks.pool.task import PoolBrokenError as PoolBrokenError
+    from gondwana.tasks.pool.task import PoolClosedError as PoolClosedError
+    from gondwana.tasks.pool.task import WorkerLostError as WorkerLostError
     from gondwana.tasks.remote_channel import RemoteChannel as RemoteChannel
     from gondwana.tasks.remote_condition import RemoteCondition as RemoteCondition
     from gondwana.tasks.selection import Selected as Selected
@@ -220,8 +220,8 @@ __getattr__, __dir__ = _later.later(
         "gondwana.tasks.channel": "Channel ChannelClosed",
         "gondwana.tasks.conditions": "Condition Semaphore",
         "gondwana.tasks.loops": "pfor",
-        "gondwana.tasks.pool.future": "PoolBrokenError PoolClosedError WorkerLostError",
         "gondwana.tasks.pool.pool": "WorkerPool",
+        "gondwana.tasks.pool.task": "PoolBrokenError PoolClosedError WorkerLostError",
         "gondwana.tasks.remote_channel": "RemoteChannel",
         "gondwana.tasks.remote_condition": "RemoteCondition",
         "gondwana.tasks.selection": "Selected select",

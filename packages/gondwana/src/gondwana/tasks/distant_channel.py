@@ -22,8 +22,17 @@ from gondwana.runtime import progress
 from gondwana.runtime.shared_file import SharedFile
 from gondwana.tasks import remote_channel
 from gondwana.tasks.channel import ChannelClosed
-from gondwana.tasks.item_rings import CLOSED, NOT_NOW, PUTTERS, SIZE_BITS, TAKERS, address_of
-from gondwana.tasks.items import OUTSIDE, free_outside, write_outside
+from gondwana.tasks.item_rings import (
+    CLOSED,
+    NOT_NOW,
+    OUTSIDE,
+    PUTTERS,
+    SIZE_BITS,
+    TAKERS,
+    address_of,
+    free_outside,
+    write_outside,
+)
 from gondwana.tasks.remote_channel import RemoteChannel
 from gondwana.teams import world
 

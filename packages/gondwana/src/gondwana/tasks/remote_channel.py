@@ -25,15 +25,22 @@ from gondwana.tasks.item_rings import (
     GONE,
     HEAD,
     LENGTH,
+    NBYTES,
     NOT_NOW,
     OUT,
+    OUTSIDE,
     PUTTERS,
+    SIMPLE,
     SIZE_BITS,
     TAIL,
     TAKERS,
     ItemRing,
+    Objects,
+    Values,
+    free_outside,
+    read_outside,
+    write_outside,
 )
-from gondwana.tasks.items import NBYTES, OUTSIDE, SIMPLE, Objects, Values, free_outside, read_outside, write_outside
 from gondwana.teams import Team, world
 
 T = TypeVar("T")

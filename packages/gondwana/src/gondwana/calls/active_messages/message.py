@@ -156,11 +156,11 @@ class ActiveMessage:
         self._block = self._block.copy()
 
         def build() -> cache.ObjectCode:
-            from gondwana.calls.active_messages.handlers_native import compile_handler
+            from gondwana.calls.active_messages.message_native import compile_handler
 
             return compile_handler(plain, specs, arguments, payload)
 
-        made_by = "gondwana.calls.active_messages.handlers_native.compile_handler"
+        made_by = "gondwana.calls.active_messages.message_native.compile_handler"
         code = obtain(("message", fingerprint(plain), repr((specs, arguments, payload))), build, made_by)
         return linker.link(code)
 

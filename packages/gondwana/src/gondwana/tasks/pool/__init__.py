@@ -4,7 +4,7 @@ From top to bottom: `pool` has the public class; `maps` submit for many items; t
 which a `worker` runs. `ranks` and `processes` (with the `keeper` and `sockets`) connect the two.
 """
 
-from gondwana.tasks.pool.future import PoolBrokenError as PoolBrokenError
-from gondwana.tasks.pool.future import PoolClosedError as PoolClosedError
-from gondwana.tasks.pool.future import WorkerLostError as WorkerLostError
 from gondwana.tasks.pool.pool import WorkerPool as WorkerPool
+from gondwana.tasks.pool.task import PoolBrokenError as PoolBrokenError
+from gondwana.tasks.pool.task import PoolClosedError as PoolClosedError
+from gondwana.tasks.pool.task import WorkerLostError as WorkerLostError

@@ -22,9 +22,8 @@ from typing import Any
 
 from gondwana.runtime import cores, exits, interruptions, progress
 from gondwana.tasks.pool import messages, packing
-from gondwana.tasks.pool.batches import Task
-from gondwana.tasks.pool.future import PoolBrokenError, PoolClosedError, TaskFuture, WorkerLostError, unstartable
 from gondwana.tasks.pool.packing import Function, Packer
+from gondwana.tasks.pool.task import PoolBrokenError, PoolClosedError, Task, TaskFuture, WorkerLostError, unstartable
 from gondwana.tasks.scheduler import has_tasks
 
 AHEAD = 2e-3

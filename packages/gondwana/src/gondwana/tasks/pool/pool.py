@@ -17,13 +17,12 @@ from typing import Any, TypeAlias
 from gondwana.errors import UsageError
 from gondwana.runtime import interruptions, launcher
 from gondwana.tasks.pool import packing
-from gondwana.tasks.pool.batches import Task
 from gondwana.tasks.pool.dispatcher import Dispatcher
-from gondwana.tasks.pool.future import PoolBrokenError, PoolClosedError, TaskFuture, unstartable
 from gondwana.tasks.pool.maps import Submitter
 from gondwana.tasks.pool.packing import Function, OtherProgram, Packer, SameProgram
 from gondwana.tasks.pool.processes import Processes
 from gondwana.tasks.pool.ranks import Ranks, WorkerLine
+from gondwana.tasks.pool.task import PoolBrokenError, PoolClosedError, Task, TaskFuture, unstartable
 from gondwana.tasks.pool.worker import Worker
 from gondwana.teams import world
 
