@@ -1,9 +1,9 @@
 """Calls on other ranks: remote procedure calls, active messages, distributed objects, and their transport.
 
-From top to bottom: `remote_calls`, `dist_object` and `quiescence` are for users, as is `active_messages` with compiled
-`handlers`; `endpoints` sends and serves requests and replies, encoded by `wire` (`names`, `by_value`, `remote_errors`);
-the `mailbox` moves messages through `node_rings` (`rings` has their layout) on a node, and through `parcels` between
-nodes. `brief_calls` does all of it by machine code for short calls on a node.
+From top to bottom: `remote_calls` and `dist_object` are for users, as is `active_messages` with compiled `handlers`;
+`endpoints` sends and serves requests and replies, encoded by `wire` (`names`, `by_value`); the `mailbox` moves messages
+through `node_rings` (`rings` has their layout) on a node, and through `parcels` between nodes. `brief_calls` does all
+of it by machine code for short calls on a node.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

@@ -336,7 +336,7 @@ def sealed_ns(candidate: Path) -> int | None:
 def damage(candidate: Path) -> str | None:
     """Return what is wrong with a checkpoint, or None; its data are not read. Local.
 
-    After None its metadata are what was written, so that ADIOS2 can open it; see ``checksums.differing`` for its data.
+    After None its metadata are what was written, so that ADIOS2 can open it; see ``differing`` for its data.
     """
     seal = _read_seal(candidate)
     if isinstance(seal, str):

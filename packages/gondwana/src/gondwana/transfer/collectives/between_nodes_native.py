@@ -1,4 +1,4 @@
-"""Machine code that starts collectives of MPI for Python and polls them, as `messages_native` does with messages.
+"""Machine code that starts collectives of MPI for Python and polls them, as `messages.verbs_native` does.
 
 What is returned says how far it got: `DONE`; the handle of a request that is not complete; `UNFIT`, where nothing was
 done; or minus the error class of MPI. Imports Numba.
