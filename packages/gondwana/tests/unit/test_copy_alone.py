@@ -16,7 +16,7 @@ from gondwana.futures import Future, Promise, ready
 from gondwana.testing.fake_device import POISON
 from gondwana.transfer import paths
 from gondwana.transfer.hops import run
-from gondwana.transfer.rows import LARGEST, rows
+from gondwana.transfer.host_copies import LARGEST, rows
 from gondwana.transfer.slots import SLOT, Pool
 
 

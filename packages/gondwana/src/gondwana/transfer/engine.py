@@ -30,9 +30,9 @@ from gondwana.transfer import box as boxes
 from gondwana.transfer import completion, paths, signalled
 from gondwana.transfer.box import AWAY, DEVICE, StridedBox
 from gondwana.transfer.completion import Notify
-from gondwana.transfer.copy_table import execute
 from gondwana.transfer.devices.stream_order import DEFAULT, Order
 from gondwana.transfer.hops import Steps, hop, is_hop, run, staged
+from gondwana.transfer.host_copies import execute
 from gondwana.transfer.irregular_box import is_irregular, parts, table_between
 from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, SIGNALLED, STAGED, WINDOW, Path, state
 from gondwana.transfer.plans.plan import under_way

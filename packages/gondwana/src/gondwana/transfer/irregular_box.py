@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gondwana.errors import UsageError
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.transfer.box import StridedBox, contiguous_strides, moved
-from gondwana.transfer.copy_table import CopyTable, table_of_runs
+from gondwana.transfer.host_copies import CopyTable, table_of_runs
 
 _LONG = 1024
 """Bytes from which a piece is copied by itself where several ways lead: so that it goes through an MPI window."""

@@ -20,9 +20,9 @@ from gondwana.transfer.box import End, StridedBox, check_fit, ends_of_copy
 from gondwana.transfer.completion import COMPLETE, Following, Notify, Transfer, check_notify, notify_after, signal_after
 from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, Stream, order_of
+from gondwana.transfer.host_copies import ALL, UNFIT, rows
 from gondwana.transfer.irregular_box import IndexedBox
 from gondwana.transfer.paths import DIRECT, state
-from gondwana.transfer.rows import ALL, UNFIT, rows
 
 _ARRAY = np.ndarray
 
