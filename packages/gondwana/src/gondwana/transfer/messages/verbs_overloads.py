@@ -29,7 +29,7 @@ from gondwana.compiler.types.buffers import (
 from gondwana.compiler.types.handle_types import advise
 from gondwana.runtime.tracing import part
 from gondwana.sync.delivery_overloads import completer, has_other_nodes
-from gondwana.transfer.messages.verbs import verbs
+from gondwana.transfer.messages import verbs
 
 LARGEST = 2**31 - 1
 
