@@ -21,7 +21,7 @@ from gondwana.memory.cuda_kind import CudaKind, EventFuture
 from gondwana.memory.ipc import Offer
 from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin
 from gondwana.runtime.shared_file import ForeignFileError
-from gondwana.transfer.devices import copy_stream
+from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, order_of
 from support.recording_driver import Call, RecordingDriver
 
@@ -56,7 +56,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> ObedientDriver:
     monkeypatch.setattr(cuda_kind, "driver", lambda: one)
     monkeypatch.setattr(devices, "_devices", {})
     monkeypatch.setattr(cuda_kind, "_under_way", {})
-    monkeypatch.setattr(copy_stream, "_streams", {})
+    monkeypatch.setattr(cuda_copies, "_streams", {})
     monkeypatch.setattr(reclaim, "_waiting", [])
     monkeypatch.setattr(fallbacks, "_counts", dict.fromkeys(fallbacks.counters(), 0))
     monkeypatch.setattr(fallbacks, "_reported", set())

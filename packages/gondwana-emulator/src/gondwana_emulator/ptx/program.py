@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gondwana.compiler import cache, linker
 from gondwana.compiler.cache import toolchain
 from gondwana.gpu.interface import CudaError, EntryFacts, Grid
-from gondwana.runtime.computed_once import ComputedOnce
+from gondwana.runtime.later import ComputedOnce
 from gondwana_emulator.ptx import layout
 from gondwana_emulator.ptx.parse import parse
 from gondwana_emulator.ptx.syntax import Instruction, Variable

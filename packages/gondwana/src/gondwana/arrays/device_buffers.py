@@ -27,7 +27,7 @@ _MOST_PINNED = 64 << 20
 
 
 class DeviceBuffer:
-    """Host memory that takes the place of a buffer on a device of this rank: see `teams.staging.Staging`. Local.
+    """Host memory that takes the place of a buffer on a device of this rank: see `teams.buffers.Staging`. Local.
 
     Args:
         box: the elements on the device, without gaps.

@@ -18,7 +18,7 @@ from gondwana.compiler.debugging.interpreting import called, interprets
 from gondwana.compiler.mpi import objects
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
-from gondwana.runtime import collector, second_interrupt
+from gondwana.runtime import collector, interruptions
 from gondwana.runtime.tracing import traced
 
 P = ParamSpec("P")
@@ -208,7 +208,7 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode], *made_by
         with collector.paused():
             return build()
 
-    second_interrupt.install()
+    interruptions.end_at_second()
     start = time.perf_counter()
     of_library = sources.digest("gondwana.compiler.numba_imports.install", *made_by)
     name = hashlib.sha256("\0".join((toolchain(), of_library, *key)).encode()).hexdigest()

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from gondwana.errors import UsageError
 from gondwana.gpu.driver import driver
 from gondwana.gpu.interface import CudaError, DeviceFacts, Driver
-from gondwana.runtime.rollcall import name_ranks
+from gondwana.runtime.watching.rollcall import name_ranks
 from gondwana.teams import world
 
 _devices: dict[int, Device] = {}

@@ -34,8 +34,8 @@ from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Variant, box_table, box_value
 from gondwana.runtime.tracing import traced
-from gondwana.transfer import unfinished
-from gondwana.transfer.unfinished import Use
+from gondwana.transfer import engine
+from gondwana.transfer.engine import Use
 
 _MEMO = 256
 """Launches that a kernel remembers."""
@@ -129,7 +129,7 @@ class Kernel:
         found = self._remembered.get(tuple(key))
         if found is None:
             found = self._found(key, domain, args, b"".join(data))
-        uses = list(unfinished.uses()) if checks.active() else []
+        uses = list(engine.uses()) if checks.active() else []
         if uses:
             self._check_completion(domain, args, found[0], uses)
         return found[0], found[1], b"".join(data)

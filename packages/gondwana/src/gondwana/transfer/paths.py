@@ -93,7 +93,7 @@ class _State:
 
     @property
     def delayed(self) -> bool:
-        """Whether every copy starts late, see `debug`."""
+        """Whether every copy starts late, see `engine`."""
         return self._delayed
 
     @delayed.setter

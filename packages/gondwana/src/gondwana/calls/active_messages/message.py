@@ -33,8 +33,7 @@ from gondwana.compiler.types.arguments import (
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world
-from gondwana.teams.buffers import as_buffer
-from gondwana.teams.staging import in_order
+from gondwana.teams.buffers import as_buffer, in_order
 
 SEND, REPLY = "active_message", "active_message_reply"
 """Families of handles: messages can be sent outside of handlers, and sent back inside."""
@@ -157,11 +156,11 @@ class ActiveMessage:
         self._block = self._block.copy()
 
         def build() -> cache.ObjectCode:
-            from gondwana.calls.active_messages.handlers_native import compile_handler
+            from gondwana.calls.active_messages.message_native import compile_handler
 
             return compile_handler(plain, specs, arguments, payload)
 
-        made_by = "gondwana.calls.active_messages.handlers_native.compile_handler"
+        made_by = "gondwana.calls.active_messages.message_native.compile_handler"
         code = obtain(("message", fingerprint(plain), repr((specs, arguments, payload))), build, made_by)
         return linker.link(code)
 

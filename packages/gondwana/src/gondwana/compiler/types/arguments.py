@@ -317,7 +317,7 @@ _extensions = [
     "gondwana.sync.signals_overloads",
     "gondwana.calls.active_messages.message_overloads",
     "gondwana.transfer.collectives.verbs_overloads",
-    "gondwana.transfer.messages_overloads",
+    "gondwana.transfer.messages.verbs_overloads",
     "gondwana.transfer.plans.host_overloads",
     "gondwana.transfer.verbs_overloads",
     "gondwana.kernels.random_numbers_overloads",

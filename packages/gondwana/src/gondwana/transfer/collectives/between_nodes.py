@@ -17,7 +17,7 @@ from gondwana.runtime import progress
 from gondwana.teams import Op, Team, mpi
 from gondwana.teams.blocking import MOST_GATHERED, MOST_GATHERING
 from gondwana.transfer.collectives.on_node import IN_MACHINE_CODE
-from gondwana.transfer.direct_messages import DONE, DirectMessages
+from gondwana.transfer.messages.verbs import DONE, DirectMessages
 
 _MODULE = "gondwana.transfer.collectives.between_nodes_native"
 _barrier = Native(_MODULE, "barrier", 1, brief=True)

@@ -1,7 +1,7 @@
 """`barrier`, `bcast` and `allreduce` in compiled code: through shared memory, or MPI by address.
 
 In jobs with several nodes, what blocks here applies the signalled puts that arrive meanwhile, as messages do (see
-`messages_overloads`).
+`messages.verbs_overloads`).
 
 A team without MPI has one rank, where a collective returns at once.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import fetch_add_word, load_acquire, pause, sched_yield, store_release
-from gondwana.transfer.copy_table_native import execute_rows, word_at
+from gondwana.transfer.host_copies_native import execute_rows, word_at
 
 _WORD = 8
 

@@ -1,4 +1,10 @@
-"""Copies of host memory as a table of integers that compiled code executes (see `copy_table_native`)."""
+"""Copies of host memory by machine code: many as a table of integers, and elements in a row from or to an ndarray.
+
+Compiled code executes a table (see `host_copies_native`). NumPy takes longer to prepare a copy between memory of this
+node and an ndarray or a number than to make one of 64 KiB. So machine code, which CPython calls as a function, looks at
+the array itself (`compiler.native`) and at the words of `memory.Elements`, and copies. What it leaves goes the
+general path.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.native import Native
+from gondwana.compiler.native import Native, abi_is_known, pays_off
 from gondwana.transfer.box_copy import BoxCopy, ChunkCopy, Copy
 
 LOOPS = 5
@@ -33,7 +39,16 @@ _ELEMENTS = (1, 2, 4, 8, 16)
 _NUMPY_BEST = 1 << 14
 """Bytes below which NumPy copies a strided array in less time than it takes to describe it."""
 
-_copy_rows = Native("gondwana.transfer.copy_table_native", "copy_rows", 3)
+_copy_rows = Native("gondwana.transfer.host_copies_native", "copy_rows", 3)
+
+UNFIT = -1
+"""What is returned where nothing has been copied: this needs the general path, which says what is wrong if it is."""
+ALL = -(2**63)
+"""In place of a number of elements: all of the array. Other negative numbers are no legal ones."""
+LARGEST = 2**18
+"""Bytes of the largest copy by machine code: it holds the GIL meanwhile, some microseconds."""
+
+_MODULE = "gondwana.transfer.host_copies_native"
 
 
 def copy_table(copies: Iterable[Copy]) -> CopyTable:
@@ -90,3 +105,38 @@ def _rows(copy: Copy) -> Iterator[list[int]]:
         counts, sources, targets = zip(*((1, 0, 0),) * (LOOPS - len(axes)) + axes, strict=True)
         if math.prod(counts):
             yield [piece.source, piece.target, element, *counts, *sources, *targets]
+
+
+class Rows:
+    """The two directions, and single numbers. Local.
+
+    `store` and `load` take the address of the words of some elements, an offset from the first one in bytes, a number
+    of elements or `ALL`, and an array; they return the bytes that they have copied, or `UNFIT`. `number` takes the
+    words and the offset; it returns the element there, or None, or raises TypeError.
+    """
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self.store: Any = self._not_yet
+        self.load: Any = self._not_yet
+        self.number: Any = self._no_number_yet
+
+    def _not_yet(self, words: int, offset: int, count: int, array: Any) -> int:
+        """Leave a copy to NumPy, and later ones to machine code if it pays to load it."""
+        self._load_soon()
+        return UNFIT
+
+    def _no_number_yet(self, words: int, offset: int) -> None:
+        self._load_soon()
+
+    def _load_soon(self) -> None:
+        self._calls += 1
+        if not pays_off(self._calls):
+            return
+        self.number = Native(_MODULE, "number", 2, makes_object=True).call
+        if abi_is_known():
+            self.store = Native(_MODULE, "store", 4, objects=1).call
+            self.load = Native(_MODULE, "load", 4, objects=1).call
+
+
+rows = Rows()

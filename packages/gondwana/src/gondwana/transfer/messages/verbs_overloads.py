@@ -38,7 +38,7 @@ from gondwana.compiler.types.buffers import (
 from gondwana.compiler.types.handle_types import advise
 from gondwana.runtime.tracing import part
 from gondwana.sync.delivery_overloads import completer, has_other_nodes
-from gondwana.transfer import messages
+from gondwana.transfer.messages import verbs
 
 LARGEST = 2**31 - 1
 
@@ -102,7 +102,7 @@ def _receive_bytes(address: int, count: int, datatype: int, source: int, tag: in
         _mpi_recv(address, count, datatype, source, tag, comm, _status())
 
 
-@overload(messages.send, jit_options=INLINED)
+@overload(verbs.send, jit_options=INLINED)
 def _send(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     check_team(team)
     check_array(buf, "buf")
@@ -123,7 +123,7 @@ def _refuse_send(team: Any, buf: Any, dest: Any, tag: int = 0) -> None:
     raise RuntimeError("send: this program has one rank, so there is nobody to send to in compiled code")
 
 
-@overload(messages.recv, jit_options=INLINED)
+@overload(verbs.recv, jit_options=INLINED)
 def _recv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
     check_team(team)
     check_array(buf, "buf", writable=True)
@@ -143,7 +143,7 @@ def _refuse_recv(team: Any, buf: Any, source: Any, tag: int = 0) -> None:
     raise RuntimeError("recv: this program has one rank, so there is nobody to receive from in compiled code")
 
 
-@overload(messages.sendrecv, jit_options=INLINED)
+@overload(verbs.sendrecv, jit_options=INLINED)
 def _sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: Any, tag: int = 0) -> Any:
     check_team(team)
     check_array(sendbuf, "sendbuf")
@@ -175,7 +175,7 @@ def _refuse_sendrecv(team: Any, sendbuf: Any, dest: Any, recvbuf: Any, source: A
     raise RuntimeError("sendrecv: this program has one rank, so there is nobody to exchange with in compiled code")
 
 
-@overload(messages.isend, jit_options=INLINED)
+@overload(verbs.isend, jit_options=INLINED)
 def _isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> Any:
     check_team(team)
     check_array(buf, "buf")
@@ -198,7 +198,7 @@ def _refuse_isend(team: Any, buf: Any, dest: Any, tag: int = 0) -> int:
     return 0
 
 
-@overload(messages.irecv, jit_options=INLINED)
+@overload(verbs.irecv, jit_options=INLINED)
 def _irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> Any:
     check_team(team)
     check_array(buf, "buf", writable=True)
@@ -220,7 +220,7 @@ def _refuse_irecv(team: Any, buf: Any, source: Any, tag: int = 0) -> int:
     return 0
 
 
-@overload(messages.wait_all, jit_options=INLINED)
+@overload(verbs.wait_all, jit_options=INLINED)
 def _wait_all(requests: Any) -> Any:
     if types.unliteral(getattr(requests, "dtype", None)) != types.int64:
         raise TypingError(

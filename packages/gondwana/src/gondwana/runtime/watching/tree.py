@@ -13,10 +13,9 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from gondwana.runtime.channels import local, network
-from gondwana.runtime.channels.accept import SPARE, accept
-from gondwana.runtime.channels.channel import Channel, Message
-from gondwana.runtime.rollcall import Stack
+from gondwana.runtime.watching import sockets
+from gondwana.runtime.watching.channel import SPARE, Channel, Message, accept
+from gondwana.runtime.watching.rollcall import Stack
 
 Communicator: TypeAlias = Any
 """As in `gondwana.runtime.exits`."""
@@ -123,7 +122,7 @@ class _Offer(NamedTuple):
     """What a rank tells the others: where it listens for ranks of its host and of others; rank 0 also the secret."""
 
     folder: str | None
-    addresses: list[network.Address]
+    addresses: list[sockets.Address]
     secret: bytes
 
 
@@ -143,14 +142,14 @@ def connect(comm: Communicator, hosts: Sequence[str]) -> Tree:
     with contextlib.ExitStack() as listeners:
         expected: list[tuple[socket.socket, list[int]]] = []
         folder: str | None = None
-        addresses: list[network.Address] = []
+        addresses: list[sockets.Address] = []
         if here:
             with contextlib.suppress(OSError):
-                listening, folder = listeners.enter_context(local.listener(len(here) + SPARE))
+                listening, folder = listeners.enter_context(sockets.local_listener(len(here) + SPARE))
                 expected.append((listening, here))
         if elsewhere:
             with contextlib.suppress(OSError):
-                listening, addresses = network.listener(len(elsewhere) + SPARE)
+                listening, addresses = sockets.network_listener(len(elsewhere) + SPARE)
                 expected.append((listeners.enter_context(listening), elsewhere))
         secret = secrets.token_bytes(32) if comm.rank == 0 else b""
         offers: list[_Offer] = comm.allgather(_Offer(folder, addresses, secret))
@@ -168,8 +167,8 @@ def _connect(rank: int, leader: int, offers: Sequence[_Offer]) -> socket.socket 
     folder = offers[leader].folder
     try:
         if rank != leader:
-            return None if folder is None else local.connect(folder)
-        return network.connect(offers[0].addresses, CONNECT_TIME) if rank else None
+            return None if folder is None else sockets.connect_locally(folder)
+        return sockets.connect_to_host(offers[0].addresses, CONNECT_TIME) if rank else None
     except OSError:
         return None
 

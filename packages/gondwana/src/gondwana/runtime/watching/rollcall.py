@@ -16,7 +16,7 @@ Stack: TypeAlias = list[Place]
 FINISHED: Place = ("", "", 0)
 """The only place in the stack of a rank whose program has finished."""
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def roll_call(reason: str, stacks: Mapping[int, Stack | None]) -> str:

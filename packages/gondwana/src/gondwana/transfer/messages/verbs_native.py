@@ -13,7 +13,7 @@ from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.mpi.mpi_overloads import give_back, mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import load_like, on_stack
-from gondwana.transfer.direct_messages import ANY, COMMUNICATOR, DATATYPES, DONE, KINDS, POLLS, SIZE, UNFIT
+from gondwana.transfer.messages.verbs import ANY, COMMUNICATOR, DATATYPES, DONE, KINDS, POLLS, SIZE, UNFIT
 
 _isend, _irecv, _test = mpi_call("Isend"), mpi_call("Irecv"), mpi_call("Test")
 _status, _any_source = mpi_constant("STATUS"), mpi_constant("ANY_SOURCE")

@@ -1,17 +1,22 @@
 """Reports on where the ranks are in the program: on SIGUSR1, and at the end of a time limit, which also ends the job.
 
-It also reports when another rank of the host terminated abnormally.
-
 Every rank has a thread that sleeps until it is asked for the stack of the main thread. It answers while the main
 thread waits inside MPI. Rank 0 asks all ranks and prints a roll call that names the one that differs.
+
+It also reports when another rank of the host terminated abnormally: killed, crashed, or ended by `os._exit`. Launchers
+end the job then, but not all of them report which rank it was. A rank that ends the job on purpose, with a traceback or
+a message of its own, first announces that in a page of memory that the ranks of the host share.
 """
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import functools
 import math
+import mmap
 import os
+import select
 import selectors
 import signal
 import socket
@@ -20,14 +25,16 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FrameType
 
-from gondwana.errors import UsageError
-from gondwana.runtime import cores, exits, idle, liveness, progress, standard_error
-from gondwana.runtime.channels import tree
-from gondwana.runtime.channels.channel import Channel
+from gondwana.errors import LaunchError, UsageError
+from gondwana.runtime import cores, exits, idle, progress
 from gondwana.runtime.placement import report
-from gondwana.runtime.rollcall import FINISHED, Stack, has_user_code, name_ranks, roll_call
+from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.runtime.watching import tree
+from gondwana.runtime.watching.channel import Channel
+from gondwana.runtime.watching.rollcall import FINISHED, Stack, has_user_code, name_ranks, roll_call
 
 ANSWER_TIME = 3.0
 """Seconds that the ranks have to answer with their stacks."""
@@ -74,8 +81,8 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
     """
     if comm.size == 1 and limit is None:
         return
-    members = comm.allgather(liveness.member(comm.rank))
-    watch = liveness.Monitor(members[comm.rank], members)
+    members = comm.allgather(own_member(comm.rank))
+    watch = Monitor(members[comm.rank], members)
     exits.announce_by(watch.announce)
     report.record(members)
     cores.share([member.cores for member in members if member.host == members[comm.rank].host])
@@ -94,7 +101,7 @@ def arm(limit: float | None, *, first: bool) -> None:
     """
     if limit is not None:
         patience = ANSWER_TIME * (2 if first else 0.5)
-        faulthandler.dump_traceback_later(limit + patience, exit=first, file=standard_error.descriptor())
+        faulthandler.dump_traceback_later(limit + patience, exit=first, file=exits.standard_error())
 
 
 def _signal_pipe() -> socket.socket | None:
@@ -138,7 +145,7 @@ class _Watchdog:
         size: int,
         channels: tree.Tree,
         signals: socket.socket | None,
-        watch: liveness.Monitor,
+        watch: Monitor,
         limit: float | None,
     ) -> None:
         self._rank = rank
@@ -202,7 +209,7 @@ class _Watchdog:
         if self._still == 2:
             wait, have = "waits" if len(waiting) == 1 else "wait", "has" if len(finished) == 1 else "have"
             reason = f"{name_ranks(waiting)} {wait} for {name_ranks(finished)}, which {have} finished"
-            standard_error.write(roll_call(reason, dict(sorted(stacks.items()))))
+            exits.write_error(roll_call(reason, dict(sorted(stacks.items()))))
             exits.abort(1)
         self._next_look = time.monotonic() + LOOK
 
@@ -226,7 +233,7 @@ class _Watchdog:
             time.sleep(ANSWER_TIME / 3)
         text = None if exits.left() else self._watch.text(self._watch.handles[handle])
         if text is not None:
-            standard_error.write(text)
+            exits.write_error(text)
             time.sleep(ANSWER_TIME / 3)
             exits.abort(1)
 
@@ -262,7 +269,7 @@ class _Watchdog:
     def _report(self, reason: str) -> None:
         """Ask every rank for its stack and print the roll call."""
         stacks = self._channels.collect(main_stack(), ANSWER_TIME)
-        standard_error.write(roll_call(reason, {rank: stacks.get(rank) for rank in range(self._size)}))
+        exits.write_error(roll_call(reason, {rank: stacks.get(rank) for rank in range(self._size)}))
 
 
 def still_stack() -> Stack:
@@ -286,3 +293,79 @@ def main_stack() -> Stack:
     stack = [(entry.name, entry.filename, entry.lineno or 0) for entry in frames]
     # A rank that has finished may still run what others call on it.
     return [FINISHED] if exits.leaving() and not has_user_code(stack) else stack
+
+
+@dataclass(frozen=True)
+class Member(report.Seat):
+    """A rank, where it is, and its process."""
+
+    rank: int
+    page: SharedFile
+
+
+class Monitor:
+    """Watches the processes of the other ranks of this host. Local; the members come from an allgather.
+
+    Attributes:
+        handles: file descriptors that become readable when a process has ended, with the member.
+    """
+
+    def __init__(self, own: Member, members: list[Member]) -> None:
+        neighbours = [member for member in members if member.host == own.host]
+        self._own = own
+        self._page = _map(neighbours[0])
+        self.handles: dict[int, Member] = {}
+        for member in neighbours:
+            if member.rank != own.rank:
+                with contextlib.suppress(OSError):  # an old kernel, or an invisible process: it is not watched
+                    self.handles[os.pidfd_open(member.page.process)] = member
+
+    def announce(self) -> None:
+        """Announce that this rank ends the job and reports the reason itself. Local."""
+        if self._page is not None:
+            self._page[0] = 1
+
+    @property
+    def announced(self) -> bool:
+        """Whether a rank of this host has announced the end."""
+        return self._page is not None and self._page[0] == 1
+
+    def text(self, member: Member) -> str | None:
+        """Return the report on a member that has ended; None if another rank prints it or it was announced. Local."""
+        lower = [handle for handle, other in self.handles.items() if other.rank < self._own.rank]
+        gone = {handle for handle, _ in _poll(lower)}
+        if self.announced or any(handle not in gone for handle in lower):
+            return None
+        return (
+            f"gondwana: rank {member.rank} (process {member.page.process} on {member.host}) terminated abnormally: "
+            "it was killed, crashed, or called os._exit; ending the job\n"
+        )
+
+
+def own_member(rank: int) -> Member:
+    """Describe this process; the ranks of a host use the page of the first one. Local."""
+    try:
+        page = SharedFile.create("gondwana-end", mmap.PAGESIZE)
+    except OSError as error:
+        raise LaunchError(f"this system provides no shared memory (memfd_create): {error}") from error
+    seat = report.own_seat()
+    return Member(seat.host, seat.machine, seat.cores, rank, page)
+
+
+def _map(first: Member) -> mmap.mmap | None:
+    """Map the page of the first rank of this host; return None if its process is not visible."""
+    try:
+        descriptor = first.page.open()
+    except (OSError, ForeignFileError):
+        return None
+    try:
+        return mmap.mmap(descriptor, mmap.PAGESIZE)
+    finally:
+        os.close(descriptor)
+
+
+def _poll(handles: list[int]) -> list[tuple[int, int]]:
+    poll = select.poll()
+    for handle in handles:
+        poll.register(handle, select.POLLIN)
+    return poll.poll(0)
