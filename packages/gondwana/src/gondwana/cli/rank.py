@@ -1,13 +1,7 @@
-"""The program of one rank of ``gondwana run``: ``python -P -m gondwana.cli.rank [-m] PROGRAM [ARGS]``.
-
-Rank 0 reads the standard input that `gondwana run` has been given, as one rank alone would. Launchers of MPI read all
-of it in advance, whether or not a rank wants it, and do not pass on where it ends. So they get none of it, and rank 0
-opens that of the supervisor, which is a file of the same host.
-"""
+"""The program of one rank of ``gondwana run``: ``python -P -m gondwana.cli.rank [-m] PROGRAM [ARGS]``."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import runpy
 import sys
@@ -28,9 +22,6 @@ with collector.paused():
 PYTEST_OPTIONS = '-W "ignore:Module already imported:pytest.PytestAssertRewriteWarning"'
 """For pytest, which warns of plugins whose package runs already; with `filterwarnings = error` it would end."""
 
-STDIN = "GONDWANA_STDIN"
-"""Names the variable with the path of the standard input for rank 0. As in `gondwana.runtime.supervisor`."""
-
 
 def main(target: str, arguments: list[str], *, module: bool = False) -> int:
     """Run an application or a program, and return the exit status. Collective over all ranks.
@@ -42,7 +33,7 @@ def main(target: str, arguments: list[str], *, module: bool = False) -> int:
     """
     beginning.all_is_imported()
     exits.install()
-    receive_stdin(first=launcher.is_first())
+    beginning.receive_stdin(first=launcher.is_first())
     watchdog.arm(watchdog.time_limit(), first=launcher.is_first())
     place()
     if launcher.detect() is not None:
@@ -154,35 +145,6 @@ def users_part(trace: TracebackType | None) -> TracebackType | None:
     ):
         part = part.tb_next
     return part or trace
-
-
-def receive_stdin(*, first: bool) -> None:
-    """Take over the standard input of the job on rank 0, and nothing to read on the others. Local.
-
-    Without a supervisor the standard input stays as it is.
-
-    Args:
-        first: whether this is rank 0.
-    """
-    path = os.environ.pop(STDIN, "")
-    if not path:
-        return
-    try:
-        # A pipe would wait for somebody to write to it, who may have ended.
-        source = os.open(path if first else os.devnull, os.O_RDONLY | os.O_NONBLOCK)
-    except OSError:  # rank 0 is on another host
-        source = os.open(os.devnull, os.O_RDONLY)
-    os.set_blocking(source, True)
-    with contextlib.suppress(OSError, ValueError, IndexError):  # a pipe has no position
-        os.lseek(source, _position(path), os.SEEK_SET)
-    os.dup2(source, 0)
-    os.close(source)
-
-
-def _position(path: str) -> int:
-    """Where the supervisor, or who has called it, is in a file: the path is /proc/PROCESS/fd/NUMBER."""
-    with open(path.replace("/fd/", "/fdinfo/")) as lines:
-        return int(next(line for line in lines if line.startswith("pos:")).split()[1])
 
 
 if __name__ == "__main__":
