@@ -6,7 +6,7 @@ import importlib.util
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ HELP = (
 
 @dataclass(frozen=True)
 class Setting:
-    """The job that a test runs in. Tests of one module with equal settings share a job.
+    """The job that a test runs in. Tests with equal settings share a job.
 
     Args:
         ranks: how many.
@@ -28,7 +28,7 @@ class Setting:
         threads: per rank.
         variables: environment variables of the job, as pairs.
         python: the interpreter of the ranks.
-        timeout: seconds for the whole job.
+        timeout: seconds for the tests of a module in the job; it is no part of what makes settings equal.
         id: what the names of its tests end with, beside the numbers.
     """
 
@@ -37,7 +37,7 @@ class Setting:
     threads: int = 1
     variables: tuple[tuple[str, str], ...] = ()
     python: str = sys.executable
-    timeout: float = 120
+    timeout: float = field(default=120, compare=False)
     id: str = ""
 
     @property

@@ -18,7 +18,7 @@ import pytest
 
 from gondwana.runtime import exits, launcher, watchdog
 from gondwana.testing.agreement import Agreement
-from gondwana.testing.groups import ORDER
+from gondwana.testing.groups import ORDER, module_of
 from gondwana.testing.plugin import SETTING, SIZE
 
 BROKEN = ("failed", "xfailed")
@@ -62,13 +62,17 @@ class Recorder:
     def __init__(self, specification: dict[str, Any], rank: int) -> None:
         self.stopped = False
         self._tests: list[str] = specification["tests"]
+        self._rank = rank
         self._size: int = specification["ranks"]
         self._setting: str = specification["setting"]
+        self._limits: dict[str, float] = specification["limits"]
         self._options: dict[str, Any] = specification["options"]
         self._folder = Path(specification["folder"])
         self._file: TextIO = (self._folder / f"rank{rank}.jsonl").open("w", encoding="utf-8")
         self._agreement: Agreement
         self._problems: list[str] = []
+        self._broken: list[str] = []
+        self._module = ""
         self._reports: list[pytest.TestReport] = []
 
     @pytest.fixture
@@ -93,6 +97,7 @@ class Recorder:
         """Keep why a module cannot be imported."""
         if report.failed:
             self._problems.append(report.longreprtext)
+            self._broken.append(module_of(report.nodeid))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -112,12 +117,17 @@ class Recorder:
             self._problems.append(f"MPI has joined {self._agreement.size} ranks of the {self._size} that were started")
         if self._problems:
             self._record("", outcome="failed", text="\n".join(self._problems))
+            for module in self._broken:
+                self._record(module)
         return True if self._agree_on_failure(bool(self._problems)) else None
 
     # -- running -------------------------------------------------------------------------------------------------
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Record that a test begins."""
+        """Record that a test begins; each module has its time limit."""
+        if module_of(nodeid) != self._module and len(self._limits) > 1:
+            self._module = module_of(nodeid)
+            watchdog.arm(self._limits[self._module], first=self._rank == 0)
         self._reports = []
         self._record(nodeid)
 
