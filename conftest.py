@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+from collections import Counter
 
 import pytest
 
@@ -39,6 +40,17 @@ def pytest_collection_modifyitems(config, items):
         chosen[is_more(item) == config.option.more].append(item)
     others, items[:] = chosen
     config.hook.pytest_deselected(items=others)
+    if hasattr(config, "workerinput"):  # pytest-xdist deals out modules and jobs as they come here
+        sizes = Counter(item.path for item in items)
+        items.sort(key=lambda item: (turn_of(item), -sizes[item.path]))
+
+
+def turn_of(item):
+    """Where a test comes: what takes long first, so that no worker is left with it alone at the end."""
+    setting = setting_of(item)
+    if setting is None:
+        return 1 if item.get_closest_marker("parallel") else 3
+    return 0 if setting.ranks == 2 else 2  # later jobs find compiled what the first has compiled
 
 
 def is_more(item):
