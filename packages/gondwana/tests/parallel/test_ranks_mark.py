@@ -110,7 +110,7 @@ GOOD = """
 SECOND = """
     import sys
 
-    @pytest.mark.ranks(2, timeout=100)
+    @pytest.mark.ranks(2)
     def test_second(world):
         assert "test_users" in sys.modules
 """
@@ -276,7 +276,7 @@ HANGING_BEHIND_ANOTHER = """
 """
 
 BEFORE_IT = """
-    @pytest.mark.ranks(2, variables={"OTHER": 1}, timeout=500)
+    @pytest.mark.ranks(2, variables={"OTHER": 1}, timeout=15)
     def test_before_it(world):
         assert world.size == 2
 """

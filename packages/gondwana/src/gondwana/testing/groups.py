@@ -76,9 +76,9 @@ def _run(item: pytest.Function, setting: Setting, known: Container[str]) -> dict
     factory: Any = item.funcargs["tmp_path_factory"]
     folder: Path = factory.mktemp(f"{setting.ranks}ranks")
     file = folder / "session.json"
-    limits = _limits(waiting)
-    file.write_text(json.dumps(_specification(waiting, setting, limits, folder, item.config)), encoding="utf-8")
-    ending = _job(file, setting, sum(limits.values()), item.config)
+    specification = _specification(waiting, setting, folder, item.config)
+    file.write_text(json.dumps(specification), encoding="utf-8")
+    ending = _job(file, setting, setting.timeout * len(specification["modules"]), item.config)
     found = [_read(folder / f"rank{rank}.jsonl") for rank in range(setting.ranks)]
     return _merge([one.nodeid for one in waiting], found, ending)
 
@@ -88,27 +88,15 @@ def _key(item: pytest.Item) -> Key | None:
     return None if setting is None else ("" if shared_over_modules(item.config) else str(item.path), setting)
 
 
-def _limits(items: list[pytest.Item]) -> dict[str, float]:
-    """Seconds that the tests of each module may take, by its name."""
-    limits: dict[str, float] = {}
-    for item in items:
-        name, setting = module_of(item.nodeid), setting_of(item)
-        assert setting is not None
-        limits[name] = max(setting.timeout, limits.get(name, 0.0))
-    return limits
-
-
 def module_of(nodeid: str) -> str:
     """Return the module of a test as its name begins. Local."""
     return nodeid.partition("::")[0]
 
 
-def _specification(
-    items: list[pytest.Item], setting: Setting, limits: dict[str, float], folder: Path, config: pytest.Config
-) -> dict[str, Any]:
+def _specification(items: list[pytest.Item], setting: Setting, folder: Path, config: pytest.Config) -> dict[str, Any]:
     """What the ranks need to know in order to run these tests as this session would."""
     option = config.option
-    arguments = [*dict.fromkeys(str(item.path) for item in items), f"--rootdir={config.rootpath}"]
+    arguments = [f"--rootdir={config.rootpath}"]
     arguments += ["-c", str(config.inipath)] if config.inipath else []
     arguments += [f"--import-mode={option.importmode}", f"--capture={'no' if option.capture == 'no' else 'sys'}"]
     arguments += [word for name in option.plugins if not name.startswith("no:") for word in ("-p", name)]
@@ -118,7 +106,8 @@ def _specification(
         "folder": str(folder),
         "ranks": setting.ranks,
         "setting": setting.name,
-        "limits": {name: _until_report(seconds) for name, seconds in limits.items()},
+        "limit": _until_report(setting.timeout),
+        "modules": [*dict.fromkeys(str(item.path) for item in items)],
         "arguments": arguments,
         "tests": [item.nodeid for item in items],
         "options": {name: getattr(option, name) for name in ("tbstyle", "showlocals") if hasattr(option, name)},

@@ -6,7 +6,7 @@ import importlib.util
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ class Setting:
         threads: per rank.
         variables: environment variables of the job, as pairs.
         python: the interpreter of the ranks.
-        timeout: seconds for the tests of a module in the job; it is no part of what makes settings equal.
+        timeout: seconds for the tests of each module in the job.
         id: what the names of its tests end with, beside the numbers.
     """
 
@@ -37,7 +37,7 @@ class Setting:
     threads: int = 1
     variables: tuple[tuple[str, str], ...] = ()
     python: str = sys.executable
-    timeout: float = field(default=120, compare=False)
+    timeout: float = 120
     id: str = ""
 
     @property

@@ -40,7 +40,8 @@ def main(file: str) -> int:
     watchdog.arm(watchdog.time_limit(), first=rank == 0)
     specification = json.loads(Path(file).read_text(encoding="utf-8"))
     recorder = Recorder(specification, rank)
-    status = pytest.main([*specification["arguments"], *_own_arguments(specification, rank)], plugins=[recorder])
+    arguments = [*specification["modules"], *specification["arguments"], *_own_arguments(specification, rank)]
+    status = pytest.main(arguments, plugins=[recorder])
     return 0 if status in ENDS or recorder.stopped else int(status)
 
 
@@ -65,7 +66,7 @@ class Recorder:
         self._rank = rank
         self._size: int = specification["ranks"]
         self._setting: str = specification["setting"]
-        self._limits: dict[str, float] = specification["limits"]
+        self._limit: float | None = specification["limit"] if len(specification["modules"]) > 1 else None
         self._options: dict[str, Any] = specification["options"]
         self._folder = Path(specification["folder"])
         self._file: TextIO = (self._folder / f"rank{rank}.jsonl").open("w", encoding="utf-8")
@@ -125,9 +126,9 @@ class Recorder:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Record that a test begins; each module has its time limit."""
-        if module_of(nodeid) != self._module and len(self._limits) > 1:
-            self._module = module_of(nodeid)
-            watchdog.arm(self._limits[self._module], first=self._rank == 0)
+        if self._module != (module := module_of(nodeid)):
+            self._module = module
+            watchdog.arm(self._limit, first=self._rank == 0)  # it has the limit of all modules together
         self._reports = []
         self._record(nodeid)
 
