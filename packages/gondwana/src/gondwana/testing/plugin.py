@@ -32,6 +32,9 @@ SIZE = pytest.StashKey[int]()
 SETTING = pytest.StashKey[str]()
 """The name of the setting whose tests alone this session runs: absent in sessions that a user has started."""
 
+BY_SETTING = "gondwana_by_setting"
+"""What a worker of pytest-xdist is told: that all tests with equal settings are its own."""
+
 _GROUPS: pytest.StashKey[Groups] = pytest.StashKey()
 
 HELP = (
@@ -69,6 +72,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Leave the fixtures of a test to the ranks that will run it."""
     if setting_of(item) is not None and SIZE not in item.config.stash:
         item.fixturenames = ["tmp_path_factory"]  # type: ignore[attr-defined]
+        if item.config.pluginmanager.hasplugin("timeout"):
+            item.add_marker(pytest.mark.timeout(0))  # the first test waits for all of its job, which has a limit
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -98,6 +103,28 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     pyfuncitem.config.stash.setdefault(_GROUPS, Groups()).report(pyfuncitem, setting)
     return True
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have `--dist loadfile` keep tests with equal settings in one worker."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from gondwana.testing.distribution import BySetting
+
+    return BySetting(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist whether it is so."""
+    node.workerinput[BY_SETTING] = node.config.getvalue("dist") == "loadfile"
+
+
+def shared_over_modules(config: pytest.Config) -> bool:
+    """Return whether this process runs the tests of all modules that have equal settings. Local."""
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    return worker is None or worker[BY_SETTING]
 
 
 def setting_of(item: pytest.Item) -> Setting | None:
@@ -148,7 +175,7 @@ def emulated_gpu() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Setting:
-    """The job that a test runs in. Tests of one module with equal settings share a job.
+    """The job that a test runs in. Tests with equal settings share a job.
 
     Args:
         ranks: how many.
@@ -156,7 +183,7 @@ class Setting:
         threads: per rank.
         variables: environment variables of the job, as pairs.
         python: the interpreter of the ranks.
-        timeout: seconds for the whole job.
+        timeout: seconds for the tests of each module in the job.
         id: what the names of its tests end with, beside the numbers.
     """
 
