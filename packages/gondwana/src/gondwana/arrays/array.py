@@ -141,15 +141,13 @@ class Array(DomainArray):
         """Return the same memory as an ndarray, axes in the order of the domain, indexed from zero. Local, no copy."""
         return self._data
 
+    # Without __buffer__: NumPy would take that first from Python 3.12 on, and records lose their attributes by it.
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if dtype is None or np.dtype(dtype) == self.dtype:
             return self._data.copy() if copy else self._data
         if copy is False:
             raise ValueError(f"a view of {self.dtype} as {np.dtype(dtype)} needs a copy")
         return self._data.astype(dtype)
-
-    def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._data)  # type: ignore[arg-type]  # true from Python 3.12 on
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._data.__dlpack__(**options)

@@ -130,9 +130,6 @@ class DeviceArray(RemoteArray):
         """Refuse: the processor does not reach the elements."""
         raise UsageError(self._out_of_reach("NumPy"))
 
-    def __buffer__(self, flags: int) -> NoReturn:
-        raise UsageError(self._out_of_reach("the buffer protocol"))
-
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         from gondwana.arrays.interop import cuda_array_interface
