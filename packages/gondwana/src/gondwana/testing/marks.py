@@ -6,7 +6,7 @@ import importlib.util
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ class Setting:
         variables: environment variables of the job, as pairs.
         python: the interpreter of the ranks.
         timeout: seconds for the tests of each module in the job.
-        id: what the names of its tests end with, beside the numbers.
+        id: what the names of its tests end with, beside the numbers; settings may be equal that differ in it.
     """
 
     ranks: int
@@ -38,7 +38,7 @@ class Setting:
     variables: tuple[tuple[str, str], ...] = ()
     python: str = sys.executable
     timeout: float = 120
-    id: str = ""
+    id: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:
