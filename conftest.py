@@ -10,8 +10,7 @@ from collections import Counter
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana.testing.marks import Setting, settings_of
-from gondwana.testing.plugin import SIZE, setting_of
+from gondwana.testing.plugin import SIZE, Setting, setting_of, settings_of
 from gondwana_bench import build
 from support import jobs
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gondwana.io.checksums import verify
 from gondwana.io.dataset import Dataset
-from gondwana.io.verification import verify
 from support import jobs
 
 pytest.importorskip("adios2")

@@ -16,8 +16,7 @@ import pytest
 from gondwana.cli import launch
 from gondwana.errors import LaunchError
 from gondwana.testing import jobs
-from gondwana.testing.marks import Setting
-from gondwana.testing.plugin import setting_of, shared_over_modules
+from gondwana.testing.plugin import Setting, setting_of, shared_over_modules
 
 Key: TypeAlias = tuple[str, Setting]
 

@@ -16,7 +16,8 @@ from typing import Any, TextIO
 
 import pytest
 
-from gondwana.runtime import exits, launcher, watchdog
+from gondwana.runtime import exits, launcher
+from gondwana.runtime.watching import watchdog
 from gondwana.testing.agreement import Agreement
 from gondwana.testing.groups import ORDER, module_of
 from gondwana.testing.plugin import SETTING, SIZE
