@@ -126,7 +126,8 @@ def test_marked_tests_share_a_job_for_each_setting(folder: Path) -> None:
     assert {name for name, word in found.items() if word == "PASSED"} == {
         *(f"test_each[{ranks}-{letter}]" for ranks in ("1rank", "2ranks", "3ranks") for letter in "ab"),
         "TestTogether::test_closest[1rank]", "TestTogether::test_closest[2ranks]", "TestTogether::test_own[3ranks]",
-        "test_added[2ranks]", "test_added[1rank-mpi]", "test_second[2ranks-other]", "test_alone", "test_on_the_emulated_gpu",
+        "test_added[2ranks]", "test_added[1rank-mpi]", "test_second[2ranks-other]",
+        "test_alone", "test_on_the_emulated_gpu",
     }  # fmt: skip
     assert "there is no interpreter /nowhere/python" in outcome.stdout
     assert "Captured stdout of rank 1 call" in outcome.stdout
