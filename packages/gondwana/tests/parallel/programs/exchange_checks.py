@@ -11,6 +11,7 @@ import math
 import os
 import pickle
 import time
+from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
