@@ -697,10 +697,13 @@ def check_memory_is_given_back():
             T.close()
             U.close()
 
-    for _ in range(2):  # with what checks before this one have left
+    for _ in range(10):  # what checks before this one have left goes away little by little
         gc.collect()
-        use(True)
-    gc.collect()
+        first = descriptors(), mappings()
+        for _ in range(5):
+            use(True)
+        if world.allreduce((descriptors(), mappings()) != first) == 0:
+            break
     gc.disable()  # what goes away must go away at once, not when garbage is collected
     try:
         for close in (True, False):
