@@ -699,10 +699,10 @@ def check_memory_is_given_back():
 
     for _ in range(10):  # what checks before this one have left goes away little by little
         gc.collect()
-        first = descriptors(), mappings()
+        first = held()
         for _ in range(5):
             use(True)
-        if world.allreduce((descriptors(), mappings()) != first) == 0:
+        if world.allreduce(held() != first) == 0:
             break
     gc.disable()  # what goes away must go away at once, not when garbage is collected
     try:
