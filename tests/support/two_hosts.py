@@ -25,16 +25,24 @@ from support.cluster import hosts
 from support.cluster.hosts import Host
 
 _SERVER = """
-import socket, subprocess, sys
+import socket, subprocess, sys, threading
+
+def serve(connection):
+    with connection, connection.makefile() as words:
+        command = words.readline()
+        with subprocess.Popen(
+            ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as running:
+            while data := running.stdout.read1():
+                connection.sendall(data)
+        connection.sendall(bytes([running.returncode % 256]))
+
 listening = socket.create_server((sys.argv[1], 22))
 print("ready", flush=True)
 while True:
-    connection, _ = listening.accept()
-    with connection, connection.makefile() as words:
-        command = words.readline()
-        subprocess.Popen(["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=connection, stderr=connection)
+    threading.Thread(target=serve, args=listening.accept()[:1], daemon=True).start()
 """
-"""Runs on the second host in place of sshd: starts the command of each connection."""
+"""Runs on the second host in place of sshd: starts the command of each connection. Its status follows its output."""
 
 _AGENT = """#!{python} -IS
 import os, socket, sys
@@ -43,8 +51,12 @@ while words[0].startswith("-"):
     del words[0]
 with socket.create_connection((words[0], 22)) as connection:
     connection.sendall(" ".join(words[1:]).encode() + b"\\n")
+    held = b""
     while data := connection.recv(1 << 16):
-        os.write(1, data)
+        held += data
+        os.write(1, held[:-1])
+        held = held[-1:]
+sys.exit(held[0] if held else 255)
 """
 """Stands in for ssh: it drops options, takes the host, and has a shell there run the rest."""
 

@@ -53,7 +53,8 @@ def kill_daemon(folder: Path) -> list[int]:
         os.kill(daemon, signal.SIGKILL)
         return jobs.left_behind([rank], PATIENCE)
     finally:
-        os.kill(launcher, signal.SIGCONT)
+        for pid in (launcher, parent(launcher)):  # what has entered the host stops with the launcher
+            os.kill(pid, signal.SIGCONT)
 
 
 def parent(pid: int) -> int:
