@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     # Which of the others a package imports, and how many lines of code it may have; the goals are 33,000, 8,200, 9,500
     # and 2,900.
-    "gondwana": ((), 38_310),
+    "gondwana": ((), 38_700),
     "gondwana-apps": (("gondwana",), 9_100),
     "gondwana-bench": (("gondwana", "gondwana_apps"), 10_300),
     "gondwana-emulator": (("gondwana",), 2_900),

@@ -24,10 +24,10 @@ PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "libpmi2-0", "libpmi
 USER, NAME = 4242, "ada"
 """Number and name of the ordinary user."""
 
-CORES = 2
+CORES = 4
 """Of each node, whatever this machine has."""
 
-START = 30
+START = 60
 """Seconds until all nodes must be ready."""
 
 _CONFIGURATION = """
@@ -43,7 +43,8 @@ SlurmdPidFile=/run/slurmd-%n.pid
 SlurmctldLogFile=/var/log/slurmctld.log
 SlurmdLogFile=/var/log/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/affinity
+TaskPlugin=task/none
+SlurmdParameters=config_overrides
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
@@ -190,6 +191,6 @@ def _wait_until_ready(login: Host, number: int) -> None:
         if done.stdout.strip() == str(number):
             return
         if time.monotonic() > end:
-            logs = login.run("sh", "-c", "tail -n 5 /var/log/slurm*.log")
+            logs = login.run("sh", "-c", "tail -qn 1 /var/log/slurm*.log")
             raise CannotBuildError(f"Slurm's nodes are not ready within {START} s: {done.stdout}{done.stderr}{logs}")
         time.sleep(0.1)

@@ -286,7 +286,7 @@ def test_hydra_is_told_the_ranks_of_a_node(vendor: pytest.MonkeyPatch, name: str
 @pytest.fixture
 def slurm(vendor: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     srun = tmp_path / "srun"
-    srun.write_text("#!/bin/sh\necho 'MPI plugin types are... none pmi2 pmix'\n")
+    srun.write_text("#!/bin/sh\necho none pmi2 pmix; echo ranks 2; echo ranks 2\n")
     srun.chmod(0o755)
     vendor.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     vendor.setenv("SLURM_JOB_ID", "1")
