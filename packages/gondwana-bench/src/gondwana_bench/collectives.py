@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 import gondwana as gw
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana.runtime import exits
 from gondwana.teams import mpi
-from gondwana_bench.measure import Variant, interleave, pin, timed
+from gondwana_bench.measure import Variant, interleave, timed
 from gondwana_bench.native.collectives import Collectives
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rows import Row, relative
@@ -217,11 +216,5 @@ def _row(team: Team, pair: Pair, size: int, ours: Sequence[float], theirs: Seque
     }
 
 
-def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
-    pin(team)
-    return measure(team, **options)
-
-
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(measure_on_ranks("collectives", COLUMNS, _measure_pinned, sys.argv[1:]))
+    sys.exit(measure_on_ranks("collectives", COLUMNS, measure, pinned=True))

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from gondwana import GlobalArray, RectDomain, Team, exchange, zeros
 from gondwana.errors import UsageError
-from gondwana.runtime import exits
 from gondwana_bench.measure import interleave, timed
 from gondwana_bench.native.ghosts import GhostExchange
 from gondwana_bench.panels import measure_on_ranks
@@ -173,5 +172,4 @@ def _row(
 
 
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(measure_on_ranks("exchange", COLUMNS, measure, sys.argv[1:]))
+    sys.exit(measure_on_ranks("exchange", COLUMNS, measure))

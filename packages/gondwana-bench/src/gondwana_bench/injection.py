@@ -14,11 +14,10 @@ import numpy as np
 import gondwana as gw
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana.runtime import exits
-from gondwana_bench.measure import Variant, interleave
+from gondwana_bench.measure import Variant
 from gondwana_bench.native.injection import ADD, MESSAGE, MOST_THREADS, PUT, Injection
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rma.candidates import Candidate, absent, counting, served_by_mpi
+from gondwana_bench.rma.candidates import Candidate, absent, counting, served_by_mpi, timed_and_checked
 from gondwana_bench.rma.loops import on_message, serve
 from gondwana_bench.rows import Row, relative
 from gondwana_bench.statistics import summarize
@@ -169,11 +168,8 @@ def _counting(team: Team, run: Variant, count: Callable[[], int], threads: int) 
 
 
 def _row(team: Team, what: int, threads: int, pair: dict[str, Candidate], repeat: int, batch_seconds: float) -> Row:
-    variants = {name: candidate.run for name, candidate in pair.items()}
-    samples = interleave(variants, repeat=repeat, batch_seconds=batch_seconds, team=team)
-    right = [candidate.is_right() for candidate in pair.values()]
-    mine, rival = ([seconds / threads for seconds in samples[name]] for name in ("ours", "c"))
-    ours, theirs = summarize(mine), summarize(rival)
+    samples, right = timed_and_checked(team, pair, repeat=repeat, batch_seconds=batch_seconds)
+    ours, theirs = summarize(samples["ours"]), summarize(samples["c"])
     return {
         "operation": OPERATIONS[what][0],
         "threads": threads,
@@ -182,13 +178,12 @@ def _row(team: Team, what: int, threads: int, pair: dict[str, Candidate], repeat
         "ours_per_s": 1e-6 / ours.median,
         "rival": f"C {OPERATIONS[what][1]}",
         "rival_per_s": 1e-6 / theirs.median,
-        **relative(rival, mine),
-        "verified": all(right),
+        **relative(samples["c"], samples["ours"]),
+        "verified": all(right.values()),
         "seconds": asdict(ours),
         "rival_seconds": asdict(theirs),
     }
 
 
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(measure_on_ranks("injection", COLUMNS, measure, sys.argv[1:]))
+    sys.exit(measure_on_ranks("injection", COLUMNS, measure))

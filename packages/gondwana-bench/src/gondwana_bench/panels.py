@@ -16,6 +16,7 @@ from gondwana.results import ResultError, units_of, write_json
 from gondwana.runtime import exits
 from gondwana_bench import build
 from gondwana_bench.disturbance import watched
+from gondwana_bench.measure import pin
 from gondwana_bench.progress import with_progress
 from gondwana_bench.rows import Row, show_table
 
@@ -143,26 +144,31 @@ def measure_on_ranks(
     benchmark: str,
     columns: Mapping[str, str],
     measure: Callable[..., Iterable[Row]],
-    argv: Sequence[str],
+    *,
     derived: Derived | None = None,
+    pinned: bool = False,
 ) -> int:
     """Measure a benchmark of one panel, print its table and write the file. Collective over all ranks.
+
+    The only argument of the program has the options as a JSON object.
 
     Args:
         benchmark: its name.
         columns: heading by the row's key, in the order of the table.
         measure: yields the rows, the same on every rank; called with the world and the options.
-        argv: the options of the command line as one JSON object.
         derived: a second panel, from the rows of the first.
+        pinned: whether each rank is bound to a core of its own.
 
     Returns:
         The exit status: 0 if all rows are verified.
     """
     exits.install()
     exits.report_in_one_line()
-    options = json.loads(argv[0])
+    options = json.loads(sys.argv[1])
     command, file = options.pop("command"), options.pop("file")
     report = Panels(benchmark, None if file is None else Path(file), command=command)
+    if pinned:
+        pin(world)
     report.panels[benchmark] = list(watched(measure(world, **options), world))
     report.complete = True
     if world.rank == 0:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gondwana.errors import UsageError
 
@@ -54,6 +55,34 @@ def run(
         return subprocess.run(
             argv, env=dict(variables), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
+
+
+def result(
+    what: str,
+    argv: Sequence[str],
+    file: Path,
+    variables: Mapping[str, str] = os.environ,
+    folder: str | Path | None = None,
+    *,
+    successful: bool = False,
+) -> Any:
+    """Run a command to its end and return what it has written into a file, as JSON. Local.
+
+    Args:
+        what: name of the job in messages.
+        argv: the words of the command.
+        file: what it writes.
+        variables: its whole environment.
+        folder: where it works; None: here.
+        successful: whether its status must be 0; else it only has to write the file.
+
+    Raises:
+        UsageError: it cannot be started, or failed.
+    """
+    done = run(argv, variables, folder)
+    if (successful and done.returncode) or not file.exists():
+        raise UsageError(f"{what} ended with status {done.returncode}: {last_words(done.stdout, done.stderr)}")
+    return json.loads(file.read_text())
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import pytest
 
 from gondwana import results
 from gondwana.errors import UsageError
-from gondwana_bench.kinds import benchmark as kinds
+from gondwana_bench.kinds import copies as kinds
 from gondwana_bench.kinds import memspeed
 from gondwana_bench.kinds.memories import Memory
 from gondwana_bench.statistics import summarize

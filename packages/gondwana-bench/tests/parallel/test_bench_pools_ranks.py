@@ -6,7 +6,7 @@ import pytest
 
 from gondwana.errors import UsageError
 from gondwana_bench.cli.bench.pools import _native
-from gondwana_bench.pools import benchmark
+from gondwana_bench.pools import uses
 from gondwana_bench.pools.programs import Program
 
 pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there")]
@@ -24,10 +24,10 @@ def test_a_pool_performs_every_use(name: str) -> None:
 
 
 def test_starts_are_timed_twice_in_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benchmark, "STARTED", 1)
-    monkeypatch.setitem(benchmark.RIVALS, "ours", ("ProcessPoolExecutor",))
-    rows = list(benchmark.measure(_native, print, cases=["first start"], repeat=1))
+    monkeypatch.setattr(uses, "STARTED", 1)
+    monkeypatch.setitem(uses.RIVALS, "ours", ("ProcessPoolExecutor",))
+    rows = list(uses.measure(_native, print, cases=["first start"], repeat=1))
     assert [(row["case"], row["name"], row["rival"]) for row in rows] == [
-        (case, "ours", "ProcessPoolExecutor") for case in benchmark.STARTS
+        (case, "ours", "ProcessPoolExecutor") for case in uses.STARTS
     ]
     assert all(0.0 < row["ours"] < 60.0 and row["unit"] == "s" for row in rows)

@@ -12,7 +12,7 @@ import pytest
 
 from gondwana import results
 from gondwana.errors import UsageError
-from gondwana_bench.rma import benchmark as rma
+from gondwana_bench.rma import transfers as rma
 
 pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there", "c_compiler")]
 

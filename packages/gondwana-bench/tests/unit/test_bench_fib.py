@@ -9,29 +9,29 @@ import pytest
 import gondwana as gw
 from gondwana.cli.main import main
 from gondwana.errors import UsageError
-from gondwana_bench.fibonacci import benchmark, loops
-from gondwana_bench.fibonacci.benchmark import Calls
+from gondwana_bench.fibonacci import loops, recursion
+from gondwana_bench.fibonacci.recursion import Calls
 
 pytestmark = pytest.mark.usefixtures("c_compiler")
 
 
 def test_one_rank_calls_and_spawns_nothing() -> None:
-    rows = list(benchmark.measure(gw.world, numbers=[0, 7], repeat=2, batch_seconds=1e-4))
+    rows = list(recursion.measure(gw.world, numbers=[0, 7], repeat=2, batch_seconds=1e-4))
     assert [(row["case"], row["n"], row["rival"]) for row in rows] == [
         ("call", n, rival) for n in (0, 7) for rival in ("C", "Python")
     ]
     assert all(row["verified"] and row["ranks"] == 1 for row in rows)
     assert all(row["ratio_low"] <= row["ratio"] <= row["ratio_high"] for row in rows)
-    assert all(set(benchmark.COLUMNS) <= set(row) for row in rows)
+    assert all(set(recursion.COLUMNS) <= set(row) for row in rows)
 
 
 def test_all_means_find_the_same_numbers() -> None:
     known = [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144]
     for n, number in enumerate(known):
         pair = Calls(n).pair
-        sums = (loops.total(pair, 3), *(benchmark._in_c(f"fibonacci_{what}", pair)(3) for what in ("calls", "threads")))
+        sums = (loops.total(pair, 3), *(recursion._in_c(f"fibonacci_{what}", pair)(3) for what in ("calls", "threads")))
         assert sums == (3 * number,) * 3
-        assert loops.compiled(n) == loops.interpreted(n) == benchmark._by_addition(n) == number
+        assert loops.compiled(n) == loops.interpreted(n) == recursion._by_addition(n) == number
 
 
 def test_another_number_is_noticed() -> None:
@@ -40,8 +40,8 @@ def test_another_number_is_noticed() -> None:
         calls.timed(name, lambda count, number=number: count * number)(3)
     assert calls.wrong == {"wrong"}
     samples = {"ours": [1.0], "right": [2.0], "wrong": [3.0]}
-    assert [row["verified"] for row in benchmark.rows("call", 10, 1, samples, calls.wrong)] == [True, False]
-    assert not any(row["verified"] for row in benchmark.rows("call", 10, 1, samples, {"ours"}))
+    assert [row["verified"] for row in recursion.rows("call", 10, 1, samples, calls.wrong)] == [True, False]
+    assert not any(row["verified"] for row in recursion.rows("call", 10, 1, samples, {"ours"}))
 
 
 @pytest.mark.parametrize(
@@ -68,4 +68,4 @@ def test_wrong_options_are_one_line(
 
 def test_no_number_is_refused() -> None:
     with pytest.raises(UsageError, match="legal are numbers from 0 to 40"):
-        benchmark.check([])
+        recursion.check([])

@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana_bench.pools import benchmark, candidates, programs
+from gondwana_bench.pools import candidates, programs, uses
 from gondwana_bench.pools.programs import Command, Program
 
 
@@ -44,16 +44,16 @@ class FakeProgram:
 
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> type[FakeProgram]:
-    monkeypatch.setattr(benchmark, "Program", FakeProgram)
-    monkeypatch.setattr(benchmark, "_has_dask", lambda: False)
+    monkeypatch.setattr(uses, "Program", FakeProgram)
+    monkeypatch.setattr(uses, "_has_dask", lambda: False)
     FakeProgram.asked = []
     return FakeProgram
 
 
 def test_every_case_gives_a_row_for_each_of_ours_and_its_rivals(fakes: type[FakeProgram]) -> None:
     notes: list[str] = []
-    rows = list(benchmark.measure(native, notes.append, tasks=1000, repeat=2))
-    names = [*(case.name for case in benchmark.CASES), *benchmark.STARTS, benchmark.JOB]
+    rows = list(uses.measure(native, notes.append, tasks=1000, repeat=2))
+    names = [*(case.name for case in uses.CASES), *uses.STARTS, uses.JOB]
     assert list(dict.fromkeys(row["case"] for row in rows)) == names
     first = [(row["name"], row["rival"], row["ours"], row["theirs"], row["goal"]) for row in rows[:3]]
     assert first == [
@@ -61,9 +61,9 @@ def test_every_case_gives_a_row_for_each_of_ours_and_its_rivals(fakes: type[Fake
         ("ours", "multiprocessing.Pool", pytest.approx(4.0), pytest.approx(20.0), 12.0),
         ("ours in a job", "MPIPoolExecutor", pytest.approx(13.0), pytest.approx(15.0), 12.0),
     ]
-    assert all(set(benchmark.COLUMNS) <= set(row) for row in rows)
+    assert all(set(uses.COLUMNS) <= set(row) for row in rows)
     assert all((row["ratio"] is None) == (row["rival"] is None) for row in rows)
-    assert len(rows) == benchmark.total(None)
+    assert len(rows) == uses.total(None)
     assert fakes.open == 0
     assert notes == [
         "left out Dask: the package distributed is not installed",
@@ -72,9 +72,9 @@ def test_every_case_gives_a_row_for_each_of_ours_and_its_rivals(fakes: type[Fake
 
 
 def test_rounds_rotate_and_cases_can_be_chosen(fakes: type[FakeProgram]) -> None:
-    rows = list(benchmark.measure(native, print, cases=["in batches"], tasks=1000, repeat=2))
+    rows = list(uses.measure(native, print, cases=["in batches"], tasks=1000, repeat=2))
     assert {row["case"] for row in rows} == {"null task of map, in batches"}
-    assert len(rows) == benchmark.total(["in batches"]) == 3
+    assert len(rows) == uses.total(["in batches"]) == 3
     timed = [name for name, what, n in fakes.asked if (what, n) == ("batched", 1000)]
     order = ["ours", "ProcessPoolExecutor", "multiprocessing.Pool", "ours in a job", "MPIPoolExecutor"]
     assert timed == order + order[1:] + order[:1]

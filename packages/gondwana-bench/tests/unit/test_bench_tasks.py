@@ -7,26 +7,26 @@ import pytest
 import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.results import units_of
-from gondwana_bench.tasks import benchmark, cases
+from gondwana_bench.tasks import cases, durations
 
 
 @pytest.mark.usefixtures("c_compiler")
 def test_every_case_gives_a_row_for_each_rival() -> None:
-    rows = list(benchmark.measure(gw.world, names=None, repeat=1, batch_seconds=1e-4))
+    rows = list(durations.measure(gw.world, names=None, repeat=1, batch_seconds=1e-4))
     expected = [(case.name, rival) for case in cases.of_one_rank() for rival in list(case.rivals) or [None]]
     assert [(row["case"], row["rival"]) for row in rows] == expected
     assert all(row["ours_us"] > 0.0 for row in rows)
     assert all((row["ratio"] is None) == (row["rival"] is None) for row in rows)
-    assert all(set(benchmark.COLUMNS) <= set(row) for row in rows)
-    chosen = benchmark.measure(gw.world, names=["peek"], repeat=1, batch_seconds=1e-4)
+    assert all(set(durations.COLUMNS) <= set(row) for row in rows)
+    chosen = durations.measure(gw.world, names=["peek"], repeat=1, batch_seconds=1e-4)
     assert [row["case"] for row in chosen] == ["channel peek"]
     with pytest.raises(UsageError, match="--cases chanel: no case has that in its name; there are task create"):
-        list(benchmark.measure(gw.world, names=["peek", "chanel"], repeat=1, batch_seconds=1e-4))
+        list(durations.measure(gw.world, names=["peek", "chanel"], repeat=1, batch_seconds=1e-4))
 
 
 def test_rates_are_all_calls_over_all_their_time() -> None:
     case = cases.Case("task", 0.5, cases._create, {"rival": cases._greenlet_create})
-    [row] = benchmark.rows(case, {"ours": [1e-6, 3e-6], "rival": [4e-6, 4e-6]})
+    [row] = durations.rows(case, {"ours": [1e-6, 3e-6], "rival": [4e-6, 4e-6]})
     assert (row["ours_per_s"], row["rival_per_s"]) == (pytest.approx(5e5), pytest.approx(2.5e5))
     assert units_of("tasks", [row])["ours_per_s"] == "1/s"
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana_bench.clustering import benchmark, cases
-from gondwana_bench.clustering.benchmark import Pattern, Run
+from gondwana_bench.clustering import cases, speedup
+from gondwana_bench.clustering.speedup import Pattern, Run
 
 TRUTH = np.array([0, 0, 1, 1, 2, 2, -1])
 PARTS = ("compute", "allreduce")
@@ -26,7 +26,7 @@ def case(**rivals) -> cases.Case:
 
 
 def test_patterns_are_threads_ranks_of_a_node_and_nodes() -> None:
-    one, other = benchmark.parse("2x3x4, 1x1x1,2x3x4")
+    one, other = speedup.parse("2x3x4, 1x1x1,2x3x4")
     assert (str(one), str(other)) == ("1x1x1", "2x3x4")
     assert (other.threads, other.ranks_per_node, other.nodes, other.ranks, other.parallelism) == (2, 3, 4, 12, 24)
     assert (one.simulated, other.simulated, one.crowded) == (False, True, False)
@@ -36,18 +36,18 @@ def test_patterns_are_threads_ranks_of_a_node_and_nodes() -> None:
 @pytest.mark.parametrize("text", ["", "2x1", "0x1x1", "1x1x1,", "1x-1x1", "²x1x1", "1x1x1x1", "9999999x1x1"])
 def test_what_is_no_list_of_patterns_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="legal are threads x ranks of a node x nodes"):
-        benchmark.parse(text)
+        speedup.parse(text)
 
 
 def test_speed_up_parts_and_averages_leave_out_the_first_round() -> None:
-    patterns = benchmark.parse("2x1x1,1x2x1,1x1x2")
+    patterns = speedup.parse("2x1x1,1x2x1,1x1x2")
     runs = {
         "1x1x1": [run(90.0), run(4.0), run(8.0), run(6.0)],
         "2x1x1": [run(1.0), run(2.0), run(4.0), run(3.0)],
         "1x2x1": [run(1.0), run(4.0, allreduce=1.0), run(8.0, allreduce=3.0), run(6.0, allreduce=2.0)],
         "1x1x2": [run(1.0), run(8.0, allreduce=4.0), run(16.0, allreduce=6.0), run(12.0, allreduce=5.0)],
     }
-    rows = benchmark.scaling(case(), patterns, runs)
+    rows = speedup.scaling(case(), patterns, runs)
     assert [row["median"] for row in rows] == [6.0, 3.0, 6.0, 12.0]
     assert [row["speedup"] for row in rows] == [1.0, 2.0, 1.0, 0.5]
     assert [row["efficiency"] for row in rows] == [1.0, 1.0, 0.5, 0.25]
@@ -55,21 +55,21 @@ def test_speed_up_parts_and_averages_leave_out_the_first_round() -> None:
     assert [row["simulated"] for row in rows] == [False, False, False, True]
     assert all(row["verified"] and row["labels"] == "same" for row in rows)
     assert len({row["digest"] for row in rows}) == 1
-    of_ranks = benchmark.averages(case(), rows, "ranks")
+    of_ranks = speedup.averages(case(), rows, "ranks")
     assert [(row["ranks"], row["patterns"]) for row in of_ranks] == [(1, "1x1x1 2x1x1"), (2, "1x2x1 1x1x2")]
     assert [row["seconds_allreduce"] for row in of_ranks] == [0.0, 3.5]
-    together = benchmark.averages(case(), rows, "parallelism")
+    together = speedup.averages(case(), rows, "parallelism")
     assert [(row["parallelism"], row["median"]) for row in together] == [(1, 6.0), (2, 7.0)]
     for columns, shown in (
-        (benchmark.scaling_columns(case()), rows),
-        (benchmark.averages_columns(case(), "ranks"), of_ranks),
-        (benchmark.averages_columns(case(), "parallelism"), together),
+        (speedup.scaling_columns(case()), rows),
+        (speedup.averages_columns(case(), "ranks"), of_ranks),
+        (speedup.averages_columns(case(), "parallelism"), together),
     ):
         assert all(columns.keys() <= row.keys() for row in shown)
 
 
 def test_other_labels_in_any_round_and_a_failed_verification_are_told() -> None:
-    patterns = benchmark.parse("2x1x1,1x2x1,1x1x2")
+    patterns = speedup.parse("2x1x1,1x2x1,1x1x2")
     other = [0, 0, 1, 1, 1, 2, -1]
     runs = {
         "1x1x1": [run(1.0, verified=None)] * 2,
@@ -77,26 +77,26 @@ def test_other_labels_in_any_round_and_a_failed_verification_are_told() -> None:
         "1x2x1": [run(1.0), run(1.0, verified=False)],
         "1x1x2": [run(1.0, other), run(1.0, other)],
     }
-    rows = benchmark.scaling(case(), patterns, runs)
+    rows = speedup.scaling(case(), patterns, runs)
     assert [row["verified"] for row in rows] == [True, False, False, False]
     assert [row["labels"][:9] for row in rows] == ["same", "OTHER, AR", "same", "OTHER, AR"]
     assert rows[0]["digest"] == rows[1]["digest"] != rows[3]["digest"]
-    assert [row["verified"] for row in benchmark.averages(case(), rows, "ranks")] == [False, False]
+    assert [row["verified"] for row in speedup.averages(case(), rows, "ranks")] == [False, False]
 
 
 def test_rivals_are_compared_with_one_thread() -> None:
-    patterns = benchmark.parse("2x1x1")
+    patterns = speedup.parse("2x1x1")
     runs = {
         "1x1x1": [run(1.0), run(4.0)],
         "2x1x1": [run(1.0), run(2.0)],
         "DBSCAN": [Run(1.0, TRUTH), Run(8.0, TRUTH)],
     }
     compared = case(DBSCAN=lambda: TRUTH)
-    rows = benchmark.quality(compared, benchmark.scaling(compared, patterns, runs), runs)
+    rows = speedup.quality(compared, speedup.scaling(compared, patterns, runs), runs)
     assert [row["program"] for row in rows] == ["ours, 1x1x1", "ours, 2x1x1", "scikit-learn, DBSCAN"]
     assert [row["ratio"] for row in rows] == [None, None, 2.0]
     assert [(row["ari"], row["clusters"]) for row in rows] == [(1.0, 3)] * 3
-    assert benchmark.QUALITY.keys() <= rows[0].keys()
+    assert speedup.QUALITY.keys() <= rows[0].keys()
 
 
 def test_rivals_get_the_same_data_and_find_their_clusters(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_without_scikit_learn_there_are_no_rivals(monkeypatch: pytest.MonkeyPatc
 
 def test_labels_of_the_sponge_are_read_as_such(tmp_path: Path) -> None:
     tiny = cases.davs("tiny")
-    pattern, found = next(benchmark.measure(tiny, benchmark.parse("1x1x1"), tmp_path, 1))
+    pattern, found = next(speedup.measure(tiny, speedup.parse("1x1x1"), tmp_path, 1))
     assert (pattern, found.result["clusters"], len(found.labels)) == ("1x1x1", 20, 250)
     assert sorted(set(found.labels.tolist())) == list(range(-1, 20))
     assert (found.labels == -1).mean() == pytest.approx(found.result["sponge_fraction"])
@@ -129,7 +129,7 @@ def test_labels_of_the_sponge_are_read_as_such(tmp_path: Path) -> None:
 def test_a_run_that_fails_is_told_in_one_line(tmp_path: Path) -> None:
     broken = cases.Case("davs", "", 1, ("--preset", "nothing"), PARTS, lambda labels: None)
     with pytest.raises(UsageError, match=r"davs with 1x1x1 ended with status 2: .*no preset \"nothing\""):
-        list(benchmark.measure(broken, benchmark.parse("1x1x1"), tmp_path, 1))
+        list(speedup.measure(broken, speedup.parse("1x1x1"), tmp_path, 1))
 
 
 def test_a_matrix_beyond_the_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from gondwana import results
 from gondwana.errors import UsageError
 from gondwana_bench.heat import against
-from gondwana_bench.heat import benchmark as bench
+from gondwana_bench.heat import regularity as bench
 from support import jobs
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from gondwana import results
 from gondwana.errors import UsageError
 from gondwana_bench.cli.bench.command import bench
-from gondwana_bench.io import benchmark
+from gondwana_bench.io import bandwidth
 from gondwana_bench.rows import Row
 from support import jobs
 
@@ -34,7 +34,7 @@ def job(ranks: int, ours: float, plain: float, *, verified: bool = True) -> Row:
 
 
 def test_bandwidth_and_its_ratio_to_plain_adios2() -> None:
-    rows = benchmark.rows([job(2, 4.0, 2.0), job(1, 1.0, 1.0), job(2, 4.0, 1.0), job(1, 1.0, 1.0, verified=False)])
+    rows = bandwidth.rows([job(2, 4.0, 2.0), job(1, 1.0, 1.0), job(2, 4.0, 1.0), job(1, 1.0, 1.0, verified=False)])
     assert [(row["ranks"], row["way"]) for row in rows] == [
         (ranks, way) for ranks in (1, 2) for way in ("one dataset", "a file a rank")
     ]
@@ -46,12 +46,12 @@ def test_bandwidth_and_its_ratio_to_plain_adios2() -> None:
 
 
 def test_csv_and_picture(tmp_path: Path) -> None:
-    rows = benchmark.rows([job(1, 4.0, 2.0), job(100_000, 4.0, 2.0)])
+    rows = bandwidth.rows([job(1, 4.0, 2.0), job(100_000, 4.0, 2.0)])
     assert [row["beyond_cores"] for row in rows] == [False, False, True, True]
-    table = list(csv.DictReader(benchmark.as_csv(rows).splitlines()))
+    table = list(csv.DictReader(bandwidth.as_csv(rows).splitlines()))
     assert [float(line["sync_s"]) for line in table] == [8.0, 4.0, 8.0, 4.0]
     pytest.importorskip("matplotlib")
-    benchmark.draw(rows, str(tmp_path / "out.png"))
+    bandwidth.draw(rows, str(tmp_path / "out.png"))
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
 
 

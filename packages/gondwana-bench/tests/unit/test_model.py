@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import gondwana as gw
 from gondwana import results
 from gondwana.errors import UsageError
+from gondwana_apps.hpcg.exchange import connect
 from gondwana_apps.hpcg.grid import choose_grid, geometry
-from gondwana_apps.hpcg.halo import connect
 from gondwana_apps.hpcg.problem import generate
 from gondwana_bench.cli.model import with_latency
 from gondwana_bench.model import applications, fit, noise, observations, predict

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from gondwana import results
 from gondwana.errors import UsageError
 from gondwana_bench.cli.bench.command import bench
-from gondwana_bench.scaling import benchmark, picture
+from gondwana_bench.scaling import steps
 from gondwana_bench.scaling.applications import APPLICATIONS, Problem, Size, grow
-from gondwana_bench.scaling.benchmark import Case, Run
+from gondwana_bench.scaling.steps import Case, Run
 from support import jobs
 
 
@@ -54,13 +54,13 @@ def test_problems_of_each_kind(tmp_path: Path) -> None:
 
 def test_efficiency_compares_the_work_of_a_rank_and_second() -> None:
     strong = {case("strong", 1, 64): [run(4.0), run(8.0)], case("strong", 2, 64): [run(2.0), run(5.0)]}
-    one, two = benchmark.rows("strong", strong)
+    one, two = steps.rows("strong", strong)
     assert (one["efficiency"], two["efficiency"]) == (1.0, pytest.approx((4 / 4 + 8 / 10) / 2))
     assert (two["min"], two["median"], two["max"]) == (1.75, 2.625, 3.5)
     # The second box is a little smaller than twice the first.
     weak = {case("weak", 2, 120): [run(5.0)], case("weak", 1, 64): [run(4.0)]}
-    assert [row["ranks"] for row in benchmark.rows("weak", weak)] == [1, 2]
-    assert benchmark.rows("weak", weak)[1]["efficiency"] == pytest.approx((120 / 2 / 5) / (64 / 4))
+    assert [row["ranks"] for row in steps.rows("weak", weak)] == [1, 2]
+    assert steps.rows("weak", weak)[1]["efficiency"] == pytest.approx((120 / 2 / 5) / (64 / 4))
 
 
 def test_other_values_and_failed_verification_are_reported() -> None:
@@ -70,18 +70,18 @@ def test_other_values_and_failed_verification_are_reported() -> None:
         case("strong", 4, 64, ("other",)): [run(1.0, value=9.0, verified=False)],
         case("strong", 8, 64, ("third",)): [run(1.0, verified=None)],
     }
-    assert [row["verified"] for row in benchmark.rows("strong", runs)] == [False, False, False, True]
+    assert [row["verified"] for row in steps.rows("strong", runs)] == [False, False, False, True]
 
 
 def test_csv_and_picture(tmp_path: Path) -> None:
     runs = {case(kind, ranks, 64): [run(1.0), run(2.0)] for kind in ("strong", "weak") for ranks in (1, 100_000)}
-    rows = [row for kind in ("strong", "weak") for row in benchmark.rows(kind, runs)]
+    rows = [row for kind in ("strong", "weak") for row in steps.rows(kind, runs)]
     assert [row["beyond_cores"] for row in rows] == [False, True, False, True]
-    table = list(csv.DictReader(benchmark.as_csv(rows).splitlines()))
+    table = list(csv.DictReader(steps.as_csv(rows).splitlines()))
     assert len(table) == 8
     assert (table[1]["kind"], table[1]["job"], float(table[1]["max_s"])) == ("strong", "1", 2.0)
     pytest.importorskip("matplotlib")
-    picture.draw(rows, str(tmp_path / "out.png"))
+    steps.draw(rows, str(tmp_path / "out.png"))
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -16,8 +16,8 @@ from gondwana.gpu.interface import CudaError, DeviceFacts, Driver, EntryFacts, G
 from gondwana_emulator import boxes, modules
 from gondwana_emulator.memory import CAPACITY, Memory
 from gondwana_emulator.modules import Entry, Module, program_in
+from gondwana_emulator.ptx.context import PROCESSORS
 from gondwana_emulator.ptx.program import Launch
-from gondwana_emulator.ptx.specials import PROCESSORS
 from gondwana_emulator.streams import Capture, Event, Operation, Recording, Scheduler, Stream
 
 DEVICES = "GONDWANA_EMULATED_DEVICES"

@@ -5,7 +5,7 @@
 from gondwana.runtime import beginning as _beginning  # noqa: F401
 
 # From here on, a rank ends with its launcher.
-from gondwana.runtime import lifeline as _lifeline  # noqa: F401
+from gondwana.runtime.watching import lifeline as _lifeline  # noqa: F401
 # isort: on
 
 # The second one, so that a trace shows how long they take.
@@ -41,9 +41,9 @@ if _TYPE_CHECKING:
     from gondwana.arrays.remote import RemoteArray as RemoteArray
     from gondwana.calls.active_messages.message import ActiveMessage as ActiveMessage
     from gondwana.calls.dist_object import DistObject as DistObject
-    from gondwana.calls.quiescence import quiesce as quiesce
     from gondwana.calls.remote_calls import discharge as discharge
     from gondwana.calls.remote_calls import progress_thread as progress_thread
+    from gondwana.calls.remote_calls import quiesce as quiesce
     from gondwana.calls.remote_calls import rpc as rpc
     from gondwana.calls.remote_calls import rpc_ff as rpc_ff
     from gondwana.calls.remote_calls import try_rpc as try_rpc
@@ -93,9 +93,9 @@ if _TYPE_CHECKING:
     from gondwana.runtime.progress import ProgressError as ProgressError
     from gondwana.runtime.progress import in_callback as in_callback
     from gondwana.runtime.progress import progress as progress
-    from gondwana.runtime.progress_bar import ProgressBar as ProgressBar
-    from gondwana.runtime.rollcall import name_ranks as name_ranks
+    from gondwana.runtime.terminal import ProgressBar as ProgressBar
     from gondwana.runtime.tracing.spans import span as span
+    from gondwana.runtime.watching.rollcall import name_ranks as name_ranks
     from gondwana.sync.atomics import AtomicDomain as AtomicDomain
     from gondwana.sync.locks import Lock as Lock
     from gondwana.sync.signals import Signal as Signal
@@ -107,10 +107,10 @@ if _TYPE_CHECKING:
     from gondwana.tasks.conditions import Condition as Condition
     from gondwana.tasks.conditions import Semaphore as Semaphore
     from gondwana.tasks.loops import pfor as pfor
-    from gondwana.tasks.pool.errors import PoolBrokenError as PoolBrokenError
-    from gondwana.tasks.pool.errors import PoolClosedError as PoolClosedError
-    from gondwana.tasks.pool.errors import WorkerLostError as WorkerLostError
     from gondwana.tasks.pool.pool import WorkerPool as WorkerPool
+    from gondwana.tasks.pool.task import PoolBrokenError as PoolBrokenError
+    from gondwana.tasks.pool.task import PoolClosedError as PoolClosedError
+    from gondwana.tasks.pool.task import WorkerLostError as WorkerLostError
     from gondwana.tasks.remote_channel import RemoteChannel as RemoteChannel
     from gondwana.tasks.remote_condition import RemoteCondition as RemoteCondition
     from gondwana.tasks.selection import Selected as Selected
@@ -146,19 +146,19 @@ if _TYPE_CHECKING:
     from gondwana.teams.request import start_all as start_all
     from gondwana.teams.team import Team as Team
     from gondwana.testing.fake_device import fake_device as fake_device
-    from gondwana.transfer.access_region import AccessRegion as AccessRegion
     from gondwana.transfer.box import strided as strided
     from gondwana.transfer.collectives.verbs import allreduce as allreduce
     from gondwana.transfer.collectives.verbs import barrier as barrier
     from gondwana.transfer.collectives.verbs import bcast as bcast
+    from gondwana.transfer.completion import AccessRegion as AccessRegion
     from gondwana.transfer.completion import Transfer as Transfer
     from gondwana.transfer.irregular_box import indexed as indexed
-    from gondwana.transfer.messages import irecv as irecv
-    from gondwana.transfer.messages import isend as isend
-    from gondwana.transfer.messages import recv as recv
-    from gondwana.transfer.messages import send as send
-    from gondwana.transfer.messages import sendrecv as sendrecv
-    from gondwana.transfer.messages import wait_all as wait_all
+    from gondwana.transfer.messages.verbs import irecv as irecv
+    from gondwana.transfer.messages.verbs import isend as isend
+    from gondwana.transfer.messages.verbs import recv as recv
+    from gondwana.transfer.messages.verbs import send as send
+    from gondwana.transfer.messages.verbs import sendrecv as sendrecv
+    from gondwana.transfer.messages.verbs import wait_all as wait_all
     from gondwana.transfer.plans.create import plan as plan
     from gondwana.transfer.plans.plan import Plan as Plan
     from gondwana.transfer.verbs import copy as copy
@@ -182,8 +182,7 @@ __getattr__, __dir__ = _later.later(
         "gondwana.arrays.remote": "RemoteArray",
         "gondwana.calls.active_messages.message": "ActiveMessage",
         "gondwana.calls.dist_object": "DistObject",
-        "gondwana.calls.quiescence": "quiesce",
-        "gondwana.calls.remote_calls": "discharge progress_thread rpc rpc_ff try_rpc try_rpc_ff",
+        "gondwana.calls.remote_calls": "discharge progress_thread quiesce rpc rpc_ff try_rpc try_rpc_ff",
         "gondwana.compiler.externs": "Extern extern",
         "gondwana.compiler.function": "jit",
         "gondwana.compiler.linker": "Compilation compilation",
@@ -211,9 +210,9 @@ __getattr__, __dir__ = _later.later(
         "gondwana.runtime.exits": "RemoteError",
         "gondwana.runtime.launcher": "launched_by",
         "gondwana.runtime.progress": "ProgressError in_callback progress",
-        "gondwana.runtime.progress_bar": "ProgressBar",
-        "gondwana.runtime.rollcall": "name_ranks",
+        "gondwana.runtime.terminal": "ProgressBar",
         "gondwana.runtime.tracing.spans": "span",
+        "gondwana.runtime.watching.rollcall": "name_ranks",
         "gondwana.sync.atomics": "AtomicDomain",
         "gondwana.sync.locks": "Lock",
         "gondwana.sync.signals": "Signal signal wait",
@@ -221,8 +220,8 @@ __getattr__, __dir__ = _later.later(
         "gondwana.tasks.channel": "Channel ChannelClosed",
         "gondwana.tasks.conditions": "Condition Semaphore",
         "gondwana.tasks.loops": "pfor",
-        "gondwana.tasks.pool.errors": "PoolBrokenError PoolClosedError WorkerLostError",
         "gondwana.tasks.pool.pool": "WorkerPool",
+        "gondwana.tasks.pool.task": "PoolBrokenError PoolClosedError WorkerLostError",
         "gondwana.tasks.remote_channel": "RemoteChannel",
         "gondwana.tasks.remote_condition": "RemoteCondition",
         "gondwana.tasks.selection": "Selected select",
@@ -234,12 +233,11 @@ __getattr__, __dir__ = _later.later(
         "gondwana.teams.request": "PersistentRequest Request start_all",
         "gondwana.teams.team": "Team",
         "gondwana.testing.fake_device": "fake_device",
-        "gondwana.transfer.access_region": "AccessRegion",
         "gondwana.transfer.box": "strided",
         "gondwana.transfer.collectives.verbs": "allreduce barrier bcast",
-        "gondwana.transfer.completion": "Transfer",
+        "gondwana.transfer.completion": "AccessRegion Transfer",
         "gondwana.transfer.irregular_box": "indexed",
-        "gondwana.transfer.messages": "irecv isend recv send sendrecv wait_all",
+        "gondwana.transfer.messages.verbs": "irecv isend recv send sendrecv wait_all",
         "gondwana.transfer.plans.create": "plan",
         "gondwana.transfer.plans.plan": "Plan",
         "gondwana.transfer.verbs": "copy copy_indexed get put",

@@ -31,6 +31,7 @@ def test_one_rank_without_mpi(program: str, name: str) -> None:
 
 @ALONE
 @pytest.mark.ranks(2, 3, 4, 6, timeout=TIMEOUT)
+@TWO_PER_NODE
 @ALONE_MPICH
 @MPICH
 @checks.checks("team_checks", "verbs_checks", "collective_checks")
@@ -39,7 +40,6 @@ def test_teams(program: str, name: str) -> None:
 
 
 @TWO_NODES
-@TWO_PER_NODE
 @checks.checks("verbs_checks", "collective_checks")
 def test_collectives_between_nodes(program: str, name: str) -> None:
     checks.run(program, name)

@@ -37,9 +37,9 @@ def try_what_damages() -> None:
 
 
 def choose() -> None:
-    from gondwana.gpu import choice
+    from gondwana.gpu import device
 
-    print(choice.own(), choice.own())
+    print(device.own_number(), device.own_number())
 
 
 def test_the_ranks_of_a_node_take_the_devices_in_turn(variables: dict[str, str]) -> None:

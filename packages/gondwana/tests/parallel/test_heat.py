@@ -50,7 +50,7 @@ def oracle() -> np.ndarray:
     return old
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
+@pytest.mark.parametrize("ranks", [1, 2, pytest.param(4, marks=pytest.mark.more)])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_heat_program(ranks: int, threads: int, tmp_path: Path) -> None:
     program = tmp_path / "heat.py"

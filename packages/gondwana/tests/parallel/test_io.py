@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gondwana.io.checksums import verify
 from gondwana.io.dataset import Dataset
-from gondwana.io.verification import verify
 from support import jobs
 
 pytest.importorskip("adios2")
@@ -21,7 +21,7 @@ PROGRAM = Path(__file__).parent / "programs" / "io_checks.py"
 NAMES = jobs.check_names(PROGRAM)
 
 #: Ranks, and how many of them share a pretended node; 0: all.
-JOBS = [(1, 0), (2, 0), (3, 1), (4, 0), (6, 2)]
+JOBS = [(1, 0), (2, 0), (3, 1), (4, 2), *(pytest.param(*job, marks=pytest.mark.more) for job in ((4, 0), (6, 2)))]
 
 
 @pytest.mark.parametrize("name", NAMES)

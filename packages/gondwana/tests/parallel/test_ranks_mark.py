@@ -107,8 +107,18 @@ GOOD = """
 """
 
 
+SECOND = """
+    import sys
+
+    @pytest.mark.ranks(2)
+    def test_second(world):
+        assert "test_users" in sys.modules
+"""
+
+
 def test_marked_tests_share_a_job_for_each_setting(folder: Path) -> None:
     write(folder, GOOD)
+    write(folder, SECOND, "test_second.py")
     outcome = run(folder, "-rA")
     assert outcome.status == 0, str(outcome)
     found = outcomes(outcome)
@@ -116,11 +126,12 @@ def test_marked_tests_share_a_job_for_each_setting(folder: Path) -> None:
     assert {name for name, word in found.items() if word == "PASSED"} == {
         *(f"test_each[{ranks}-{letter}]" for ranks in ("1rank", "2ranks", "3ranks") for letter in "ab"),
         "TestTogether::test_closest[1rank]", "TestTogether::test_closest[2ranks]", "TestTogether::test_own[3ranks]",
-        "test_added[2ranks]", "test_added[1rank-mpi]", "test_alone", "test_on_the_emulated_gpu",
+        "test_added[2ranks]", "test_added[1rank-mpi]", "test_second[2ranks]", "test_alone", "test_on_the_emulated_gpu",
     }  # fmt: skip
     assert "there is no interpreter /nowhere/python" in outcome.stdout
     assert "Captured stdout of rank 1 call" in outcome.stdout
-    assert processes(folder) == 1 + 2 + 3 + 2 + 1  # ranks 1, 2, 3; the flavoured job; the job of one rank with MPI
+    # Ranks 1, 2, 3; the flavoured job; the job of one rank with MPI; the other module, on two ranks and the session.
+    assert processes(folder) == 1 + 2 + 3 + 2 + 1 + 2 + 1
 
 
 def test_a_selection_starts_no_more_than_it_needs(folder: Path) -> None:
@@ -129,10 +140,12 @@ def test_a_selection_starts_no_more_than_it_needs(folder: Path) -> None:
     assert "test_users.py::test_each[3ranks-b]" in collected.stdout
     assert processes(folder) == 0
     (folder / "imports").unlink()
-    outcome = run(folder, "-rA", "-k", "each and 2ranks", "-n", "2", "--dist", "loadfile")
+    write(folder, SECOND, "test_second.py")
+    outcome = run(folder, "-rA", "-k", "(each or second) and 2ranks", "-n", "2", "--dist", "loadfile")
     assert outcome.status == 0, str(outcome)
-    assert outcomes(outcome) == {"test_each[2ranks-a]": "PASSED", "test_each[2ranks-b]": "PASSED"}
-    assert processes(folder) == 2 + 1  # xdist has two sessions
+    names = ("test_each[2ranks-a]", "test_each[2ranks-b]", "test_second[2ranks]")
+    assert outcomes(outcome) == dict.fromkeys(names, "PASSED")
+    assert processes(folder) == 2 * 2 + 2 * 2 - 1  # both modules, on two ranks and in the two sessions of xdist
 
 
 BAD = """
@@ -206,10 +219,16 @@ NOT_TO_BE_IMPORTED = """
 def test_a_failure_on_one_rank_is_reported_and_the_others_are_tested_all_the_same(folder: Path) -> None:
     write(folder, BAD)
     write(folder, NOT_TO_BE_IMPORTED, "test_imports.py")
+    write(
+        folder,
+        NOT_TO_BE_IMPORTED.replace('assert "RANK" not in os.environ, "not on a rank"', "").replace("_it", "_fine"),
+        "test_fine_imports.py",
+    )
     outcome = run(folder, "-rA")
     assert outcome.status == 1, str(outcome)
     found = {name.removesuffix("[2ranks]"): word for name, word in outcomes(outcome).items()}
     assert (found.pop("test_it[2ranks-1]"), found.pop("test_it[2ranks-2]")) == ("FAILED", "FAILED")
+    assert (found.pop("test_fine[2ranks-1]"), found.pop("test_fine[2ranks-2]")) == ("PASSED", "PASSED")
     assert outcome.stdout.count("not on a rank") >= 2
     good = dict.fromkeys(("test_before", "test_after", "test_last"), "PASSED")
     bad = ("test_one_fails", "test_all_fail", "test_not_expected", "test_torn_down", "test_leaves", "test_exits")
@@ -221,7 +240,8 @@ def test_a_failure_on_one_rank_is_reported_and_the_others_are_tested_all_the_sam
     ):  # fmt: skip
         assert text in outcome.stdout, text
     assert "just before" in outcome.stdout
-    assert processes(folder) - 1 - 2 <= 2 * 7  # without the session and the job that could not import
+    # Without the session, the job that could not import the second of two modules, and that of the first.
+    assert processes(folder) - 2 - 2 * 2 - 2 <= 2 * 7
 
 
 HANGING = """
@@ -245,10 +265,31 @@ HANGING = """
 """
 
 
+HANGING_BEHIND_ANOTHER = """
+    import time
+
+    @pytest.mark.ranks(2, variables={"OTHER": 1}, timeout=15)
+    def test_stands_still(world):
+        if world.rank == 1:
+            time.sleep(600)
+        world.barrier()
+"""
+
+BEFORE_IT = """
+    @pytest.mark.ranks(2, variables={"OTHER": 1}, timeout=15)
+    def test_before_it(world):
+        assert world.size == 2
+"""
+
+
 def test_a_job_that_hangs_says_where(folder: Path) -> None:
     write(folder, HANGING)
+    write(folder, BEFORE_IT, "test_1.py")
+    write(folder, HANGING_BEHIND_ANOTHER, "test_2.py")
     outcome = run(folder, "-rA")
     found = outcomes(outcome)
+    assert (found.pop("test_before_it[2ranks]"), found.pop("test_stands_still[2ranks]")) == ("PASSED", "FAILED")
+    assert re.search(r"File .*test_2.py\", line \d+ in test_stands_still", outcome.stdout), str(outcome)
     assert found == {
         "test_waits_for_ever[2ranks]": "FAILED", "test_next[2ranks]": "PASSED",
         "test_fails_where_another_waits[2ranks]": "FAILED",

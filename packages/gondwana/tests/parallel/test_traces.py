@@ -32,7 +32,7 @@ def run(folder: Path, ranks: int, *words: str, **variables: str) -> tuple[dict[s
 EVERYTHING = ("exchange", "copies", "messages", "late")
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(4, marks=pytest.mark.more)])
 def test_a_trace_has_all_time_and_all_traffic(ranks: int, tmp_path: Path) -> None:
     """With two ranks from compiled code too, with three on as many nodes and with tasks."""
     more = {2: ("compiled",), 3: ("tasks",)}.get(ranks, ())

@@ -29,7 +29,7 @@ def reports(ranks: int, python: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("ranks", [1, 2, 3, pytest.param(4, marks=pytest.mark.more)])
 def test_windows(ranks: int, name: str) -> None:
     problems = reports(ranks, sys.executable)[name]
     assert not problems, "\n".join(problems)

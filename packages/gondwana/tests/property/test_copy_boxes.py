@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import gondwana as gw
 from gondwana.transfer import paths
-from gondwana.transfer.copy_table import LOOPS, copy_of_memory, copy_table, execute
-from gondwana.transfer.staged import pieces
+from gondwana.transfer.hops import pieces
+from gondwana.transfer.host_copies import LOOPS, copy_of_memory, copy_table, execute
 
 ROOM = 1 << 16
 DTYPES = ("u1", "i2", "f4", "f8", "c16", "S3")

@@ -8,7 +8,7 @@ import pytest
 import gondwana as gw
 from gondwana.futures import Promise
 from gondwana.runtime.progress import ProgressError
-from gondwana.transfer import access_region
+from gondwana.transfer import completion
 
 
 def there(elements: int = 8) -> gw.GlobalPtr:
@@ -23,7 +23,7 @@ def test_the_end_waits_for_all_that_is_under_way() -> None:
     assert all(put.done() for put in puts)
     assert region.future.done()
     assert gw.get(pointer, 200).result().tolist() == list(range(200))
-    assert not access_region._open
+    assert not completion._open
 
 
 def test_complete_operations_are_not_kept() -> None:
@@ -31,7 +31,7 @@ def test_complete_operations_are_not_kept() -> None:
         for _ in range(300):
             gw.put(1.0, gw.Segment(gw.world, 8).pointer(dtype=float))
             gw.put(1.0, there(1)).wait()
-        assert len(region._operations) <= access_region._FEW
+        assert len(region._operations) <= completion._FEW
 
 
 def test_what_an_inner_region_leaves_belongs_to_the_outer_one() -> None:
@@ -55,7 +55,7 @@ def test_an_exception_leaves_the_block_at_once() -> None:
 
     with pytest.raises(KeyError):
         fail()
-    assert not access_region._open
+    assert not completion._open
     assert not region.future.done()
     region.wait()
     assert left[0].done()
@@ -90,7 +90,7 @@ def test_what_a_callback_cannot_wait_for_is_not_forgotten() -> None:
     pointer = there()
     with pytest.raises(ProgressError):
         gw.rpc(gw.world.rank, put_in_two_regions, pointer).result()
-    assert not access_region._open
+    assert not completion._open
     for region in left_open:
         (put,) = region._operations
         region.wait()

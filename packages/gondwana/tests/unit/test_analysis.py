@@ -9,9 +9,8 @@ from gondwana.cli.plot import places_of
 from gondwana.errors import UsageError
 from gondwana.io.adios import BPWriter
 from gondwana.io.analysis import pictures
-from gondwana.io.analysis.histograms import histogram, joint_histogram, limits_of
-from gondwana.io.analysis.pdf import write_pdfs
-from gondwana.io.analysis.slices import fields_of, plane_of
+from gondwana.io.analysis.pdf import histogram, joint_histogram, limits_of, write_pdfs
+from gondwana.io.analysis.pictures import fields_of, plane_of
 from gondwana.io.dataset import Dataset
 
 pytest.importorskip("adios2")

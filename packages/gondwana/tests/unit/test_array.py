@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -303,14 +301,6 @@ def test_dlpack() -> None:
     assert np.shares_memory(back.numpy(), a.numpy())
     assert back[-2, 3] == a[-2, 3]
     assert a.__dlpack_device__() == (1, 0)
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="the buffer protocol of Python classes needs Python 3.12")
-def test_buffer_protocol() -> None:
-    a = numbered(BOX)
-    view = memoryview(a)
-    assert view.shape == (6, 5)
-    assert np.shares_memory(np.asarray(view), a.numpy())
 
 
 def test_memory_that_compiled_code_cannot_read_is_refused() -> None:

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from gondwana.compiler import atomics
+from gondwana.compiler import memory_order as atomics
 
 DTYPES = ("i4", "u4", "i8", "u8", "f4", "f8")
 ORACLES = {

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from gondwana.compiler import cache
-from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.fingerprint import ROOMS
+from gondwana.compiler.cache import ROOMS, ObjectCode
 from support import jobs
 
 HELPER = """

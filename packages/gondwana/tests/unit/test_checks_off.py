@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.compiler import cache, checks, fingerprint, function
+from gondwana.compiler import cache, function
+from gondwana.compiler.debugging import checks
 from support import jobs
 
 
@@ -49,11 +50,11 @@ def test_machine_code_has_nothing_of_the_checks(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_functions_have_other_names_in_the_cache_when_they_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    off = fingerprint.fingerprint(gather)
+    off = cache.fingerprint(gather)
     monkeypatch.setattr(checks, "active", lambda: True)
-    assert fingerprint.fingerprint(gather) != off  # errors name its lines
+    assert cache.fingerprint(gather) != off  # errors name its lines
     monkeypatch.undo()
-    assert fingerprint.fingerprint(gather) == off
+    assert cache.fingerprint(gather) == off
 
 
 PROGRAM = """

@@ -218,7 +218,7 @@ def test_output_that_nobody_takes(tmp_path: Path, command: list[str]) -> None:
     program = tmp_path / "program.py"
     program.write_text(
         "import sys\nfrom gondwana.cli import main\n"
-        "import gondwana.io.dataset as dataset, gondwana.io.listing as listing\n"
+        "import gondwana.io.dataset as dataset, gondwana.io.analysis.listing as listing\n"
         "class Dataset:\n"
         "    variables = ['u']\n"
         "    def __init__(self, path): pass\n"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.compiler import fingerprint, numba_imports
+from gondwana.compiler import cache, numba_imports
 from gondwana.errors import UsageError
 from support import jobs
 
@@ -126,17 +126,17 @@ def test_settings_that_nothing_works_with_are_refused(
     monkeypatch.setenv(f"NUMBA_{name}", bad)
     with pytest.raises(UsageError, match=f"^NUMBA_{name}={bad} keeps Numba from .*: unset it; GONDWANA_INTERPRET=1"):
         numba_imports.check_settings()
-    fingerprint.toolchain.cache_clear()
+    cache.toolchain.cache_clear()
     with pytest.raises(UsageError):
-        fingerprint.toolchain()
+        cache.toolchain()
 
 
 def test_settings_are_part_of_the_name_of_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for name, value in (("X", "1"), ("NUMBA_NUM_THREADS", "7"), ("NUMBA_LOOP_VECTORIZE", "0"), ("NUMBA_NEW", "1")):
         monkeypatch.setenv(name, value)
-        fingerprint.toolchain.cache_clear()
-        found.append(fingerprint.toolchain())
-    fingerprint.toolchain.cache_clear()
+        cache.toolchain.cache_clear()
+        found.append(cache.toolchain())
+    cache.toolchain.cache_clear()
     assert found[0] == found[1]
     assert len(set(found)) == 3

@@ -10,7 +10,7 @@ import pytest
 import gondwana as gw
 from gondwana.calls.node_rings import NodeRings
 from gondwana.memory.segment import Segment
-from gondwana.runtime.computed_once import ComputedOnce
+from gondwana.runtime.later import ComputedOnce
 from gondwana.teams.team import Team
 
 THREADS = 8

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.runtime import control_groups, cores
+from gondwana.runtime import cores
+from gondwana.runtime.placement import control_groups
 
 GIB = 2**30
 PHYSICAL = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -16,13 +16,12 @@ from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu import device as devices
 from gondwana.gpu.device import Device, device
 from gondwana.gpu.interface import CudaError
-from gondwana.memory import cuda_kind, events, fallbacks, reclaim
-from gondwana.memory.cuda_kind import CudaKind
-from gondwana.memory.events import EventFuture
+from gondwana.memory import cuda_kind, fallbacks, reclaim
+from gondwana.memory.cuda_kind import CudaKind, EventFuture
 from gondwana.memory.ipc import Offer
 from gondwana.memory.pinned import SMALL, Ring, is_pinned, pin
 from gondwana.runtime.shared_file import ForeignFileError
-from gondwana.transfer.devices import copy_stream
+from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, order_of
 from support.recording_driver import Call, RecordingDriver
 
@@ -56,8 +55,8 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> ObedientDriver:
     monkeypatch.setattr(devices, "driver", lambda: one)
     monkeypatch.setattr(cuda_kind, "driver", lambda: one)
     monkeypatch.setattr(devices, "_devices", {})
-    monkeypatch.setattr(events, "_under_way", {})
-    monkeypatch.setattr(copy_stream, "_streams", {})
+    monkeypatch.setattr(cuda_kind, "_under_way", {})
+    monkeypatch.setattr(cuda_copies, "_streams", {})
     monkeypatch.setattr(reclaim, "_waiting", [])
     monkeypatch.setattr(fallbacks, "_counts", dict.fromkeys(fallbacks.counters(), 0))
     monkeypatch.setattr(fallbacks, "_reported", set())
@@ -114,10 +113,10 @@ def test_futures_of_one_device_end_in_order(recorder: ObedientDriver, one: Devic
     recorder.passed.update(handles[:2])
     gw.progress()
     assert [future.done() for future in futures] == [True, True, False]
-    assert events._unfinished() == "1 copies of devices under way"
+    assert cuda_kind._unfinished() == "1 copies of devices under way"
     futures[2].end()
     assert futures[2].done()
-    assert events._unfinished() is None
+    assert cuda_kind._unfinished() is None
 
 
 def test_an_error_of_the_device_is_that_of_the_future(recorder: ObedientDriver, one: Device) -> None:

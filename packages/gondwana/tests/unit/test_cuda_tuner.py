@@ -11,7 +11,8 @@ import pytest
 
 import gondwana as gw
 from gondwana.gpu.device import Device, device
-from gondwana.kernels.cuda import tuner, tuning_records
+from gondwana.kernels import trials
+from gondwana.kernels.cuda import tuner
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.variant import Variant
 from gondwana.testing.gpu import emulated_gpu
@@ -19,8 +20,8 @@ from gondwana.testing.gpu import emulated_gpu
 
 @pytest.fixture(autouse=True)
 def _gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    monkeypatch.setattr(tuning_records, "_folder", lambda: tmp_path)
-    monkeypatch.setattr(tuning_records, "_known", {})
+    monkeypatch.setattr(trials, "_folder", lambda: tmp_path)
+    monkeypatch.setattr(trials, "_known", {})
     with emulated_gpu():
         yield
 
@@ -64,7 +65,7 @@ def test_a_trial_takes_the_fastest_shape_and_keeps_the_result(monkeypatch: pytes
     assert np.array_equal(target.to_numpy(), expected.to_numpy())
 
     relax._remembered.clear()
-    tuning_records._known.clear()
+    trials._known.clear()
     relax(inner, target, source)
     assert len(tried) == 3, "a second process finds the record"
 
@@ -79,16 +80,16 @@ def test_kernels_that_read_what_they_write_are_not_tried(monkeypatch: pytest.Mon
 
 
 def test_a_damaged_record_is_made_anew(tmp_path: Path) -> None:
-    assert tuning_records.recorded(("key",), lambda: {"x": 1}) == {"x": 1}
+    assert trials.recorded(("key",), lambda: {"x": 1}) == {"x": 1}
     (file,) = tmp_path.glob("*.json")
     file.write_text("{")
-    tuning_records._known.clear()
-    assert tuning_records.recorded(("key",), lambda: {"x": 2}) == {"x": 2}
+    trials._known.clear()
+    assert trials.recorded(("key",), lambda: {"x": 2}) == {"x": 2}
 
 
 def test_a_record_that_cannot_be_written_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning_records, "_folder", lambda: tmp_path / "gone")
-    assert tuning_records.recorded(("key",), lambda: {"x": 1}) == {"x": 1}
+    monkeypatch.setattr(trials, "_folder", lambda: tmp_path / "gone")
+    assert trials.recorded(("key",), lambda: {"x": 1}) == {"x": 1}
 
 
 def test_launches_are_timed_by_the_device() -> None:

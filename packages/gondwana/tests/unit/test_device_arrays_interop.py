@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import gondwana as gw
-from gondwana.arrays import dlpack
-from gondwana.arrays.dlpack import CPU, CUDA, Elements
+from gondwana.arrays import interop
+from gondwana.arrays.interop import CPU, CUDA, Elements
 from gondwana.errors import UsageError
 from gondwana.gpu.device import device
 from gondwana.testing.gpu import emulated_gpu
@@ -65,7 +65,7 @@ class Theirs:
     def new_capsule(self, *, stream: int, max_version: tuple[int, int] | None) -> Any:
         device(0).record(self.stream).block(stream)
         elements = Elements(self.address, self.like.shape, self.like.strides, self.like.dtype, (CUDA, 0), self.readonly)
-        return dlpack.give(elements, self, max_version)
+        return interop.give(elements, self, max_version)
 
     def load(self) -> np.ndarray:
         """What the memory holds when all before on the stream is done; views alike `like`."""
@@ -195,7 +195,7 @@ def test_ours_is_taken_by_others(view: Any) -> None:
     assert seen["data"] == (ours.address if ours.size else 0, False)
     assert ours.__dlpack_device__() == (CUDA, 0)
     for version in (None, (1, 0), (1, 3)):
-        elements, loan = dlpack.take(ours.__dlpack__(stream=-1, max_version=version))
+        elements, loan = interop.take(ours.__dlpack__(stream=-1, max_version=version))
         assert elements == Elements(ours.address, ours.shape, ours.strides, ours.dtype, (CUDA, 0), False)
         del loan
     again = gw.on_device(ours)
@@ -211,7 +211,7 @@ def test_their_stream_waits_for_our_kernels(stream: Any) -> None:
     found = np.zeros(24)
     double(T.owned, T)
     row = T.local[3, :]
-    elements, loan = dlpack.take(row.__dlpack__(stream=stream, max_version=(1, 0)))
+    elements, loan = interop.take(row.__dlpack__(stream=stream, max_version=(1, 0)))
     driver.copy(found.ctypes.data, elements.address, 6 * 8, 1 if stream is None else stream)
     driver.finish(1 if stream is None else stream)
     assert found[:6].tolist() == (2 * numbered()[3]).tolist()
@@ -276,7 +276,7 @@ def test_a_mask_or_an_unknown_device_is_refused(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("version", [None, (1, 0), (1, 9)])
 def test_capsules_that_numpy_makes(version: tuple[int, int] | None, view: Any) -> None:
     data = view(numbered(dtype="int16"))
-    elements, loan = dlpack.take(data.__dlpack__(max_version=version))
+    elements, loan = interop.take(data.__dlpack__(max_version=version))
     assert elements == Elements(data.ctypes.data, data.shape, data.strides, data.dtype, (CPU, 0), False)
     owner = weakref.ref(data)
     del data
@@ -299,7 +299,7 @@ class Ours:
     def __dlpack__(self, max_version: Any = None, **_: Any) -> Any:
         data = self.data
         elements = Elements(data.ctypes.data, data.shape, data.strides, data.dtype, (CPU, 0), not data.flags.writeable)
-        return dlpack.give(elements, self, max_version if self.versions else None)
+        return interop.give(elements, self, max_version if self.versions else None)
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -312,64 +312,64 @@ def test_capsules_that_numpy_takes(versions: bool, view: Any) -> None:
     assert np.shares_memory(taken, data) or not data.size
     assert (taken.shape, taken.dtype) == (data.shape, data.dtype)
     assert np.array_equal(taken, data)
-    before = len(dlpack._given)
+    before = len(interop._given)
     del source
     gc.collect()
     assert alive() is not None
     del taken
     assert alive() is None
-    assert len(dlpack._given) == before - 1
+    assert len(interop._given) == before - 1
 
 
 def test_read_only_capsules() -> None:
     data = numbered()
     data.flags.writeable = False
-    assert dlpack.take(data.__dlpack__(max_version=(1, 0)))[0].readonly
+    assert interop.take(data.__dlpack__(max_version=(1, 0)))[0].readonly
     assert not np.from_dlpack(Ours(data)).flags.writeable
     with pytest.raises(BufferError, match="read-only"):
         np.from_dlpack(Ours(data, versions=False))
 
 
 def test_capsules_that_nobody_takes_give_their_memory_back() -> None:
-    before = len(dlpack._given)
+    before = len(interop._given)
     source = Ours(numbered())
     capsules = [source.__dlpack__(max_version=version) for version in (None, (1, 0))]
-    assert len(dlpack._given) == before + 2
+    assert len(interop._given) == before + 2
     del capsules
     taken = source.__dlpack__(max_version=(1, 0))  # the next one clears away what is left of those before
-    assert len(dlpack._given) == before + 1
-    loan = dlpack.take(taken)[1]
+    assert len(interop._given) == before + 1
+    loan = interop.take(taken)[1]
     del taken, loan
-    assert len(dlpack._given) == before
+    assert len(interop._given) == before
 
 
 def test_a_capsule_is_taken_once() -> None:
     capsule = numbered().__dlpack__()
-    loan = dlpack.take(capsule)[1]
+    loan = interop.take(capsule)[1]
     with pytest.raises(UsageError, match="taken before"):
-        dlpack.take(capsule)
+        interop.take(capsule)
     with pytest.raises(UsageError, match="no DLPack capsule"):
-        dlpack.take(object())
+        interop.take(object())
     del capsule, loan
 
 
 def test_elements_that_are_not_known() -> None:
     source = Ours(numbered())
     capsule = source.__dlpack__(max_version=(1, 0))
-    address = next(reversed(dlpack._given))
-    managed = dlpack._Versioned.from_address(address)
+    address = next(reversed(interop._given))
+    managed = interop._Versioned.from_address(address)
     managed.tensor.lanes = 4
     with pytest.raises(UsageError, match="4 lanes"):
-        dlpack.take(capsule)
+        interop.take(capsule)
     managed.tensor.lanes, managed.tensor.code = 1, 4
     with pytest.raises(UsageError, match="code 4"):
-        dlpack.take(capsule)
+        interop.take(capsule)
     managed.tensor.code, managed.major = 2, 2
     with pytest.raises(UsageError, match=r"DLPack 2\.0"):
-        dlpack.take(capsule)
+        interop.take(capsule)
     managed.major = 1
     managed.tensor.strides = None
-    assert dlpack.take(capsule)[0].strides == (48, 8)
+    assert interop.take(capsule)[0].strides == (48, 8)
 
 
 # Arrays of the host

@@ -11,7 +11,7 @@ import pytest
 import gondwana as gw
 from gondwana.arrays import device_buffers
 from gondwana.memory import pinned
-from gondwana.teams import staging
+from gondwana.teams import buffers
 from gondwana.testing.gpu import emulated_gpu
 
 
@@ -29,24 +29,24 @@ def held(array: Any) -> np.ndarray:
 
 def test_objects_on_the_host_pass_unchanged() -> None:
     for buffer in (np.zeros(3), bytearray(3), None, gw.IN_PLACE, 3, gw.Array(np.zeros(3)), [1], "text"):
-        assert staging.staged(buffer) is buffer
+        assert buffers.staged(buffer) is buffer
     pointer = gw.Segment(gw.world, 8).pointer()
-    assert staging.staged(pointer) is pointer
+    assert buffers.staged(pointer) is pointer
     inner = gw.strided(pointer, (2, 2), (4, 1))
-    assert staging.staged(inner) is inner
+    assert buffers.staged(inner) is inner
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_host_memory_is_in_order_or_refused(order: Any) -> None:
     data = np.arange(24.0).reshape(2, 3, 4)
     buffer = on_device(data, order=order)
-    whole = staging.staged(buffer)
+    whole = buffers.staged(buffer)
     assert (whole == data).all()
     assert whole.flags.c_contiguous
     whole[...] *= 2
-    staging.deliver(whole)
+    buffers.deliver(whole)
     assert (buffer.copy().numpy() == 2 * data).all()
-    host = staging.staged(
+    host = buffers.staged(
         buffer, whole=False
     )  # of parts: has the order of the device, and is refused if that is not C's
     assert (host == 2 * data).all()
@@ -104,8 +104,8 @@ def test_large_buffers_are_pinned_once_and_not_beyond_a_limit(monkeypatch: pytes
     monkeypatch.setattr(device_buffers, "_pinned", device_buffers._Pinned())
     with emulated_gpu():
         small, large = (on_device(np.arange(float(n)), gw.cuda(0)) for n in (1000, 10_000))
-        assert staging.staged(small).base.nbytes == 8000
-        first, second, third = (staging.staged(large) for _ in range(3))
+        assert buffers.staged(small).base.nbytes == 8000
+        first, second, third = (buffers.staged(large) for _ in range(3))
         address = first.ctypes.data
         assert len({array.ctypes.data for array in (first, second, third)}) == 3
         assert pinned.is_pinned(first.staging.memory.base)
@@ -117,4 +117,4 @@ def test_large_buffers_are_pinned_once_and_not_beyond_a_limit(monkeypatch: pytes
             total = np.zeros(10_000)
             gw.world.Allreduce(large, total)
             assert (total == np.arange(10_000)).all()
-        assert staging.staged(large).ctypes.data == address
+        assert buffers.staged(large).ctypes.data == address

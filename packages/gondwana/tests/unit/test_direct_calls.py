@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gondwana.compiler.direct_calls import MOST_ARGUMENTS, builtin_at
-from gondwana.compiler.native import BYTES_AT, DATA_AT, LENGTH_AT, TYPE_AT
+from gondwana.compiler.native import BYTES_AT, DATA_AT, LENGTH_AT, MOST_ARGUMENTS, TYPE_AT, builtin_at
 
 WORDS = st.integers(-(2**63), 2**63 - 1)
 
@@ -102,7 +101,7 @@ def test_numbers_of_more_than_64_bits_are_refused(number: int) -> None:
 def test_functions_may_outlive_all_modules() -> None:
     program = (
         "import ctypes\n"
-        "from gondwana.compiler.direct_calls import builtin_at\n"
+        "from gondwana.compiler.native import builtin_at\n"
         "function = builtin_at(ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value, 1, 'labs')\n"
         "ctypes.pythonapi.Py_IncRef(ctypes.py_object([function]))\n"
     )

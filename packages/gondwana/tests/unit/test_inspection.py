@@ -14,7 +14,7 @@ import pytest
 import gondwana as gw
 from gondwana.cli import main
 from gondwana.errors import KernelError, UsageError
-from gondwana.kernels.inspection import assembly, llvm_ir, ptx
+from gondwana.kernels.inspection import assembly, llvm_ir
 from gondwana.kernels.inspection.loops import innermost, main_loop
 from gondwana.testing.gpu import emulated_gpu
 from gondwana_apps.grayscott.kernels import Noise, Rates, react_and_diffuse, total
@@ -177,10 +177,10 @@ def test_registers_in_assembly(text: str, expected: tuple[Any, ...] | None) -> N
 
 
 def test_loops_in_ptx() -> None:
-    (loop,) = ptx.loops(PTX)
+    (loop,) = assembly.ptx_loops(PTX)
     assert (loop.loads, loop.loaded, loop.stores, loop.stored, loop.flops) == (3, 16, 1, 8, 2)
     assert (loop.points, loop.width) == (0, 2)
-    assert ptx.declared(PTX) == {"pred": 3, "f64": 7}
+    assert assembly.ptx_registers(PTX) == {"pred": 3, "f64": 7}
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

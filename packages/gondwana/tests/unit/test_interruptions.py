@@ -18,7 +18,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.futures import deferred_by
-from gondwana.runtime import interruptions, second_interrupt
+from gondwana.runtime import interruptions
 
 
 def fail(number: int, frame: FrameType | None) -> None:
@@ -60,7 +60,7 @@ def test_exits_are_the_programs_and_other_errors_are_not() -> None:
     assert interruptions.is_interruption(KeyboardInterrupt())
 
 
-@pytest.mark.parametrize("handler", [_signal.default_int_handler, second_interrupt._interrupt])
+@pytest.mark.parametrize("handler", [_signal.default_int_handler, interruptions._interrupt])
 def test_an_interruption_is_delivered_unless_the_program_raises_it(handler: Any) -> None:
     previous = signal.signal(signal.SIGINT, handler)
     try:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana.io import bp5, checkpoint, checksums, seal
+from gondwana.io import bp5, checkpoint, checksums
 from gondwana.io.stop import StopRequest
 from gondwana.io.writer import StepWriter
 from support.damage import each_byte
@@ -68,7 +68,7 @@ def test_the_same_step_again_replaces_it(tmp_path):
     assert u.equals(2 * VALUES)
 
 
-@pytest.mark.parametrize("harm", ["data.0", "md.0", "md.idx", seal.NAME])
+@pytest.mark.parametrize("harm", ["data.0", "md.0", "md.idx", checksums.SEAL])
 @pytest.mark.parametrize("how", ["cut", "gone"])
 def test_a_damaged_checkpoint_is_passed_over(tmp_path, harm, how):
     save(tmp_path / "ckpt.bp", 5)
@@ -94,7 +94,7 @@ def test_no_byte_of_a_checkpoint_stops_a_restart(tmp_path):
     last = (checksums.NAME, (newer / checksums.NAME).stat().st_size - 1)
     for name in ("complete.json", checksums.NAME, bp5.INDEX, bp5.METADATA, bp5.FORMATS):
         for place in each_byte(newer / name):
-            found = seal.damage(newer)
+            found = checksums.damage(newer)
             assert (found is None) == ((name, place) == last), (name, place, found)
             assert found is None or "\n" not in found
     for name in sorted(os.listdir(newer)):
@@ -185,7 +185,7 @@ def test_another_precision_only_on_demand(tmp_path):
 
 def test_a_seal_that_is_not_ours_is_damage(tmp_path):
     path = save(tmp_path / "ckpt.bp", 5)
-    whole = (path / seal.NAME).read_text()
+    whole = (path / checksums.SEAL).read_text()
     contents = {
         "is not readable": ("[]", "{}", json.dumps({"written_ns": "x", "sizes": 3}), "[" * 100_000),
         "differs from its checksum": (whole.replace('"written_ns":1', '"written_ns":2'),),
@@ -193,7 +193,7 @@ def test_a_seal_that_is_not_ours_is_damage(tmp_path):
     }
     for reason, texts in contents.items():
         for text in texts:
-            (path / seal.NAME).write_text(text)
+            (path / checksums.SEAL).write_text(text)
             with pytest.raises(UsageError, match=reason):
                 checkpoint.newest(tmp_path / "ckpt.bp")
 

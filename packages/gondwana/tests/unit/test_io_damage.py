@@ -18,9 +18,9 @@ import pytest
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.io import bp5, checksums, other_process
 from gondwana.io.adios import BPWriter
+from gondwana.io.checksums import verify
 from gondwana.io.dataset import Dataset
 from gondwana.io.paths import DatasetError
-from gondwana.io.verification import verify
 from support import damage
 
 pytest.importorskip("adios2")
@@ -74,7 +74,7 @@ def test_nothing_that_is_damaged_ends_or_stops_a_reader_of_our_datasets(pristine
         from pathlib import Path
         from gondwana.errors import GondwanaError
         from gondwana.io.dataset import Dataset
-        from gondwana.io.verification import verify
+        from gondwana.io.checksums import verify
         from support.damage import damage, same
         def read(path):
             with Dataset(path) as data:

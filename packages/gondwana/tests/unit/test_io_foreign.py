@@ -10,10 +10,10 @@ import pytest
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.io import bp5, checksums
 from gondwana.io.adios import BPWriter
-from gondwana.io.analysis.histograms import histogram
-from gondwana.io.analysis.slices import plane_of
+from gondwana.io.analysis.listing import listing
+from gondwana.io.analysis.pdf import histogram
+from gondwana.io.analysis.pictures import plane_of
 from gondwana.io.dataset import Dataset
-from gondwana.io.listing import listing
 from gondwana.io.paths import DatasetError
 
 adios2 = pytest.importorskip("adios2")

@@ -12,8 +12,8 @@ import pytest
 
 from gondwana.errors import UsageError
 from gondwana.io.adios import BPWriter
+from gondwana.io.analysis.listing import listing
 from gondwana.io.dataset import Dataset
-from gondwana.io.listing import listing
 from gondwana.io.paths import DatasetError
 
 pytest.importorskip("adios2")

@@ -19,10 +19,10 @@ import pytest
 import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.io import adios, checkpoint, paths
+from gondwana.io.checksums import verify
 from gondwana.io.dataset import Dataset
 from gondwana.io.paths import DatasetError
 from gondwana.io.provenance import fides, provenance, vtk_image
-from gondwana.io.verification import verify
 from gondwana.io.writer import StepWriter, steps_to_keep
 from gondwana.teams import world
 from support.datasets import three_steps

@@ -10,8 +10,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.compiler.types.arguments import describe
-from gondwana.kernels.cuda.build import build
-from gondwana.kernels.cuda.build_pair import build_pair
+from gondwana.kernels.cuda.build import build, build_pair
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import numbered
 from gondwana.kernels.variant import Variant

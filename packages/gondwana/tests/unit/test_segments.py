@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gondwana as gw
 from gondwana.memory import segment
-from gondwana.runtime import control_groups
+from gondwana.runtime.placement import control_groups
 
 SEGMENT = gw.Segment(gw.world, 1000)
 

@@ -67,7 +67,7 @@ def test_an_edit_compiles_what_depends_on_it(tmp_path: Path) -> None:
         "kernels/cpu/sweeps.py", r"^(from __future__.*)$", r"\1  # a comment\n\n# another one, on a line of its own"
     )
     copy.edit("kernels/cpu/launch.py", r"^_SMALL = 4096$", "_SMALL = 4095  # compiled code knows nothing of it")
-    copy.edit("kernels/cpu/prefetching.py", r"^_LINES = 4$", "_LINES = 5  # for fused pairs")
+    copy.edit("kernels/cpu/sweeps.py", r"^_LINES = 4$", "_LINES = 5  # for fused pairs")
     assert copy.run() == (0, 4)
     copy.edit("kernels/cpu/launch.py", r"^_AXES = 4$", "_AXES = 5  # moves the arguments of kernels")
     assert copy.run() == (1, 3)

@@ -20,13 +20,13 @@ import pytest
 import gondwana as gw
 from gondwana.cli.run import trace_file
 from gondwana.errors import UsageError
+from gondwana.gpu.driver import RecordedDriver, readable
 from gondwana.gpu.interface import Driver
-from gondwana.gpu.recording import RecordedDriver, readable
 from gondwana.runtime import supervisor
 from gondwana.runtime.tracing import clocks, part, recorder
 from gondwana.runtime.tracing.recorders import Recorder, now
 from gondwana.traces import __main__ as by_hand
-from gondwana.traces import summary, times
+from gondwana.traces import closing, rank_events
 from gondwana.traces.merge import Trace, merge
 from support import jobs, trace_format
 
@@ -90,7 +90,7 @@ def test_what_has_no_room_is_counted_and_reported(one: Recorder) -> None:
     (note,) = about["notes"]
     assert "rank 0 had no room for 28 records" in note  # 21 of Python, with the one of its start, and 7
     assert "set GONDWANA_TRACE_EVENTS to more than 100" in note
-    assert note in summary.lines(Trace(one.file, about))
+    assert note in closing.summary(Trace(one.file, about))
 
 
 def test_a_part_that_was_cut_off_is_read_as_far_as_it_goes(one: Recorder) -> None:
@@ -145,7 +145,7 @@ def test_damage_of_any_byte_or_line_is_left_out_or_refused(tmp_path: Path) -> No
         except UsageError:
             outcomes["refused"] += 1
         else:
-            summary.lines(Trace(file, about))
+            closing.summary(Trace(file, about))
             for event in json.loads(file.read_text())["traceEvents"]:
                 assert min(event.get(key, 0) for key in ("ts", "dur", "tid", "pid")) >= 0, event
             outcomes["read"] += 1
@@ -286,7 +286,7 @@ def test_the_ranks_of_a_host_have_one_clock() -> None:
 
 def test_an_instant_counts_once() -> None:
     spans = [(10, 60, "kernel"), (20, 30, "wait"), (25, 28, "call"), (70, 200, "io"), (0, 5, "startup")]
-    found = times.by_category(0, 100, spans)
+    found = rank_events.by_category(0, 100, spans)
     assert found == {"startup": 5, "python": 15, "kernel": 40, "wait": 7, "call": 3, "io": 30}
 
 
@@ -297,7 +297,7 @@ def test_times_against_counting_each_instant(seed: int) -> None:
     for number in range(dice.randrange(12)):
         begin = dice.randrange(-10, 60)
         spans.append((begin, begin + dice.randrange(0, 40), f"kind {number}"))
-    found = times.by_category(0, 50, spans)
+    found = rank_events.by_category(0, 50, spans)
     assert sum(found.values()) == 50
     expected = {"python": 0}
     for moment in range(50):
@@ -324,7 +324,7 @@ def about(nbytes: list[list[int]]) -> dict[str, Any]:
 
 
 def test_small_matrices_are_printed_whole(tmp_path: Path) -> None:
-    lines = summary.lines(Trace(tmp_path / "t.json", about([[0, 3 << 20], [512, 0]])))
+    lines = closing.summary(Trace(tmp_path / "t.json", about([[0, 3 << 20], [512, 0]])))
     assert lines == [
         f"trace of 2 ranks: {tmp_path}/t.json, 20 records",
         "time of the ranks: kernel 75.0%, wait 25.0%",
@@ -339,7 +339,7 @@ def test_small_matrices_are_printed_whole(tmp_path: Path) -> None:
 def test_of_large_matrices_the_largest_entries_are_printed(tmp_path: Path) -> None:
     nbytes = [[1024 if b == a + 1 else 0 for b in range(12)] for a in range(12)]
     nbytes[11][0] = 1 << 40
-    lines = summary.lines(Trace(tmp_path / "t.json", about(nbytes)))
+    lines = closing.summary(Trace(tmp_path / "t.json", about(nbytes)))
     assert lines[2].startswith("sent: 1.0 TiB in 12 messages; most from 11 to 0: 1.0 TiB, ")
     assert len(lines) == 4
 

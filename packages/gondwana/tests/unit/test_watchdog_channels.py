@@ -15,9 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.runtime.channels import channel, local, network, tree
-from gondwana.runtime.channels.accept import SPARE, accept
-from gondwana.runtime.channels.channel import Channel
+from gondwana.runtime.watching import channel, sockets, tree
+from gondwana.runtime.watching.channel import SPARE, Channel, accept
 
 SECRET = b"the secret of this job" * 2
 PATIENCE = 20.0
@@ -184,14 +183,14 @@ def test_on_a_host_only_this_user_can_connect(tmp_path: Path, monkeypatch: pytes
     deep = tmp_path / ("long" * 40)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-    with local.listener(2) as (listening, folder):
+    with sockets.local_listener(2) as (listening, folder):
         assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
-        ended = join(local.connect(folder), 1)
+        ended = join(sockets.connect_locally(folder), 1)
         (ours,) = accept(listening, [1], SECRET, PATIENCE)
         ours.close()
         os.chmod(folder, 0o755)
         with pytest.raises(PermissionError, match="other users can enter"):
-            local.connect(folder)
+            sockets.connect_locally(folder)
     assert os.listdir(deep) == []
     theirs = wait_for(ended)
     assert theirs is not None
@@ -199,8 +198,8 @@ def test_on_a_host_only_this_user_can_connect(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_process_of_another_user_is_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    with local.listener(2) as (listening, folder):
-        connected = local.connect(folder)
+    with sockets.local_listener(2) as (listening, folder):
+        connected = sockets.connect_locally(folder)
         monkeypatch.setattr(os, "geteuid", lambda: 4321)
         ended = join(connected, 1)
         assert accept(listening, [1], SECRET, 0.5) == []
@@ -210,7 +209,7 @@ def test_a_process_of_another_user_is_not_accepted(monkeypatch: pytest.MonkeyPat
 def test_another_user_cannot_reach_the_socket() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can run a process as another user")
-    with local.listener(2) as (_, folder):
+    with sockets.local_listener(2) as (_, folder):
         words = ["ls", f"{folder}/socket"]
         done = subprocess.run(words, user=65534, extra_groups=[], capture_output=True, text=True, timeout=60)
         assert "Permission denied" in done.stderr
@@ -221,19 +220,19 @@ def test_another_user_cannot_reach_the_socket() -> None:
 
 
 def test_a_host_does_not_connect_to_itself() -> None:
-    listening, addresses = network.listener(2)
+    listening, addresses = sockets.network_listener(2)
     with listening, pytest.raises(ConnectionError, match="none of"):
-        network.connect(addresses, 5.0)
+        sockets.connect_to_host(addresses, 5.0)
 
 
 def test_the_first_address_that_answers_is_taken(listening: socket.socket) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         refusing = closed.getsockname()
-    with contextlib.ExitStack() as sockets:
-        silent = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0)).getsockname()
+    with contextlib.ExitStack() as opened:
+        silent = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0)).getsockname()
         for _ in range(4):  # they fill the queue of its connections: the system answers no more of them
-            waiting = sockets.enter_context(socket.socket())
+            waiting = opened.enter_context(socket.socket())
             waiting.setblocking(False)
             waiting.connect_ex(silent)
-        with network.connect([refusing, silent, listening.getsockname()], PATIENCE) as connected:
+        with sockets.connect_to_host([refusing, silent, listening.getsockname()], PATIENCE) as connected:
             assert connected.getpeername() == listening.getsockname()

@@ -6,7 +6,7 @@ import pytest
 
 import gondwana as gw
 from gondwana.runtime import launcher
-from gondwana.runtime.rollcall import name_ranks, roll_call
+from gondwana.runtime.watching.rollcall import name_ranks, roll_call
 
 START = [("<module>", "/home/u/prog.py", 3)]
 WAIT = [*START, ("exchange", "/home/u/halo.py", 41)]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import enum
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from gondwana_apps.davs import schedule
 from gondwana_apps.davs.exchange import Floats
 from gondwana_apps.davs.mixture import Conditions, Mixture, Moments
+from gondwana_apps.davs.settings import Settings
 from gondwana_apps.davs.splitting import MATURE, split
 from gondwana_apps.davs.validity import remove
 
+_START = 1.5
+"""The first temperature over the mean of d2 to the centroid; the first split comes below the variance of one axis."""
 _RISES = 5
 """So often in a row the energy may rise before annealing ends."""
 _REPEATED, _HELD = 100, 10
@@ -137,16 +140,16 @@ class Annealing:
             progress.width = s.FinalTargetSigma0 if s.SigmaMethod == 3 else progress.width
             progress.fine, progress.wait = True, _WAIT_AFTER_RESTART * s.WaitIterations
             if s.UseSponge or progress.temperature < s.SpongeTemperature1:
-                progress.sponge = schedule.sponge_factor(s, progress.temperature)
+                progress.sponge = sponge_factor(s, progress.temperature)
                 progress.sponge_weight = s.SpongePWeight / mixture.clusters
             return progress
         mixture.rows, mixture.clusters = np.concatenate([mixture.centroid(), [1.0, MATURE]])[None], 1
         conditions = Conditions(1.0, mixture.widths, None, 0.0)
         mixture.choose(conditions)
         width = float(mixture.moments(conditions).widths[0])
-        progress.temperature = progress.first = max(schedule.START * width, _COLDEST)
+        progress.temperature = progress.first = max(_START * width, _COLDEST)
         if s.UseSponge:
-            progress.sponge, progress.sponge_weight = schedule.sponge_factor(s, progress.temperature), 0.5
+            progress.sponge, progress.sponge_weight = sponge_factor(s, progress.temperature), 0.5
             mixture.rows[:, mixture.dimension] = 0.5
         return progress
 
@@ -175,7 +178,7 @@ class Annealing:
         room = (
             min(s.MaxNumberSplitClusters, s.MaxNcentTotal - clusters) if s.MaxNcentTotal else s.MaxNumberSplitClusters
         )
-        if room <= 0 or p.temperature < schedule.least_temperature(s, p.first) or p.failures > _FAILURES:
+        if room <= 0 or p.temperature < least_temperature(s, p.first) or p.failures > _FAILURES:
             p.phase, p.energy, p.best = Phase.LAST, None, None
             return
         if p.wait > 0:
@@ -201,7 +204,7 @@ class Annealing:
         if p.best is None or moments.energy <= p.best:
             p.best, self.best = moments.energy, mixture.rows.copy()
         p.energy = moments.energy
-        if falls and p.temperature >= schedule.least_temperature(s, p.first):
+        if falls and p.temperature >= least_temperature(s, p.first):
             p.closing = min(p.closing, s.IterationAtEnd - _HELD)
         frozen = mixture.exchange.highest(float(moments.freezing.max(initial=0.0))) <= s.FreezingLimit
         if self._settled() and (frozen or p.rises >= _RISES or p.closing >= s.IterationAtEnd):
@@ -219,7 +222,7 @@ class Annealing:
         p, s = self.progress, self.settings
         if p.sponge is None and p.temperature >= s.SpongeTemperature1 > 0.0:
             return False
-        if p.sponge is not None and p.sponge != schedule.sponge_factor(s, 0.0, p.sponge):
+        if p.sponge is not None and p.sponge != sponge_factor(s, 0.0, p.sponge):
             return False
         return s.SigmaMethod != 3 or p.width == s.FinalTargetSigma0
 
@@ -227,17 +230,17 @@ class Annealing:
         """Add the sponge, or else lower the temperature; clusters may be divided, which changes no result."""
         p, s = self.progress, self.settings
         if p.sponge is None and self._wants_sponge(moments):
-            p.sponge, p.sponge_weight = schedule.sponge_factor(s, p.temperature), s.SpongePWeight / max(clusters, 1)
+            p.sponge, p.sponge_weight = sponge_factor(s, p.temperature), s.SpongePWeight / max(clusters, 1)
             self.mixture.rows[:, self.mixture.dimension] *= 1.0 - p.sponge_weight
             p.energy = p.best = None
             return
         if not p.divided and self._wants_division(clusters):
             self._divide()
             p.divided = True
-        factor = schedule.cooling_factor(s, p.temperature, fine=p.fine and p.phase == Phase.ANNEAL)
+        factor = cooling_factor(s, p.temperature, fine=p.fine and p.phase == Phase.ANNEAL)
         before, p.temperature = p.temperature, p.temperature * factor
-        width = schedule.annealed_width(s, p.width, before, p.temperature)
-        sponge = None if p.sponge is None else schedule.sponge_factor(s, p.temperature, p.sponge)
+        width = annealed_width(s, p.width, before, p.temperature)
+        sponge = None if p.sponge is None else sponge_factor(s, p.temperature, p.sponge)
         if (width, sponge) != (p.width, p.sponge):
             p.energy = p.best = None
         p.width, p.sponge = width, sponge
@@ -257,6 +260,72 @@ class Annealing:
             return False
         many = s.ClusterLimitForDistribution >= 0 and clusters >= max(s.ClusterLimitForDistribution, 4 * size)
         return many or self.progress.temperature <= s.TemperatureLimitForDistribution
+
+
+def least_temperature(settings: Settings, first: float) -> float:
+    """Return the temperature where splitting ends. Local.
+
+    Args:
+        settings: of the run.
+        first: the first temperature.
+    """
+    return settings.Tminimum if settings.Tminimum > 0.0 else first / -settings.Tminimum
+
+
+def cooling_factor(settings: Settings, temperature: float, *, fine: bool) -> float:
+    """Return what the temperature is multiplied with. Local.
+
+    Args:
+        settings: of the run.
+        temperature: the present one.
+        fine: from the first to the last split.
+    """
+    s = settings
+    if temperature >= s.CoolingTemperatureSwitch:
+        return s.FineCoolingFactor1 if fine else s.InitialCoolingFactor1
+    return max(s.FineCoolingFactor1, s.FineCoolingFactor2) if fine else s.InitialCoolingFactor2
+
+
+def sponge_factor(settings: Settings, temperature: float, present: float | None = None) -> float:
+    """Return the distance f of the sponge: linear in T from f_1 at T_1 to f_2 at T_2, constant outside. Local.
+
+    Args:
+        settings: of the run.
+        temperature: T.
+        present: f now, which stays if the settings have no second temperature or factor.
+
+    Example:
+        >>> from gondwana_apps.davs.settings import Settings
+        >>> [sponge_factor(Settings(), T) for T in (20.0, 9.0, 6.0, 3.0, 1.0)]
+        [12.0, 12.0, 7.5, 3.0, 3.0]
+    """
+    s = settings
+    if s.SpongeTemperature2 < 0.0 or s.SpongeFactor2 < 0.0:
+        return s.SpongeFactor1 if present is None else present
+    if temperature <= s.SpongeTemperature2:
+        return s.SpongeFactor2
+    if temperature >= s.SpongeTemperature1:
+        return s.SpongeFactor1
+    share = (temperature - s.SpongeTemperature2) / (s.SpongeTemperature1 - s.SpongeTemperature2)
+    return s.SpongeFactor2 + (s.SpongeFactor1 - s.SpongeFactor2) * share
+
+
+def annealed_width(settings: Settings, width: float, before: float, after: float) -> float:
+    """Return the width of axis 0 after a step of the temperature: its logarithm is linear in that of T. Local.
+
+    Args:
+        settings: of the run.
+        width: at the temperature before.
+        before: that temperature.
+        after: the next one.
+    """
+    final, end = settings.FinalTargetSigma0, settings.FinalTargetTemperature
+    if settings.SigmaMethod != 3:
+        return width
+    if after <= end or before <= end:
+        return final
+    slope = math.log(final / width) / math.log(end / before)
+    return max(final, width * math.exp(slope * math.log(after / before)))
 
 
 def _mean_width(moments: Moments, conditions: Conditions, total: int) -> float:

@@ -15,7 +15,7 @@ import gondwana as gw
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, write_application, write_text
 from gondwana_apps import settings_files
-from gondwana_apps.davs import outputs, pictures, points, quality
+from gondwana_apps.davs import outputs, points, quality
 from gondwana_apps.davs.generator import generate
 from gondwana_apps.davs.presets import PRESETS
 from gondwana_apps.davs.run import Result, run
@@ -228,7 +228,7 @@ def _finish(given: Given, peaks: points.Points, result: Result, report: dict[str
         for path in outputs.write(given.settings, peaks, result.labels, result.rows, about, result.progress):
             print(f"result: {path}")
     if given.options.pictures is not None:
-        for picture in pictures.draw(given.options.pictures, peaks.points, result):
+        for picture in outputs.draw(given.options.pictures, peaks.points, result):
             print(f"picture: {picture}")
     if given.options.json is not None:
         write_application(given.options.json, report)

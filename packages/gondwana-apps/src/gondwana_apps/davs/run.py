@@ -13,8 +13,8 @@ import numpy as np
 import gondwana as gw
 from gondwana.io import checkpoint
 from gondwana.io.stop import StopRequest
-from gondwana_apps.davs import quality, schedule
-from gondwana_apps.davs.annealing import Annealing, Progress
+from gondwana_apps.davs import quality
+from gondwana_apps.davs.annealing import Annealing, Progress, least_temperature
 from gondwana_apps.davs.exchange import Floats, Integers
 from gondwana_apps.davs.mixture import Conditions, Mixture
 from gondwana_apps.davs.settings import Settings
@@ -139,7 +139,7 @@ def _anneal(annealing: Annealing) -> tuple[str | None, int]:
 
 
 def _share_done(progress: Progress, settings: Settings) -> int:
-    end = _BEYOND * schedule.least_temperature(settings, progress.first)
+    end = _BEYOND * least_temperature(settings, progress.first)
     whole = math.log(max(progress.first / end, 2.0))
     return min(max(round(_BAR * math.log(progress.first / progress.temperature) / whole), 0), _BAR - 1)
 

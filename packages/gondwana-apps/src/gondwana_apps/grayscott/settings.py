@@ -6,7 +6,6 @@ preset's defaults and refuse, with one line, what could not run.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import types
 import typing
@@ -134,11 +133,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return the keys that decide what is computed: what a checkpoint and its continuation must share. Local."""
         keys = self.resolved()
         return {key: keys[key] for key in PHYSICS}
-
-    def settings_hash(self) -> str:
-        """Return a digest of `physics()`: runs with the same digest compute the same fields. Local."""
-        text = json.dumps(self.physics(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 # Names that are asked for and not legal, with the reason; by key for a whole key, by (key, value) for one value.

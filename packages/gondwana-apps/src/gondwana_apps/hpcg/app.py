@@ -11,7 +11,7 @@ from gondwana_apps.free_memory import available_memory, in_gib
 from gondwana_apps.hpcg import report, verdict
 from gondwana_apps.hpcg.parameters import Parameters, parse
 from gondwana_apps.hpcg.phases import Outcome, run
-from gondwana_apps.hpcg.rates import Rates, rates
+from gondwana_apps.hpcg.verdict import Rates, rates
 from gondwana_apps.options import on_first_rank
 from gondwana_apps.timers import over_ranks
 

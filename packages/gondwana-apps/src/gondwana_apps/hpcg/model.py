@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gondwana_apps.hpcg.levels import Level
+from gondwana_apps.hpcg.problem import Level
 from gondwana_apps.hpcg.split import PLACES
 
 DOUBLE, INDEX, NUMBER = 8, 4, 8

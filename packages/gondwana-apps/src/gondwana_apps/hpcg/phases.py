@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 
 import gondwana as gw
-from gondwana_apps.hpcg import levels, model, validation
+from gondwana_apps.hpcg import model, problem, validation
 from gondwana_apps.hpcg.grid import Geometry, Triple, geometry
 from gondwana_apps.hpcg.parameters import SMALLEST, Parameters
 from gondwana_apps.hpcg.reference import Reference
@@ -88,7 +88,7 @@ def run(parameters: Parameters, team: gw.Team) -> Outcome:
     grid = parameters.grid_of(team.size)
     seconds_compile = _warm_up(team, grid)
     started = perf_counter()
-    system = levels.build(team, geometry(team.rank, grid, parameters.local, parameters.zones))
+    system = problem.build(team, geometry(team.rank, grid, parameters.local, parameters.zones))
     team.barrier()
     outcome = Outcome(
         model.sizes(system.levels),
@@ -118,14 +118,14 @@ def run(parameters: Parameters, team: gw.Team) -> Outcome:
 def _warm_up(team: gw.Team, grid: Triple) -> float:
     """Compile or load all kernels by a small run; return the seconds."""
     started = perf_counter()
-    system = levels.build(team, geometry(team.rank, grid, (SMALLEST, SMALLEST, SMALLEST)))
+    system = problem.build(team, geometry(team.rank, grid, (SMALLEST, SMALLEST, SMALLEST)))
     Reference(system).solve(system.right, np.zeros(system.levels[0].columns), 1)
     Optimised(system, gw.threads()).solve(system.right, np.zeros(system.levels[0].rows), 1)
     team.barrier()
     return perf_counter() - started
 
 
-def _run_reference(system: levels.System, outcome: Outcome) -> None:
+def _run_reference(system: problem.System, outcome: Outcome) -> None:
     """Time a product and a cycle of the reference, then solve with it."""
     reference, finest = Reference(system), system.levels[0]
     repetitions = 1 if outcome.quick else _REPETITIONS

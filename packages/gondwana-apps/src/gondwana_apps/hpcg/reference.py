@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana_apps.hpcg.exchange import update
-from gondwana_apps.hpcg.levels import LEVELS, System
+from gondwana_apps.hpcg.problem import LEVELS, System
 from gondwana_apps.hpcg.solution import Solution, Times
 
 Vector = NDArray[np.float64]

@@ -10,8 +10,8 @@ from typing import TypeAlias
 from gondwana.results import write_text
 from gondwana_apps.hpcg import model, verdict
 from gondwana_apps.hpcg.phases import Outcome
-from gondwana_apps.hpcg.rates import Rates, over
 from gondwana_apps.hpcg.validation import EXPECTED_PLAIN, EXPECTED_PRECONDITIONED
+from gondwana_apps.hpcg.verdict import Rates, over
 
 Value: TypeAlias = "str | float | list[tuple[str, Value]]"
 Item: TypeAlias = "tuple[str, Value]"

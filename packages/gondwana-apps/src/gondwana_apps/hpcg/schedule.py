@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gondwana as gw
-from gondwana_apps.hpcg.split import ENTRIES, Split
-from gondwana_apps.hpcg.waves import WIDTH
+from gondwana_apps.hpcg.split import ENTRIES, WIDTH, Split
 
 Integers = NDArray[np.int64]
 

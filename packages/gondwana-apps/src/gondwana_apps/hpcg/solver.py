@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana_apps.hpcg import schedule, split
-from gondwana_apps.hpcg.levels import System
+from gondwana_apps.hpcg.problem import System
 from gondwana_apps.hpcg.solution import Solution, Times
 from gondwana_apps.hpcg.sweeps import cycle, multiply
 from gondwana_apps.vectors import dot

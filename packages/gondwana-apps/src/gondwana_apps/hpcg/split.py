@@ -1,8 +1,12 @@
 """The matrices of all levels in the form of the optimised path: A = L + D + U + E, in slices of eight rows.
 
 L and U are what lies below and above the diagonal, D the diagonal, E what multiplies entries of other ranks. The rows
-of all levels are numbered through, by waves (see `waves`). A slice of L or U has `PLACES` places, and of each the
-entries of its eight rows side by side: so that they are read as vectors.
+of all levels are numbered through, by waves. A slice of L or U has `PLACES` places, and of each the entries of its
+eight rows side by side: so that they are read as vectors.
+
+A sweep in natural order must do a row after those before it that it is coupled with. Its wave is the longest chain of
+such rows: on a grid x + 2 y + 4 z. Rows of a wave do not need each other, so that a sweep from wave to wave has the
+result of the natural order, and may do eight rows at once.
 """
 
 from __future__ import annotations
@@ -15,11 +19,11 @@ from numpy.typing import NDArray
 
 import gondwana as gw
 from gondwana.errors import GondwanaError
-from gondwana_apps.hpcg import waves
 from gondwana_apps.hpcg.exchange import Links
-from gondwana_apps.hpcg.levels import LEVELS, Level, System
-from gondwana_apps.hpcg.waves import WIDTH, Order
+from gondwana_apps.hpcg.problem import LEVELS, Level, System
 
+WIDTH = 8
+"""Rows in a slice: elements of a vector."""
 PLACES = 13
 """Places of a row in L and in U: a constant, so that compiled loops over them have no branch."""
 ENTRIES = PLACES * WIDTH
@@ -89,6 +93,103 @@ class Split(NamedTuple):
         return sum(array.nbytes for array in self)
 
 
+def split(system: System) -> Split:
+    """Convert the matrices of all levels. Local.
+
+    Raises:
+        GondwanaError: a row has more entries on one side of the diagonal than there are places.
+    """
+    levels = system.levels
+    orders = [by_waves(level.matrix.columns, level.matrix.counts) for level in levels]
+    first = np.cumsum([0, *(int(order.starts[-1]) for order in orders)])
+    places = [order.place + start for order, start in zip(orders, first, strict=False)]
+    rows = int(first[-1])
+    lower, upper = np.empty(rows * PLACES), np.empty(rows * PLACES)
+    lower_columns, upper_columns = np.empty(rows * PLACES, np.uint32), np.empty(rows * PLACES, np.uint32)
+    clear(0, rows // WIDTH, lower, lower_columns)
+    clear(0, rows // WIDTH, upper, upper_columns)
+    diagonal, inverse = np.zeros(rows), np.zeros(rows)
+    for level, place in zip(levels, places, strict=True):
+        matrix = level.matrix
+        widest = part(matrix.values, matrix.columns, matrix.counts, place, lower, lower_columns, upper, upper_columns)
+        if widest > PLACES:
+            raise GondwanaError(f"a row has {widest} entries on one side of the diagonal, and room is for {PLACES}")
+        diagonal[place], inverse[place] = matrix.diagonal, 1.0 / matrix.diagonal
+    points = np.cumsum([0, *(level.rows for level in levels[1:])])
+    in_order = [np.argsort(place) for place in places[1:]]
+    fine = np.concatenate([place[level.fine[o]] for level, place, o in zip(levels[1:], places, in_order, strict=False)])
+    coarse = np.concatenate([place[o] for place, o in zip(places[1:], in_order, strict=True)])
+    rest, rest_columns = np.empty((len(fine), PLACES)), np.empty((len(fine), PLACES), np.uint32)
+    pick(fine, lower, lower_columns, rest, rest_columns)
+    below, below_rows = _turned(first, points, fine, upper, upper_columns)
+    return Split(
+        first, np.concatenate(places), *_waves(orders, first), lower, lower_columns, upper, upper_columns, diagonal,
+        inverse, points, fine, coarse, rest, rest_columns, below, below_rows,
+        *_parts(points, below_rows),
+        *_edges(levels, places),
+    )  # fmt: skip
+
+
+def replace_diagonal(matrices: Split, diagonal: Vector) -> None:
+    """Set the diagonal of the finest level. Local."""
+    rows = matrices.place[: len(diagonal)]
+    matrices.diagonal[rows], matrices.inverse[rows] = diagonal, 1.0 / diagonal
+
+
+def renumber(links: Links, matrices: Split, rows: list[int]) -> Links:
+    """Return the same exchanges of vectors that have the order of these matrices. Local.
+
+    Args:
+        links: exchanges; the entries received are not renumbered.
+        matrices: the new numbers.
+        rows: of each level in the problem.
+    """
+    new = links.rows.copy()
+    starts = np.cumsum([0, *rows])
+    for level, (first, last) in enumerate(itertools.pairwise(links.starts[links.messages].tolist())):
+        new[first:last] = matrices.place[starts[level] + links.rows[first:last]] - matrices.first[level]
+    return links._replace(rows=new)
+
+
+class Order(NamedTuple):
+    """The new numbers of the rows of a level.
+
+    Attributes:
+        place: for each row; numbers between are of rows without entries that fill a wave up.
+        starts: the first number of each wave, and the end: multiples of eight.
+    """
+
+    place: Integers
+    starts: Integers
+
+
+def by_waves(columns: NDArray[np.uint32], counts: NDArray[np.uint8]) -> Order:
+    """Number the rows of a level by waves, and within a wave as they were. Local.
+
+    Args:
+        columns: of the entries (rows x places); the pattern is symmetric among the rows of this rank.
+        counts: entries of each row.
+    """
+    wave = np.zeros(len(counts), np.int64)
+    find_waves(columns, counts, wave)
+    sizes = np.bincount(wave)
+    starts = np.concatenate(([0], np.cumsum(-(-sizes // WIDTH) * WIDTH)))
+    by_wave = np.argsort(wave, kind="stable")
+    place = np.empty(len(wave), np.int64)
+    place[by_wave] = np.arange(len(wave)) + np.repeat(starts[:-1] - np.cumsum(sizes) + sizes, sizes)
+    return Order(place, starts)
+
+
+@gw.jit
+def find_waves(columns: Any, counts: Any, wave: Any) -> None:
+    """Give each row a wave behind those of the rows before it that it is coupled with."""
+    for row in range(len(counts)):
+        for entry in range(counts[row]):
+            column = columns[row, entry]
+            if column < row:
+                wave[row] = max(wave[row], wave[column] + 1)
+
+
 @gw.jit
 def clear(first: int, last: int, values: Any, columns: Any) -> None:
     """Let slices have no entries."""
@@ -142,64 +243,6 @@ def turn(first: int, last: int, upper: Any, upper_columns: Any, point_of: Any, b
             below[target, filled[target]] = upper[entry]
             below_rows[target, filled[target]] = entry // ENTRIES * WIDTH + entry % WIDTH
             filled[target] += 1
-
-
-def split(system: System) -> Split:
-    """Convert the matrices of all levels. Local.
-
-    Raises:
-        GondwanaError: a row has more entries on one side of the diagonal than there are places.
-    """
-    levels = system.levels
-    orders = [waves.order(level.matrix.columns, level.matrix.counts) for level in levels]
-    first = np.cumsum([0, *(int(order.starts[-1]) for order in orders)])
-    places = [order.place + start for order, start in zip(orders, first, strict=False)]
-    rows = int(first[-1])
-    lower, upper = np.empty(rows * PLACES), np.empty(rows * PLACES)
-    lower_columns, upper_columns = np.empty(rows * PLACES, np.uint32), np.empty(rows * PLACES, np.uint32)
-    clear(0, rows // WIDTH, lower, lower_columns)
-    clear(0, rows // WIDTH, upper, upper_columns)
-    diagonal, inverse = np.zeros(rows), np.zeros(rows)
-    for level, place in zip(levels, places, strict=True):
-        matrix = level.matrix
-        widest = part(matrix.values, matrix.columns, matrix.counts, place, lower, lower_columns, upper, upper_columns)
-        if widest > PLACES:
-            raise GondwanaError(f"a row has {widest} entries on one side of the diagonal, and room is for {PLACES}")
-        diagonal[place], inverse[place] = matrix.diagonal, 1.0 / matrix.diagonal
-    points = np.cumsum([0, *(level.rows for level in levels[1:])])
-    in_order = [np.argsort(place) for place in places[1:]]
-    fine = np.concatenate([place[level.fine[o]] for level, place, o in zip(levels[1:], places, in_order, strict=False)])
-    coarse = np.concatenate([place[o] for place, o in zip(places[1:], in_order, strict=True)])
-    rest, rest_columns = np.empty((len(fine), PLACES)), np.empty((len(fine), PLACES), np.uint32)
-    pick(fine, lower, lower_columns, rest, rest_columns)
-    below, below_rows = _turned(first, points, fine, upper, upper_columns)
-    return Split(
-        first, np.concatenate(places), *_waves(orders, first), lower, lower_columns, upper, upper_columns, diagonal,
-        inverse, points, fine, coarse, rest, rest_columns, below, below_rows,
-        *_parts(points, below_rows),
-        *_edges(levels, places),
-    )  # fmt: skip
-
-
-def replace_diagonal(matrices: Split, diagonal: Vector) -> None:
-    """Set the diagonal of the finest level. Local."""
-    rows = matrices.place[: len(diagonal)]
-    matrices.diagonal[rows], matrices.inverse[rows] = diagonal, 1.0 / diagonal
-
-
-def renumber(links: Links, matrices: Split, rows: list[int]) -> Links:
-    """Return the same exchanges of vectors that have the order of these matrices. Local.
-
-    Args:
-        links: exchanges; the entries received are not renumbered.
-        matrices: the new numbers.
-        rows: of each level in the problem.
-    """
-    new = links.rows.copy()
-    starts = np.cumsum([0, *rows])
-    for level, (first, last) in enumerate(itertools.pairwise(links.starts[links.messages].tolist())):
-        new[first:last] = matrices.place[starts[level] + links.rows[first:last]] - matrices.first[level]
-    return links._replace(rows=new)
 
 
 def _waves(orders: list[Order], first: Integers) -> tuple[Integers, Integers]:

@@ -16,8 +16,7 @@ from typing import Any
 import gondwana as gw
 from gondwana import simd
 from gondwana_apps.hpcg.exchange import begin, finish
-from gondwana_apps.hpcg.split import ENTRIES, PLACES
-from gondwana_apps.hpcg.waves import WIDTH
+from gondwana_apps.hpcg.split import ENTRIES, PLACES, WIDTH
 
 COARSEST = 3
 AHEAD = 8 * ENTRIES

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gondwana_apps.hpcg.levels import System
+from gondwana_apps.hpcg.problem import System
 from gondwana_apps.hpcg.solver import Optimised
 
 Vector = NDArray[np.float64]

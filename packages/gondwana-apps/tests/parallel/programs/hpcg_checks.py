@@ -13,7 +13,7 @@ from checks import run_checks
 sys.path.insert(0, str(Path(__file__).parents[5] / "tests"))
 
 from gondwana.teams import world
-from gondwana_apps.hpcg import levels, phases
+from gondwana_apps.hpcg import phases, problem
 from gondwana_apps.hpcg.exchange import update
 from gondwana_apps.hpcg.grid import choose_grid, geometry
 from gondwana_apps.hpcg.parameters import Parameters
@@ -23,7 +23,7 @@ from support import hpcg_oracle
 
 GRID = choose_grid(world.size)
 SIDE = 8
-SYSTEM = levels.build(world, geometry(world.rank, GRID, (SIDE, SIDE, SIDE)))
+SYSTEM = problem.build(world, geometry(world.rank, GRID, (SIDE, SIDE, SIDE)))
 
 
 def numbers(level, rank=world.rank):
@@ -45,7 +45,7 @@ def outside(level):
 def check_exchanges_in_a_row():
     """Nobody overwrites what another rank has not read: ranks dawdle in turns, and levels are mixed."""
     generator = np.random.default_rng(5)
-    order = generator.integers(0, levels.LEVELS, 60)
+    order = generator.integers(0, problem.LEVELS, 60)
     sleepers = generator.integers(0, world.size, 60)
     for turn, (level, sleeper) in enumerate(zip(order, sleepers, strict=True)):
         expected = 1000.0 * turn + outside(int(level))
@@ -60,10 +60,10 @@ def check_exchanges_in_a_row():
 def check_product_and_cycle_against_dense_matrices():
     generator = np.random.default_rng(7)
     dense, blocks, fine = [], [], [np.empty(0, int)]
-    for level in range(levels.LEVELS):
+    for level in range(problem.LEVELS):
         dense.append(hpcg_oracle.stencil(SYSTEM.levels[level].geometry.shape))
         blocks.append([numbers(level, rank) for rank in range(world.size)])
-    for level in range(1, levels.LEVELS):
+    for level in range(1, problem.LEVELS):
         under = np.zeros(len(dense[level]), int)
         for rank in range(world.size):
             place = geometry(rank, GRID, (SIDE >> level,) * 3)

@@ -12,7 +12,7 @@ from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.results import check_writable, write_model
-from gondwana_bench.cli.bench.options import File, numbers
+from gondwana_bench.cli.bench.options import File, check_files, numbers
 
 if TYPE_CHECKING:
     from gondwana_bench.model.machine import Machine
@@ -85,13 +85,10 @@ def predict(
     file: File = None,
 ) -> None:
     """Predict milliseconds of a step and the efficiency, on up to a million ranks."""
-    from gondwana_bench.model import pictures
-    from gondwana_bench.model.predict import table
+    from gondwana_bench.model.predict import draw, table
     from gondwana_bench.rows import show_table
 
-    for option, path in (("--plot", plot), ("--json", file)):
-        if path is not None:
-            check_writable(path, f"{option} {path}")
+    check_files(plot=plot, json=file)
     counts = numbers("--ranks", ranks)
     if any(count > MOST_RANKS for count in counts):
         raise UsageError(f"--ranks {ranks}: at most {MOST_RANKS}")
@@ -102,7 +99,7 @@ def predict(
     if file is not None:
         write_model(file, described.name, {f"{app}, {scaling} scaling": rows})
     if plot is not None:
-        pictures.draw(rows, f"{app} on {described.name}, {scaling}", str(plot))
+        draw(rows, f"{app} on {described.name}, {scaling}", str(plot))
 
 
 @model.command()

@@ -22,7 +22,7 @@ from gondwana_apps.pwc import generators
 
 APPS = ("davs", "pwc")
 PRESET = "charge6"
-POINTS, LEAST_POINTS, CLUSTERS = 1000, 200, 8
+POINTS, CLUSTERS = 1000, 8
 """Points that pairwise clustering gets unless told otherwise; the fewest whose clusters it keeps; clusters of them."""
 
 _BYTES_A_PAIR = 32

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gondwana import Team
-from gondwana_bench.measure import interleave
-from gondwana_bench.rma.candidates import Candidate
+from gondwana_bench.rma.candidates import Candidate, timed_and_checked
 from gondwana_bench.rows import Row, relative
 from gondwana_bench.statistics import summarize
 
@@ -62,13 +61,8 @@ def rows(
     """
     kept = [pair for pair in pairs if pair.ours in found and pair.rival in found]
     used = {name: found[name] for pair in kept for name in (pair.rival, pair.ours)}
-    samples = interleave(
-        {name: candidate.run for name, candidate in used.items()},
-        team=team,
-        **timing,
-    )
+    samples, right = timed_and_checked(team, used, **timing)
     seconds = {name: [sample / parts for sample in samples[name]] for name in used}
-    right = {name: candidate.is_right() for name, candidate in used.items()}
     for pair in kept:
         mine, rival = summarize(seconds[pair.ours]), summarize(seconds[pair.rival])
         speed, goal = relative(seconds[pair.rival], seconds[pair.ours]), pair.goal_for(team, size)

@@ -9,8 +9,6 @@ from typing import Any
 
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana.runtime import exits
-from gondwana_bench.measure import pin
 from gondwana_bench.messages.comparison import PARITY, PYTHON_PARITY, Pair, rows
 from gondwana_bench.messages.round_trips import (
     COMPILED,
@@ -126,11 +124,5 @@ def measure(
                 yield {"test": ALLREDUCE, **row}
 
 
-def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
-    pin(team)
-    return measure(team, **options)
-
-
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(measure_on_ranks("osu", COLUMNS, _measure_pinned, sys.argv[1:]))
+    sys.exit(measure_on_ranks("osu", COLUMNS, measure, pinned=True))

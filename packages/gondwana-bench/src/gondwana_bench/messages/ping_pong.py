@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana.runtime import exits
-from gondwana_bench.measure import pin
 from gondwana_bench.messages.comparison import PARITY, PYTHON_PARITY, Pair, rows
 from gondwana_bench.messages.round_trips import (
     COMPILED,
@@ -107,11 +104,5 @@ def harmonic_rate(size: int, seconds: Row) -> float:
     return 2e-6 * size / float(seconds["mean"])
 
 
-def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
-    pin(team)
-    return measure(team, **options)
-
-
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(measure_on_ranks("ping-pong", COLUMNS, _measure_pinned, sys.argv[1:]))
+    sys.exit(measure_on_ranks("ping-pong", COLUMNS, measure, pinned=True))

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 import gondwana as gw
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana.runtime import exits
-from gondwana_bench.measure import pin
 from gondwana_bench.messages import ring_loops as loops
 from gondwana_bench.messages.comparison import PYTHON_PARITY, Pair, rows
 from gondwana_bench.messages.round_trips import COMPILED, MPI4PY, MPI4PY_OBJECTS, PYTHON, PYTHON_ONE_SIDED, C
@@ -320,11 +318,5 @@ class Ring:
         return inbox
 
 
-def _measure_pinned(team: Team, **options: Any) -> Iterator[Row]:
-    pin(team)
-    return measure(team, **options)
-
-
 if __name__ == "__main__":
-    exits.install()
-    sys.exit(measure_on_ranks("ring", COLUMNS, _measure_pinned, sys.argv[1:]))
+    sys.exit(measure_on_ranks("ring", COLUMNS, measure, pinned=True))

@@ -5,21 +5,28 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 import gondwana as gw
 from gondwana import Team
 from gondwana_bench.measure import Variant
-from gondwana_bench.messages import round_trip_loops as loops
 from gondwana_bench.native.messages import Messages
-from gondwana_bench.rma.candidates import Bytes, Candidate, absent, both_ways, by_role, moving, there_and_back
+from gondwana_bench.rma.candidates import (
+    Bytes,
+    Candidate,
+    absent,
+    both_ways,
+    moving,
+    notifying,
+    sending,
+    there_and_back,
+)
 
 C, COMPILED, PYTHON = "C", "compiled", "Python"
 MPI4PY, MPI4PY_OBJECTS, PYTHON_OBJECTS = "mpi4py", "mpi4py objects", "Python objects"
 ONE_SIDED, PYTHON_ONE_SIDED = "compiled put + signal", "Python copy + notify"
-
-TWO_SIDED = (C, COMPILED, MPI4PY, PYTHON, MPI4PY_OBJECTS, PYTHON_OBJECTS)
 
 
 class RoundTrips:
@@ -43,9 +50,9 @@ class RoundTrips:
         team, here, back = self._team, self._sent[:size], self._received[:size]
         runs: dict[str, Variant] = {
             C: partial(self._c.ping_pong, here, back),
-            COMPILED: _compiled(loops.messages, team, here, back),
-            MPI4PY: self._buffers(team.comm.Send, team.comm.Recv, here, back),
-            PYTHON: self._buffers(team.Send, team.Recv, here, back),
+            COMPILED: _compiled(messages, team, here, back),
+            MPI4PY: sending(team, team.comm.Send, team.comm.Recv, here, back),
+            PYTHON: sending(team, team.Send, team.Recv, here, back),
             MPI4PY_OBJECTS: self._objects(team.comm.send, team.comm.recv, here, back),
             PYTHON_OBJECTS: self._objects(team.send, team.recv, here, back),
         }
@@ -55,33 +62,11 @@ class RoundTrips:
         """Return round trips of `size` bytes that are put into the memory of the peer and notified. Local."""
         team, here, there = self._team, self._sent[:size], self._exposed[:size]
         target, signal = self._segment.pointer(self._peer, "u1"), self._signal
-
-        def ping() -> None:
-            gw.copy(here, target, notify=signal)
-            signal.wait()
-
-        def pong() -> None:
-            signal.wait()
-            gw.copy(here, target, notify=signal)
-
         runs = {
-            ONE_SIDED: _compiled(loops.puts, team, here, target, signal),
-            PYTHON_ONE_SIDED: by_role(team, ping, pong),
+            ONE_SIDED: _compiled(puts, team, here, target, signal),
+            PYTHON_ONE_SIDED: notifying(team, here, target, signal),
         }
         return {name: moving(team, run, both_ways(team, here, there)) for name, run in runs.items()}
-
-    def _buffers(
-        self, send: Callable[[Bytes, int], object], receive: Callable[[Bytes, int], object], here: Bytes, back: Bytes
-    ) -> Variant:
-        def ping() -> None:
-            send(here, 1)
-            receive(back, 1)
-
-        def pong() -> None:
-            receive(here, 0)
-            send(here, 0)
-
-        return by_role(self._team, ping, pong)
 
     def _objects(
         self,
@@ -108,6 +93,40 @@ class RoundTrips:
 
         first = self._team.rank == 0
         return variant if self._team.rank < 2 else absent
+
+
+# Compiled loops: like those in C they begin at a barrier, and return the nanoseconds after it.
+
+
+@gw.jit
+def messages(team: Any, sent: Any, received: Any, calls: int) -> int:
+    """Send `sent` of rank 0 to `sent` of rank 1 and back to `received`."""
+    rank = team.rank
+    gw.barrier(team)
+    start = gw.clock()
+    for _ in range(calls if rank < 2 else 0):
+        if rank == 0:
+            gw.send(team, sent, 1)
+            gw.recv(team, received, 1)
+        else:
+            gw.recv(team, sent, 0)
+            gw.send(team, sent, 0)
+    return gw.clock() - start
+
+
+@gw.jit
+def puts(team: Any, source: Any, target: Any, arrivals: Any, calls: int) -> int:
+    """Put `source` into the memory of the other of ranks 0 and 1, which is notified, there and back."""
+    rank = team.rank
+    gw.barrier(team)
+    start = gw.clock()
+    for _ in range(calls if rank < 2 else 0):
+        if rank == 1:
+            gw.wait(arrivals)
+        gw.put(source, target, notify=arrivals)
+        if rank == 0:
+            gw.wait(arrivals)
+    return gw.clock() - start
 
 
 def _compiled(loop: Callable[..., int], *arguments: object) -> Variant:

@@ -171,8 +171,8 @@ def _cg(size: str, ranks: int) -> Work:
 
 def _hpcg(size: str, ranks: int) -> Work:
     from gondwana_apps.hpcg.grid import choose_grid
-    from gondwana_apps.hpcg.levels import LEVELS
     from gondwana_apps.hpcg.model import moved_bytes
+    from gondwana_apps.hpcg.problem import LEVELS
 
     sides = (_shape("hpcg", size) * 3)[:3]
     if any(side % 8 or side < 16 for side in sides):

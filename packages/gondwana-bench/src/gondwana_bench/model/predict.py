@@ -1,13 +1,15 @@
-"""Seconds of a step and efficiency on a machine."""
+"""Seconds of a step and efficiency on a machine, and a picture of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.inputs import printable
+from gondwana_apps.pictures import figure, save
 from gondwana_bench.model import applications
 from gondwana_bench.model.costs import collective_seconds, exchange_seconds, sweep_seconds
 from gondwana_bench.model.machine import Machine
@@ -90,3 +92,31 @@ def table(machine: Machine, app: str, size: str, ranks: Iterable[int], *, weak: 
             "efficiency": efficiency,
         })  # fmt: skip
     return rows
+
+
+def draw(rows: Sequence[dict[str, Any]], title: str, file: str) -> None:
+    """Draw the milliseconds of a step with their parts, and the efficiency, over the ranks. Local.
+
+    Args:
+        rows: of `table`.
+        title: of the picture.
+        file: the picture.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+        ResultError: the file cannot be written.
+    """
+    drawn = figure(9.0, 4.0)
+    drawn.suptitle(title)
+    left, right = drawn.subplots(1, 2)
+    ranks = [row["ranks"] for row in rows]
+    left.loglog(ranks, [row["milliseconds"] for row in rows], "ko-", markersize=4, label="a step")
+    for part in ("compute", "communicate", "wait"):
+        left.loglog(ranks, [row[part] or float("nan") for row in rows], ".--", linewidth=1, label=part)
+    left.set(xlabel="ranks", ylabel="milliseconds")
+    left.legend()
+    right.semilogx(ranks, [row["efficiency"] for row in rows], "ko-", markersize=4)
+    right.set(xlabel="ranks", ylabel="efficiency", ylim=(0, max(1.05, *(1.05 * row["efficiency"] for row in rows))))
+    for axes in (left, right):
+        axes.grid(visible=True, alpha=0.3)
+    save(drawn, file, f"--plot {file}")

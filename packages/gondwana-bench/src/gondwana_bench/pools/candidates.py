@@ -23,8 +23,6 @@ CHUNK, WORK_CHUNK = 1000, 10
 """Items that rivals whose maps make no batches of their own accord are told to send together: null tasks, and those of
 a millisecond."""
 
-Map = Callable[[Callable[[int], int], Iterable[int]], Iterable[int]]
-
 
 class Candidate(Protocol):
     """What is measured of a pool."""

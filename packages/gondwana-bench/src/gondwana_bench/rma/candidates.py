@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+import gondwana as gw
 from gondwana import Team
-from gondwana_bench.measure import Variant, timed
+from gondwana_bench.measure import Variant, interleave, timed
 
 Bytes = NDArray[np.uint8]
+Buffer = TypeVar("Buffer")
 Ends = tuple[Bytes | None, Bytes | None]
 """The array that this rank sends and the one into which it receives; None: it does not."""
 
@@ -52,6 +55,58 @@ def by_role(team: Team, first: Callable[[], object], second: Callable[[], object
     """Return a variant from the parts of ranks 0 and 1, if any, in one operation. Local."""
     role = {0: first, 1: second}.get(team.rank)
     return timed(role) if role is not None else absent
+
+
+def sending(
+    team: Team,
+    send: Callable[[Buffer, int], object],
+    receive: Callable[[Buffer, int], object],
+    here: Buffer,
+    back: Buffer,
+) -> Variant:
+    """Return round trips of messages: rank 0 sends `here`, rank 1 sends it on to `back` of rank 0. Local."""
+
+    def ping() -> None:
+        send(here, 1)
+        receive(back, 1)
+
+    def pong() -> None:
+        receive(here, 0)
+        send(here, 0)
+
+    return by_role(team, ping, pong)
+
+
+def notifying(team: Team, source: NDArray[Any], target: gw.GlobalPtr, signal: gw.Signal) -> Variant:
+    """Return round trips of copies to the peer, from Python, that raise a signal there. Local."""
+
+    def ping() -> None:
+        gw.copy(source, target, notify=signal)
+        signal.wait()
+
+    def pong() -> None:
+        signal.wait()
+        gw.copy(source, target, notify=signal)
+
+    return by_role(team, ping, pong)
+
+
+def timed_and_checked(
+    team: Team, used: Mapping[str, Candidate], **timing: Any
+) -> tuple[dict[str, list[float]], dict[str, bool]]:
+    """Time candidates in turns, then check them. Collective over team.
+
+    Args:
+        team: the ranks.
+        used: candidates by name.
+        timing: of `measure.interleave`.
+
+    Returns:
+        Seconds of an operation, one sample a round, and whether all data were right, by name.
+    """
+    samples = interleave({name: candidate.run for name, candidate in used.items()}, team=team, **timing)
+    seconds = {name: [sample / used[name].operations for sample in samples[name]] for name in used}
+    return seconds, {name: candidate.is_right() for name, candidate in used.items()}
 
 
 def served_by_mpi(team: Team, candidates: Mapping[str, Candidate]) -> dict[str, Candidate]:

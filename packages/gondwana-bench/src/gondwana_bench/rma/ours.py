@@ -23,6 +23,7 @@ from gondwana_bench.rma.candidates import (
     by_role,
     counting,
     moving,
+    notifying,
     one_way,
     pattern,
     there_and_back,
@@ -86,17 +87,8 @@ class Ours:
     def copies_with_signal(self, size: int) -> dict[str, Candidate]:
         """Return round trips of a copy of `size` bytes from Python that raises a signal, by name. Local."""
         team, here, there = self._team, self._local[:size], self._exposed[:size]
-        words, target, signal = here.view(np.int64), self._pointer("i8"), self._signal
-
-        def ping() -> None:
-            gw.copy(words, target, notify=signal)
-            signal.wait()
-
-        def pong() -> None:
-            signal.wait()
-            gw.copy(words, target, notify=signal)
-
-        return {"Python copy + notify": moving(team, by_role(team, ping, pong), both_ways(team, here, there), 2)}
+        run = notifying(team, here.view(np.int64), self._pointer("i8"), self._signal)
+        return {"Python copy + notify": moving(team, run, both_ways(team, here, there), 2)}
 
     def floods(self, size: int) -> dict[str, Candidate]:
         """Return windows of transfers, in one and in both directions, by name. Local."""

@@ -23,7 +23,7 @@ def peaks(rows: Sequence[Row]) -> list[Row]:
     """Return a row for each operation that the rows give a bandwidth of several sizes of. Local.
 
     Args:
-        rows: of `benchmark.measure`.
+        rows: of `transfers.measure`.
     """
     bandwidths: dict[str, dict[int, float]] = {}
     wrong: set[str] = set()

@@ -21,6 +21,7 @@ from gondwana_bench.rma.candidates import (
     counting,
     moving,
     one_way,
+    sending,
     there_and_back,
 )
 
@@ -112,8 +113,8 @@ class Mpi4py(CollectiveResource):
         added = int(team.rank == 1)
         flood = by_role(team, self._send_window, self._receive_window)
         return {
-            "mpi4py Put": moving(team, by_role(team, self._put()), one_way(team, here, there)),
-            "mpi4py Get": moving(team, by_role(team, self._get()), one_way(team, here, there)[::-1]),
+            "mpi4py Put": moving(team, self._flushed(self._window.Put), one_way(team, here, there)),
+            "mpi4py Get": moving(team, self._flushed(self._window.Get), one_way(team, here, there)[::-1]),
             "mpi4py Fetch_and_op": counting(team, by_role(team, self._fetch_add()), lambda: int(word[0]), added),
             "mpi4py pickle round trip": counting(
                 team, by_role(team, self._ping, self._pong), lambda: self._received, int(team.rank < 2)
@@ -124,7 +125,8 @@ class Mpi4py(CollectiveResource):
     def messages(self, size: int) -> dict[str, Candidate]:
         """Return round trips of a message of `size` bytes, by name. Local."""
         team, here, there = self._team, self._local[:size], self._exposed[:size]
-        run = by_role(team, *self._ping_pong(size))
+        message, back = (here, self._mpi.BYTE), (there, self._mpi.BYTE)
+        run = sending(team, self._comm.Send, self._comm.Recv, message, back)
         return {"mpi4py Send/Recv": moving(team, run, there_and_back(team, here, there), 2)}
 
     def floods(self, size: int, places: int) -> dict[str, Candidate]:
@@ -150,23 +152,15 @@ class Mpi4py(CollectiveResource):
         self._window.Unlock_all()
         self._window.Free()
 
-    def _put(self) -> Callable[[], None]:
-        put, flush, message = self._window.Put, self._window.Flush, (self._local[:8], self._mpi.BYTE)
+    def _flushed(self, move: Callable[[object, int], object]) -> Variant:
+        """Return transfers of 8 bytes between the memories of ranks 0 and 1, each to its end."""
+        flush, message = self._window.Flush, (self._local[:8], self._mpi.BYTE)
 
         def call() -> None:
-            put(message, 1)
+            move(message, 1)
             flush(1)
 
-        return call
-
-    def _get(self) -> Callable[[], None]:
-        get, flush, message = self._window.Get, self._window.Flush, (self._local[:8], self._mpi.BYTE)
-
-        def call() -> None:
-            get(message, 1)
-            flush(1)
-
-        return call
+        return by_role(self._team, call)
 
     def _fetch_add(self) -> Callable[[], None]:
         fetch_and_op, flush, add = self._window.Fetch_and_op, self._window.Flush, self._mpi.SUM
@@ -177,20 +171,6 @@ class Mpi4py(CollectiveResource):
             flush(1)
 
         return call
-
-    def _ping_pong(self, size: int) -> tuple[Callable[[], None], Callable[[], None]]:
-        send, receive = self._comm.Send, self._comm.Recv
-        here, there = (self._local[:size], self._mpi.BYTE), (self._exposed[:size], self._mpi.BYTE)
-
-        def ping() -> None:
-            send(here, 1)
-            receive(there, 1)
-
-        def pong() -> None:
-            receive(here, 0)
-            send(here, 0)
-
-        return ping, pong
 
     def _ping(self) -> None:
         self._comm.send(None, 1)

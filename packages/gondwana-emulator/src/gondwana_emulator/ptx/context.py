@@ -1,4 +1,4 @@
-"""Where the operands of a kernel's instructions are while it is translated."""
+"""Where the operands of a kernel's instructions are while it is translated: registers, variables, special registers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from gondwana_emulator.ptx import layout
 from gondwana_emulator.ptx.inline import Kernel
 from gondwana_emulator.ptx.operands import bits_of
-from gondwana_emulator.ptx.specials import read_special
 from gondwana_emulator.ptx.syntax import (
     Address,
     Immediate,
@@ -22,6 +21,25 @@ from gondwana_emulator.ptx.syntax import (
     Variable,
 )
 from gondwana_emulator.ptx.writer import Writer, bits, integer, native
+
+PROCESSORS = 4
+"""Multiprocessors of the emulated device."""
+
+_LANE = "and i64 {n}, 31"
+_MASKS = {
+    "%lanemask_eq": ("shl i64 1, {lane}",),
+    "%lanemask_lt": ("shl i64 1, {lane}", "sub i64 {v}, 1"),
+    "%lanemask_le": ("shl i64 2, {lane}", "sub i64 {v}, 1"),
+    "%lanemask_gt": ("shl i64 2, {lane}", "sub i64 4294967296, {v}"),
+    "%lanemask_ge": ("shl i64 1, {lane}", "sub i64 4294967296, {v}"),
+}
+_AXES = {
+    "%tid": ("%T", layout.THREAD),
+    "%ntid": ("%L", layout.BLOCK_SIZE),
+    "%ctaid": ("%L", layout.BLOCK),
+    "%nctaid": ("%L", layout.GRID_SIZE),
+}
+_CONSTANTS = {"%nsmid": PROCESSORS, "%gridid": 1}
 
 
 @dataclass(slots=True)
@@ -111,7 +129,7 @@ class Context:
             case Negated(register):
                 return self.code.value(f"xor i1 {self.get(register, 'pred')}, true")
             case Special(name):
-                value, have = read_special(self.code, name), 64
+                value, have = _read_special(self, name), 64
             case Symbol(name):
                 value, have = self._address(name), 64
             case Address(base, offset) if base is not None:
@@ -164,3 +182,45 @@ class Context:
         self.set_word("%L", layout.FAULT_SITE, str(site))
         self.set_word("%L", layout.FAULT_ADDRESS, address)
         self.code.line(f"ret i64 {layout.FAULT}")
+
+
+def _read_special(context: Context, name: str) -> str:
+    """Return a special register as an integer of 64 bits.
+
+    Raises:
+        LookupError: it is unknown.
+    """
+    code = context.code
+    base, _, axis = name.partition(".")
+    if base in _AXES and axis in ("x", "y", "z"):
+        table, first = _AXES[base]
+        return context.word(table, first + "xyz".index(axis))
+    if name in _CONSTANTS:
+        return str(_CONSTANTS[name])
+    if name in ("%clock", "%clock64", "%globaltimer", "%globaltimer_lo"):
+        return code.call("llvm.readcyclecounter", "i64")
+    if name == "%smid":
+        return code.value(f"urem i64 {context.word('%L', layout.BLOCK)}, {PROCESSORS}")
+    if name == "%dynamic_smem_size":
+        return context.word("%L", layout.DYNAMIC_SHARED)
+    if name == "%nwarpid":
+        return _warps(context)
+    number = context.word("%T", layout.NUMBER)
+    lane = code.value(_LANE.format(n=number))
+    if name == "%laneid":
+        return lane
+    if name == "%warpid":
+        return code.value(f"lshr i64 {number}, 5")
+    if name not in _MASKS:
+        raise LookupError(f"this machine does not know the register {name}")
+    value = ""
+    for step in _MASKS[name]:
+        value = code.value(step.format(lane=lane, v=value))
+    return value
+
+
+def _warps(context: Context) -> str:
+    code = context.code
+    x, y, z = (context.word("%L", layout.BLOCK_SIZE + axis) for axis in range(3))
+    threads = code.value(f"mul i64 {code.value(f'mul i64 {x}, {y}')}, {z}")
+    return code.value(f"lshr i64 {code.value(f'add i64 {threads}, 31')}, 5")

@@ -15,9 +15,9 @@ from llvmlite import binding as llvm
 from numpy.typing import NDArray
 
 from gondwana.compiler import cache, linker
-from gondwana.compiler.fingerprint import toolchain
+from gondwana.compiler.cache import toolchain
 from gondwana.gpu.interface import CudaError, EntryFacts, Grid
-from gondwana.runtime.computed_once import ComputedOnce
+from gondwana.runtime.later import ComputedOnce
 from gondwana_emulator.ptx import layout
 from gondwana_emulator.ptx.parse import parse
 from gondwana_emulator.ptx.syntax import Instruction, Variable

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gondwana_emulator.ptx import atomics, bitwise, conversions, floats, integers, layout, memory
+from gondwana_emulator.ptx import layout
 from gondwana_emulator.ptx.context import Context, Spaces, spaces_of
 from gondwana_emulator.ptx.flow import Block, blocks_of, registers_in, result_of, targets, waits
 from gondwana_emulator.ptx.inline import Kernel, flatten
-from gondwana_emulator.ptx.operations import OPERATIONS, Statement
+from gondwana_emulator.ptx.instructions import bitwise, conversions, floats, integers, memory
+from gondwana_emulator.ptx.instructions.table import Statement
+from gondwana_emulator.ptx.instructions.warps import answer, wait
 from gondwana_emulator.ptx.syntax import Function, Instruction, Module, Register, Special
-from gondwana_emulator.ptx.warps import answer, wait
 from gondwana_emulator.ptx.writer import bits
 
-TABLES = (atomics, bitwise, conversions, floats, integers, memory)
+TABLES = (bitwise, conversions, floats, integers, memory)
 """The modules whose import fills the table of operations."""
 
 NAME = "thread"
@@ -188,6 +189,3 @@ class _Translator:
         written = set(registers_in(result_of(instruction)))
         alive = self.blocks[number + 1].alive - written
         return sorted(alive)
-
-
-__all__ = ["NAME", "OPERATIONS", "Translation", "translate"]

@@ -1,25 +1,34 @@
-"""`DeviceArray`: data on a domain in the memory of this rank's device, for kernels there."""
+"""`DeviceArray`: data on a domain in the memory of this rank's device, for kernels there.
+
+That of another library is a segment of which this rank alone knows.
+"""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
-from gondwana.arrays.borrowed import Borrowed
-from gondwana.arrays.descriptor import describe_elements
+from gondwana.arrays.array import describe_elements
 from gondwana.arrays.remote import RemoteArray
 from gondwana.compiler.types.arguments import Described
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
 from gondwana.gpu.device import Device, device
 from gondwana.memory.cuda_kind import CudaKind
+from gondwana.memory.ipc import OnDevice
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer.box import StridedBox
+from gondwana.memory.segment import Segment
+from gondwana.teams import world
+from gondwana.transfer.box import StridedBox, bounds
 from gondwana.transfer.devices import device_boxes
 
 _MOST_WORK = 10_000
 """Steps to find out whether two arrays share an element, before it is assumed that they do."""
+
+_keys = itertools.count(-1, -1)  # those of segments that ranks make together are positive
 
 
 class DeviceArray(RemoteArray):
@@ -121,9 +130,6 @@ class DeviceArray(RemoteArray):
         """Refuse: the processor does not reach the elements."""
         raise UsageError(self._out_of_reach("NumPy"))
 
-    def __buffer__(self, flags: int) -> NoReturn:
-        raise UsageError(self._out_of_reach("the buffer protocol"))
-
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         from gondwana.arrays.interop import cuda_array_interface
@@ -143,7 +149,7 @@ class DeviceArray(RemoteArray):
         return to_dlpack(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        from gondwana.arrays.dlpack import CUDA
+        from gondwana.arrays.interop import CUDA
 
         return CUDA, self.device
 
@@ -207,3 +213,68 @@ class _Untouched:
 def _shape_of(array: DeviceArray) -> np.ndarray[Any, Any]:
     """An ndarray of the same addresses, to reason about but not to be read."""
     return np.asarray(_Untouched(array))
+
+
+class Borrowed(Segment):
+    """Device memory that another library has allocated. Local to make.
+
+    Copies of this rank reach it as they reach segments; names of its elements mean nothing to other ranks.
+
+    Args:
+        address: where it starts.
+        nbytes: of it.
+        device: number of the device where it lies.
+        readonly: whether it must not be written.
+        owner: what keeps it from being given back.
+    """
+
+    def __init__(self, address: int, nbytes: int, device: int, *, readonly: bool, owner: object) -> None:
+        self.team = world
+        self.nbytes = nbytes
+        self.kind = self._own_kind = CudaKind(device)
+        self.address = address
+        self.readonly = readonly
+        self.key = next(_keys)
+        self._window = None
+        self.elements = {}
+        self.devices = {world.rank: OnDevice(self._own_kind.device, address, owner=owner)}
+        self._published = {}
+        self._on_devices = {}
+
+    def kind_of(self, rank: int) -> CudaKind:
+        """Return the kind of memory; there is only this rank's. Local."""
+        return self._own_kind
+
+    def nbytes_of(self, rank: int) -> int:
+        """Return the bytes of it. Local."""
+        return self.nbytes
+
+    def address_of(self, rank: int) -> int:
+        """Return 0: it is no host memory. Local."""
+        return 0
+
+
+def borrow(
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    dtype: np.dtype[Any],
+    device: int,
+    *,
+    readonly: bool,
+    owner: object,
+) -> StridedBox:
+    """Return elements in device memory of another library. Local, no copy.
+
+    Args:
+        address: of the first element.
+        shape: elements along each axis.
+        strides: bytes from one to the next along each axis, of any sign.
+        dtype: type of an element.
+        device: number of the device where they lie.
+        readonly: whether they must not be written.
+        owner: what keeps the memory from being given back.
+    """
+    low, high = bounds(shape, strides, dtype.itemsize)
+    memory = Borrowed(address + low, high - low, device, readonly=readonly, owner=owner)
+    return StridedBox.named(memory.pointer(world.rank, dtype, -low), shape, strides)

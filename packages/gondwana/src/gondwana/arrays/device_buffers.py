@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.arrays.dlpack import CUDA, CUDA_MANAGED
-from gondwana.arrays.interop import on_device
+from gondwana.arrays.interop import CUDA, CUDA_MANAGED, on_device
 from gondwana.errors import UsageError
 from gondwana.memory.kinds import Bytes
 from gondwana.memory.pinned import SMALL, pin
@@ -28,7 +27,7 @@ _MOST_PINNED = 64 << 20
 
 
 class DeviceBuffer:
-    """Host memory that takes the place of a buffer on a device of this rank: see `teams.staging.Staging`. Local.
+    """Host memory that takes the place of a buffer on a device of this rank: see `teams.buffers.Staging`. Local.
 
     Args:
         box: the elements on the device, without gaps.

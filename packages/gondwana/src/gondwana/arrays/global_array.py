@@ -1,18 +1,22 @@
-"""`GlobalArray`: one array over the ranks of a team, a block with ghosts on each."""
+"""`GlobalArray`: one array over the ranks of a team, a block with ghosts on each.
+
+How the block of a rank lies in its part of the segment (`BlockMemory`) is a pure value: every rank knows it for all.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, overload
 
 import numpy as np
 
-from gondwana.arrays import array_reductions, numpy_functions
+from gondwana.arrays import array_reductions
 from gondwana.arrays.array import Array, MemoryOrder
-from gondwana.arrays.block_memory import BlockMemory
+from gondwana.arrays.array_reductions import refusal
 from gondwana.arrays.device_array import DeviceArray
 from gondwana.arrays.layout import Layout
-from gondwana.arrays.numpy_functions import refusal
 from gondwana.arrays.reference import ArrayReference
 from gondwana.arrays.remote import RemoteArray
 from gondwana.compiler.types.arguments import Described, dtype_name
@@ -22,7 +26,7 @@ from gondwana.errors import UsageError
 from gondwana.memory.kinds import MemoryKind, host
 from gondwana.memory.segment import Segment
 from gondwana.teams import Team, wait_all
-from gondwana.transfer.box import moved
+from gondwana.transfer.box import contiguous_strides, moved
 
 if TYPE_CHECKING:
     from gondwana.arrays.ghost_exchange import Exchange
@@ -32,6 +36,14 @@ _GATHER_TAG = 30_001
 
 Axes: TypeAlias = int | tuple[int, ...]
 Number: TypeAlias = int | float | complex
+
+LINE = 128
+"""Bytes that a device moves at once: rows of cells start on a multiple of them."""
+
+_SECTOR = 32
+"""The least that a device moves. Rows of a few lines start on a multiple of it, or padding would waste much memory."""
+
+_FEW = 4
 
 
 class GlobalArray:
@@ -344,7 +356,7 @@ class GlobalArray:
         raise refusal(f"numpy.{ufunc.__name__}")
 
     def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return numpy_functions.call(function, args, kwargs)
+        return array_reductions.called_by_numpy(function, args, kwargs)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a GlobalArray cannot be pickled: send to_numpy(), or the Array of one block")
@@ -373,3 +385,52 @@ def _memory(layout: Layout, rank: int, dtype: np.dtype[Any], kind: MemoryKind) -
     """How the block of a rank lies in memory of a kind."""
     lay = BlockMemory.without_gaps if kind.host else BlockMemory.on_lines
     return lay(layout, rank, dtype.itemsize)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMemory:
+    """Where the cells and ghosts of a block are.
+
+    Attributes:
+        offset: bytes from the start of the rank's part to the first of them.
+        strides: bytes from one to the next along each axis.
+        nbytes: of the whole part.
+    """
+
+    offset: int
+    strides: tuple[int, ...]
+    nbytes: int
+
+    @classmethod
+    def without_gaps(cls, layout: Layout, rank: int, item: int) -> BlockMemory:
+        """Return how a block lies in host memory. Local.
+
+        Args:
+            layout: of the array.
+            rank: whose block.
+            item: bytes of an element.
+        """
+        shape = layout.held(rank).shape
+        return cls(0, contiguous_strides(shape, item, layout.order), math.prod(shape) * item)
+
+    @classmethod
+    def on_lines(cls, layout: Layout, rank: int, item: int) -> BlockMemory:
+        """Return how a block lies in the memory of a device. Local; arguments as for `without_gaps`.
+
+        The first owned cell of each row along the contiguous axis starts a line, with the ghosts before it; rows are
+        whole lines. So threads that write one row fill whole lines, and rows on both sides of a face are copied in the
+        widest units.
+        """
+        shape = list(layout.held(rank).shape)
+        if not math.prod(shape):
+            return cls.without_gaps(layout, rank, item)
+        axis = len(shape) - 1 if layout.order == "C" else 0
+        line = LINE if shape[axis] * item >= _FEW * LINE else _SECTOR
+        shape[axis] = _up(shape[axis] * item, line) // item
+        offset = -layout.ghost[axis] * item % line
+        return cls(offset, contiguous_strides(tuple(shape), item, layout.order), offset + math.prod(shape) * item)
+
+
+def _up(nbytes: int, line: int) -> int:
+    """The next multiple of a line."""
+    return -(-nbytes // line) * line

@@ -1,9 +1,9 @@
 """Calls on other ranks: remote procedure calls, active messages, distributed objects, and their transport.
 
-From top to bottom: `remote_calls`, `dist_object` and `quiescence` are for users, as is `active_messages` with compiled
-`handlers`; `endpoints` sends and serves requests and replies, encoded by `wire` (`names`, `by_value`, `remote_errors`);
-the `mailbox` moves messages through `node_rings` (`rings` has their layout) on a node, and through `parcels` between
-nodes. `brief_calls` does all of it by machine code for short calls on a node.
+From top to bottom: `remote_calls` and `dist_object` are for users, as is `active_messages` with compiled `handlers`;
+`endpoints` sends and serves requests and replies, encoded by `wire` (`names`, `by_value`); the `mailbox` moves messages
+through `node_rings` (`rings` has their layout) on a node, and through `parcels` between nodes. `brief_calls` does all
+of it by machine code for short calls on a node.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -13,9 +13,9 @@ from gondwana.runtime import later as _later
 if _TYPE_CHECKING:
     from gondwana.calls.active_messages.message import ActiveMessage as ActiveMessage
     from gondwana.calls.dist_object import DistObject as DistObject
-    from gondwana.calls.quiescence import quiesce as quiesce
     from gondwana.calls.remote_calls import discharge as discharge
     from gondwana.calls.remote_calls import progress_thread as progress_thread
+    from gondwana.calls.remote_calls import quiesce as quiesce
     from gondwana.calls.remote_calls import rpc as rpc
     from gondwana.calls.remote_calls import rpc_ff as rpc_ff
     from gondwana.calls.remote_calls import try_rpc as try_rpc
@@ -26,7 +26,6 @@ __getattr__, __dir__ = _later.later(
     {
         "gondwana.calls.active_messages.message": "ActiveMessage",
         "gondwana.calls.dist_object": "DistObject",
-        "gondwana.calls.quiescence": "quiesce",
-        "gondwana.calls.remote_calls": "discharge progress_thread rpc rpc_ff try_rpc try_rpc_ff",
+        "gondwana.calls.remote_calls": "discharge progress_thread quiesce rpc rpc_ff try_rpc try_rpc_ff",
     },
 )

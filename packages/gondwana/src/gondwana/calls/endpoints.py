@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from gondwana.calls import brief_calls, mailbox, names, remote_errors, rings, wire
+from gondwana.calls import brief_calls, mailbox, names, rings, wire
 from gondwana.calls.active_messages import handlers
 from gondwana.calls.brief_calls import FAILED, NOTHING, NUMBER, OTHER, OUTCOME, PEER, SERVED, VALUE, senders
 from gondwana.calls.mailbox import Mailbox, Message
@@ -277,7 +277,7 @@ def _settle(box: Mailbox, source: int, tag: int, number: int, data: Any) -> None
         error = problem
     else:
         if tag & ERROR:
-            error, value = remote_errors.rebuilt(source, *value), None
+            error, value = wire.decode_error(source, *value), None
     _answers.pop(number)._settle(value, error)
     box.finished[source] += 1
 
@@ -452,7 +452,7 @@ def _answer(box: Mailbox, source: int, number: int, value: Any, error: BaseExcep
         else:
             _reply(box, source, tag, number, parts)
             return
-    _reply(box, source, ERROR, number, [remote_errors.pickled(error)])
+    _reply(box, source, ERROR, number, [wire.encode_error(error)])
 
 
 def _park(key: Key, queue: int, source: int, tag: int, number: int, data: Any) -> None:

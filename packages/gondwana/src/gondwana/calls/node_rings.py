@@ -13,7 +13,7 @@ from gondwana.calls.rings import NOTHING, SMALL
 from gondwana.compiler.mpi import table
 from gondwana.memory.segment import Segment
 from gondwana.runtime import idle
-from gondwana.runtime.computed_once import ComputedOnce
+from gondwana.runtime.later import ComputedOnce
 from gondwana.teams import Team
 
 _NODE_BYTES = 8 * 2**20

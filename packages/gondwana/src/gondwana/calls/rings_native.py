@@ -42,9 +42,11 @@ from gondwana.calls.rings import (
     WHOLE,
     WORD,
 )
-from gondwana.compiler.atomics import atomic_load, atomic_store, exchange
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import (
+    atomic_load,
+    atomic_store,
+    exchange,
     futex_wake,
     load_acquire,
     load_word,

@@ -2,17 +2,23 @@
 
 Calls of a named function with numbers, strings and the like, and such results, are marshalled instead: a third of the
 time. Functions are sent by name where a name leads to them, which is cheap, and all others by value. The bytes of large
-arrays are not pickled: they are copied from the array to the ring and from there to the memory of the new array.
+arrays are not pickled: they are copied from the array to the ring and from there to the memory of the new array. An
+error travels with its traceback, from the rank where a call has failed to the one that waits for its result.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import marshal
 import pickle
 import struct
+import traceback
 from collections.abc import Sequence
 from typing import Any
+
+from gondwana.runtime import interruptions
+from gondwana.teams import RemoteError
 
 PLAIN, PARTS, BUILTIN = 0, 1, 8
 """Tags: a pickle alone; a table of lengths, a pickle, and buffers; values of builtin types, marshalled."""
@@ -140,3 +146,48 @@ def decode(tag: int, data: Any) -> Any:
 
 def _padded(length: int) -> int:
     return length + -length % _ALIGN
+
+
+def encode_error(error: BaseException) -> bytes:
+    """Return what `decode_error` gets at another rank, pickled. Local."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        data = encode(error)[1]
+        return pickle.dumps((data[0] if len(data) == 1 else b"", text))
+    except BaseException as problem:
+        interruptions.let_pass(problem)
+        return pickle.dumps((b"", text))
+
+
+def decode_error(source: int, pickled: bytes, text: str) -> BaseException:
+    """Return the exception of another rank, or a RemoteError if that is not possible here. Local.
+
+    Args:
+        source: the rank.
+        pickled: the exception.
+        text: its traceback there.
+    """
+    error: Any = None
+    try:
+        error = pickle.loads(pickled) if pickled else None
+    except BaseException as problem:
+        interruptions.let_pass(problem)
+    return noted_error(error, f"a call on rank {source}", text)
+
+
+def noted_error(error: Any, what: str, text: str) -> BaseException:
+    """Return an exception with the traceback that it had elsewhere as a note. Local.
+
+    Args:
+        error: what was unpickled; if that is none to which a note can be added, the result is a RemoteError.
+        what: has raised it.
+        text: its traceback there.
+    """
+    note = f"\nRaised by {what}:\n{text}"
+    if isinstance(error, BaseException):
+        with contextlib.suppress(Exception):  # as of a frozen dataclass, which takes no attributes
+            error.add_note(note)
+            return error
+    lost = RemoteError(f"{what} failed: {text.strip().splitlines()[-1]}")
+    lost.add_note(note)
+    return lost

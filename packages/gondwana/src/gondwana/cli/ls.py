@@ -15,9 +15,9 @@ def ls(
     verify: Annotated[bool, typer.Option("--verify", help="Also read all data, and compare their checksums.")] = False,
 ) -> None:
     """List the variables and attributes of a dataset, as ADIOS2's bpls does."""
+    from gondwana.io.analysis.listing import listing
+    from gondwana.io.checksums import verify as verify_data
     from gondwana.io.dataset import Dataset
-    from gondwana.io.listing import listing
-    from gondwana.io.verification import verify as verify_data
 
     with Dataset(dataset) as data:
         for line in listing(data, long=long, blocks=blocks):

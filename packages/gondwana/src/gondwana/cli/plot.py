@@ -57,7 +57,7 @@ def plot(
     Prints the name of each file. The dataset may still be growing.
     """
     from gondwana.io.analysis import pictures
-    from gondwana.io.analysis.slices import fields_of, plane_of
+    from gondwana.io.analysis.pictures import fields_of, plane_of
     from gondwana.io.dataset import Dataset
 
     with Dataset(dataset) as data:

@@ -14,8 +14,9 @@ from gondwana.runtime import collector
 
 with collector.paused():
     from gondwana.cli import programs
-    from gondwana.runtime import beginning, exits, launcher, rank_words, start, stdin, watchdog
+    from gondwana.runtime import beginning, exits, launcher, rank_words, start
     from gondwana.runtime.placement import binding, report
+    from gondwana.runtime.watching import watchdog
     from gondwana.teams import mpi
 
 PYTEST_OPTIONS = '-W "ignore:Module already imported:pytest.PytestAssertRewriteWarning"'
@@ -32,7 +33,7 @@ def main(target: str, arguments: list[str], *, module: bool = False) -> int:
     """
     beginning.all_is_imported()
     exits.install()
-    stdin.receive(first=launcher.is_first())
+    beginning.receive_stdin(first=launcher.is_first())
     watchdog.arm(watchdog.time_limit(), first=launcher.is_first())
     place()
     if launcher.detect() is not None:

@@ -1,22 +1,55 @@
-"""Machine code on disk: compiled once a node, found by every later process.
+"""Machine code on disk: compiled once a node, found by every later process under a name for what it was compiled from.
 
 A process that misses takes the lock of that entry, looks again, and only then compiles; the others wait for it and
 load. Whatever goes wrong with the folder means "no cache", never a failure. A file under a name that is not its own is
 none of ours: the digest in it covers the name, too.
+
+Equal names mean equal machine code. The name of a function (`fingerprint`) covers its byte code and that of every
+function that it reaches, the constants that it takes from globals and closures, and what compiled code may take from
+the library (`gondwana.compiler.sources`). An edit in another file therefore invalidates the cache, which Numba's own
+cache misses. Docstrings, comments and lines do not count, except where errors name the lines.
 """
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+import dis
+import enum
 import functools
 import hashlib
 import json
+import os
+import platform
+import sys
+import types
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from gondwana.compiler import numba_imports, sources
+from gondwana.compiler.debugging import checks
+from gondwana.compiler.externs import Extern
+from gondwana.errors import KernelError
 from gondwana.runtime.cache_folder import cache_folder, keep, locked, read
 
 MAGIC = b"gondwana object 5\n"
+
+ROOMS = ("domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "kernels", "arrays", "tasks", "io")
+"""Packages of Gondwana whose functions are named by their sources: all that have parts of compiled code."""
+
+LARGEST_CONSTANT = 1_000_000
+"""Bytes of a global array that becomes part of machine code; of larger ones Numba would keep the address only."""
+
+_WITHOUT_EFFECT = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_", "NUMBA_DUMP_", "NUMBA_THREADING_LAYER", "NUMBA_COLOR_")
+"""Begin the names of variables that do not change what Numba compiles."""
+
+_Taken = tuple[Callable[[], Any], Any]
+"""What reads a name, and what the name stood for."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +89,6 @@ class ObjectCode:
         return cls(code=code, **json.loads(head))
 
 
-@functools.cache
-def folder(kind: str = "objects") -> Path | None:
-    """Return the folder of the cache, None if there is none to be had. Local.
-
-    `cache_folder` says where it is.
-    """
-    return cache_folder(kind)
-
-
 def get(key: str, build: Callable[[], ObjectCode], kind: str = "objects") -> tuple[ObjectCode, bool]:
     """Return the entry named `key` and whether it had to be built. Local; blocks while another process builds it.
 
@@ -89,6 +113,80 @@ def get(key: str, build: Callable[[], ObjectCode], kind: str = "objects") -> tup
         return built, True
 
 
+@functools.cache
+def folder(kind: str = "objects") -> Path | None:
+    """Return the folder of the cache, None if there is none to be had. Local.
+
+    `cache_folder` says where it is.
+    """
+    return cache_folder(kind)
+
+
+def fingerprint(function: types.FunctionType) -> str:
+    """Return a digest of the function, of what it calls and of the constants it uses. Local.
+
+    Raises:
+        KernelError: a global or closure value cannot be a constant of compiled code.
+    """
+    walk = _Walk()
+    _add_function(walk, function)
+    return f"{walk.digest.hexdigest()} {sources.digest(sources.OVERLOADS, *sorted(walk.library))}"
+
+
+@functools.cache
+def toolchain() -> str:
+    """Return a digest of the versions of Python, Numba and LLVM, of settings and the processor. Local.
+
+    Raises:
+        UsageError: Numba's compiler is switched off.
+    """
+    numba_imports.check_settings()
+    from importlib.metadata import version  # not at the start of every rank: it imports 40 modules
+
+    from llvmlite import binding as llvm
+
+    digest = hashlib.sha256()
+    for package in ("numba", "llvmlite", "numpy"):
+        digest.update(version(package).encode())
+    digest.update(f"{sys.version} {platform.machine()} {llvm.get_host_cpu_name()}".encode())
+    digest.update(llvm.get_host_cpu_features().flatten().encode())
+    digest.update(repr(settings()).encode())
+    return digest.hexdigest()
+
+
+def settings() -> list[str]:
+    """Return the variables of the environment that may change what Numba compiles. Local."""
+    names = (name for name in os.environ if name.startswith("NUMBA_") and not name.startswith(_WITHOUT_EFFECT))
+    return [f"{name}={os.environ[name]}" for name in sorted(names)]
+
+
+def watch(function: types.FunctionType) -> Watch | None:
+    """Return what notices that globals of a function change, None outside of interactive sessions. Local.
+
+    In a notebook cells define constants and helpers again, and mean the new ones. In programs, which would pay for it
+    at each call, constants are what they were at the first call.
+    """
+    interactive = hasattr(sys, "ps1") or bool(sys.flags.interactive)
+    return Watch(function) if interactive and function.__module__ == "__main__" else None
+
+
+class Watch:
+    """Notices that what a compiled function took for constants has other values now: see `watch`."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self._function = function
+        self._taken: list[_Taken] | None = None
+
+    def is_stale(self) -> bool:
+        """Return whether a constant has changed since the last call, True at the first. Local."""
+        if self._taken is not None and all(read() is value for read, value in self._taken):
+            return False
+        walk = _Walk()
+        _add_function(walk, self._function)
+        self._taken = walk.taken
+        return True
+
+
 def _read(file: Path, key: str) -> ObjectCode | None:
     data = read(file)
     return None if data is None else ObjectCode.from_bytes(data, key)
@@ -96,3 +194,163 @@ def _read(file: Path, key: str) -> ObjectCode | None:
 
 def _digest(key: str, content: bytes) -> bytes:
     return hashlib.sha256(key.encode() + b"\n" + content).digest()
+
+
+@dataclass
+class _Walk:
+    """A walk through a function and all that it reaches.
+
+    Attributes:
+        digest: of what it has met so far.
+        seen: identities of functions and modules where it was.
+        taken: the globals that it met.
+        library: dotted names of the definitions of the library that it met.
+    """
+
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+    seen: set[int] = field(default_factory=set)
+    taken: list[_Taken] = field(default_factory=list)
+    library: set[str] = field(default_factory=set)
+
+    def take(self, read: Callable[[], Any]) -> Any:
+        """Read a name, and keep how and what."""
+        value = read()
+        self.taken.append((read, value))
+        return value
+
+    def note(self, value: Any) -> str:
+        """Return the dotted name of a function or a class; that of the definition, if it is one of the library."""
+        home, name = str(getattr(value, "__module__", "")), str(getattr(value, "__qualname__", repr(value)))
+        if home.partition(".")[0] == "gondwana":
+            self.library.add(f"{home}.{name.partition('.')[0]}")
+        return f"{home}.{name}"
+
+
+def _add_function(walk: _Walk, function: types.FunctionType) -> None:
+    if id(function) in walk.seen:
+        return
+    walk.seen.add(id(function))
+    walk.digest.update(f"{walk.note(function)}{function.__defaults__!r}".encode())
+    names = _add_code(walk.digest, function.__code__)
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    places = function.__globals__
+    known = {name: walk.take(partial(getattr, cell, "cell_contents")) for name, cell in cells}
+    known |= {name: walk.take(partial(places.get, name)) for name in names.globals if name in places}
+    for name, value in sorted(known.items(), key=lambda item: item[0]):
+        try:
+            _add_value(walk, name, value, names.attributes)
+        except _NotConstantError as error:
+            raise _refusal(function, names, name, str(error)) from None
+    for name in names.globals.keys() - known.keys():
+        if not hasattr(builtins, name):
+            raise _refusal(function, names, name, "is not defined")
+
+
+class _NotConstantError(Exception):
+    """A value that cannot be part of machine code."""
+
+
+def _refusal(function: types.FunctionType, names: _Names, name: str, reason: str) -> KernelError:
+    line = names.globals.get(name, function.__code__.co_firstlineno)
+    return KernelError(
+        f"{function.__qualname__} cannot be compiled: the name {name!r} {reason} "
+        f"({function.__code__.co_filename}, line {line})"
+    )
+
+
+@dataclass
+class _Names:
+    """What code refers to: globals, with the first line that does, and attributes of anything."""
+
+    globals: dict[str, int] = field(default_factory=dict)
+    attributes: set[str] = field(default_factory=set)
+
+
+def _add_code(digest: Any, code: types.CodeType) -> _Names:
+    """Add one code object and those nested in it; return all names that they refer to."""
+    digest.update(repr((code.co_varnames, code.co_argcount, code.co_exceptiontable)).encode())
+    if checks.active():  # it is other machine code then, which names the lines
+        digest.update(f"{code.co_filename}:{code.co_firstlineno}".encode() + code.co_linetable)
+    names = _Names()
+    line = code.co_firstlineno
+    for instruction in dis.get_instructions(code):
+        line = getattr(instruction.positions, "lineno", None) or line
+        value = "" if isinstance(instruction.argval, types.CodeType) else repr(instruction.argval)
+        # Constants by their values: those of a function with a docstring have other numbers.
+        number = "" if instruction.opcode in dis.hasconst else instruction.arg
+        digest.update(f"{instruction.opname} {number} {value}\n".encode())
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            names.globals.setdefault(instruction.argval, line)
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            names.attributes.add(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner = _add_code(digest, constant)
+            names.globals = inner.globals | names.globals
+            names.attributes |= inner.attributes
+    return names
+
+
+def _add_value(walk: _Walk, name: str, value: Any, attributes: set[str]) -> None:
+    """Add what a name of the function stands for at this moment."""
+    digest = walk.digest
+    digest.update(name.encode())
+    inner = getattr(value, "py_func", value)
+    if isinstance(inner, types.FunctionType):
+        if not _is_fixed(inner.__module__ or "") or _has_own_values(value):
+            _add_function(walk, inner)
+        digest.update(f"{walk.note(inner)} {getattr(value, 'reassociate', False)}".encode())
+    elif isinstance(value, types.ModuleType):
+        digest.update(value.__name__.encode())
+        if id(value) not in walk.seen:
+            walk.seen.add(id(value))
+            fixed = _is_fixed(value.__name__)
+            for attribute in sorted(attributes.intersection(dir(value))):  # `vars` lacks what is loaded when it is used
+                if fixed and not hasattr(getattr(value, attribute, None), "py_func"):
+                    continue
+                found = walk.take(partial(getattr, value, attribute, None))
+                with contextlib.suppress(_NotConstantError):  # more names match than are meant
+                    _add_value(walk, attribute, found, attributes)
+    elif isinstance(value, np.ndarray):
+        if value.nbytes > LARGEST_CONSTANT:
+            raise _NotConstantError(
+                f"is an array of {value.nbytes} bytes, too large for a constant: pass it as an argument"
+            )
+        digest.update(f"{value.dtype}{value.shape}".encode() + value.tobytes())
+    elif isinstance(value, enum.EnumMeta):
+        digest.update(f"{value.__qualname__}{list(value.__members__.items())}".encode())
+    elif isinstance(value, tuple):
+        digest.update(f"{type(value).__qualname__}{getattr(value, '_fields', '')}".encode())
+        for item in value:
+            _add_value(walk, "", item, attributes)
+    elif isinstance(value, Extern):
+        digest.update(repr(value).encode())
+    elif isinstance(value, type) or callable(value):
+        digest.update(walk.note(value).encode())
+        digest.update(repr(getattr(value, "_fields", "")).encode())
+    elif _is_plain(value):
+        digest.update(f"{type(value).__qualname__}{value!r}".encode())
+    else:
+        raise _NotConstantError(
+            f"stands for a {type(value).__name__}, which cannot be a constant of compiled code: "
+            "pass it as an argument, or make it a number, a string, a tuple, a NumPy array, a point or an offset"
+        )
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether the representation of a value says all about it."""
+    module = type(value).__module__
+    return value is None or module in ("builtins", "numpy") or module.startswith("gondwana.domains")
+
+
+def _has_own_values(value: Any) -> bool:
+    """Whether sources do not say all about a function of `gw.jit`: it has a closure, or errors name its lines."""
+    return hasattr(value, "reassociate") and (checks.active() or value.py_func.__closure__ is not None)
+
+
+def _is_fixed(module: str) -> bool:
+    """Whether versions or sources stand for a module: of Python, NumPy, Numba or one of `ROOMS`."""
+    top, _, rest = module.partition(".")
+    if top == "gondwana":
+        return not rest or rest.partition(".")[0] in ROOMS
+    return top in sys.stdlib_module_names or top in ("numpy", "numba", "llvmlite")

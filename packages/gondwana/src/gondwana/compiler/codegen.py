@@ -1,7 +1,8 @@
 """From Python functions to relocatable machine code: the one file that drives Numba's compiler.
 
 An entry is a C function of 64-bit integers. Inside it, errors of compiled code do not unwind: `guarded` turns them into
-a status word in the argument block, which the caller turns back into the Python exception.
+a status word in the argument block, which the caller turns back into the Python exception. That of a `@gw.jit` function
+takes the arguments from this block, and writes the result into another.
 """
 
 from __future__ import annotations
@@ -13,24 +14,25 @@ from typing import Any, NamedTuple
 import numba
 from llvmlite import binding, ir
 from numba.core import cgutils, types
+from numba.core.datamodel import default_manager
 from numba.core.typed_passes import NoPythonSupportedFeatureValidation
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, typeof_impl
+from numba.np import numpy_support
 
-from gondwana.compiler import checks
-from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.cpython_native import FUNCTIONS as CPYTHON
-from gondwana.compiler.errors import readable_errors
+from gondwana.compiler.debugging import checks
+from gondwana.compiler.debugging.errors import readable_errors
+from gondwana.compiler.debugging.printing_overloads import Printing
 from gondwana.compiler.externs import PREFIX as EXTERN
-from gondwana.compiler.fingerprint import fingerprint
-from gondwana.compiler.function import Compilable, JitFunction
-from gondwana.compiler.inlining import INLINED, ListingCompiler
-from gondwana.compiler.lifetimes import KeepAddressed
+from gondwana.compiler.function import HEADER_WORDS, RESULT_WORDS, Compilable, JitFunction
+from gondwana.compiler.inlining import INLINED, KeepAddressed, ListingCompiler, inlined
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
-from gondwana.compiler.printing_overloads import Printing
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
-from gondwana.compiler.types.handles import import_extensions
+from gondwana.compiler.types.arguments import WORD, Spec, import_extensions
 from gondwana.compiler.types.points import INT
+from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError
 
 binding.initialize_native_asmparser()  # for the inline assembly of `memory_order.pause`
@@ -43,6 +45,82 @@ _UNRESOLVED = ".numba.unresolved$"
 _NUMBA_RUNTIME = ("NRT_", "numba_", "Py", "_Py", "_helper")
 
 
+def compile_entry(
+    entry: Callable[..., int], arguments: int, about: dict[str, object] | None = None, *, helper: bool = False
+) -> ObjectCode:
+    """Compile a function of `arguments` 64-bit integers that returns one. Local.
+
+    Args:
+        entry: the function.
+        arguments: how many it has.
+        about: what is kept with the code.
+        helper: whether it is one of Gondwana's own that no function of a user is part of. It may have an error that is
+            not caught, which the wrapper that Numba puts around it would report to the interpreter.
+
+    Raises:
+        KernelError: a function does not type; the message says where.
+    """
+    with readable_errors(entry.__qualname__, ()):
+        compiled = numba.cfunc(_signature(arguments), error_model="numpy")(entry)
+    library = compiled._library
+    if library.has_dynamic_globals:
+        raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
+    if any(variable.name.startswith(_UNRESOLVED) for variable in library._final_module.global_variables):
+        raise KernelError(
+            "functions that call each other in a circle cannot be compiled, only a function that calls itself with "
+            "arguments of the types that it has: make them one function, with an argument that says which of them is "
+            "meant; in place of a constant, which has a type of its own, pass a number that is computed, such as n - n"
+        )
+    _, _, (code, _) = library.serialize_using_object_code()
+    outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    if "numba_gil_ensure" in outside and not helper:
+        raise KernelError(
+            "print in a function of numba.njit, and numba.objmode, do not work in compiled code of Gondwana: decorate "
+            "the function with @gw.jit, where print works"
+        )
+    needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside if name not in CPYTHON)
+    needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
+    externs = sorted(name for name in outside if name.startswith(EXTERN))
+    return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, externs, about or {})
+
+
+def compile_call(
+    function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str, *, reassociate: bool
+) -> ObjectCode:
+    """Machine code for a call of `function` with arguments of these specs. Local.
+
+    Raises:
+        KernelError: the function does not type, or returns what cannot be handed to Python.
+    """
+    entry, names = call_entry(function, specs, precision, reassociate=reassociate)
+    return compile_entry(entry, 1, {"results": names})
+
+
+def call_entry(
+    function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str, *, reassociate: bool
+) -> tuple[Callable[[int], int], str | list[str]]:
+    """The entry that calls `function` with what an argument block holds, and the dtypes of the result. Local.
+
+    Arguments and errors as for `compile_call`.
+    """
+    typing = Typing(precision)
+    kinds = tuple(typing.type_of(spec) for spec in specs)
+    twin, result = typed(function, kinds, reassociate=reassociate)
+    names = result_names(function, result)
+    load = loader(specs, kinds, HEADER_WORDS * WORD)
+    store = storer(result)
+
+    @inlined
+    def run(block: int, args: Any) -> int:
+        store(block, twin(*args))
+        return 0
+
+    def entry(block: int) -> int:
+        return guarded(run, block, (load(block),))  # type: ignore[no-any-return]
+
+    return entry, names
+
+
 class _Compiler(literals.Compiler):
     """The compiler of functions that users write."""
 
@@ -52,7 +130,7 @@ class _Compiler(literals.Compiler):
         manager.add_pass_after(Printing, IRProcessing)
         manager.add_pass_after(KeepAddressed, NoPythonSupportedFeatureValidation)
         if checks.active():
-            from gondwana.compiler.checks_overloads import check_accesses
+            from gondwana.compiler.debugging.checks_overloads import check_accesses
 
             check_accesses(manager)
 
@@ -102,45 +180,6 @@ def _inlined(value: JitFunction[..., Any]) -> Any:
     return value.inlined[1]
 
 
-def compile_entry(
-    entry: Callable[..., int], arguments: int, about: dict[str, object] | None = None, *, helper: bool = False
-) -> ObjectCode:
-    """Compile a function of `arguments` 64-bit integers that returns one. Local.
-
-    Args:
-        entry: the function.
-        arguments: how many it has.
-        about: what is kept with the code.
-        helper: whether it is one of Gondwana's own that no function of a user is part of. It may have an error that is
-            not caught, which the wrapper that Numba puts around it would report to the interpreter.
-
-    Raises:
-        KernelError: a function does not type; the message says where.
-    """
-    with readable_errors(entry.__qualname__, ()):
-        compiled = numba.cfunc(_signature(arguments), error_model="numpy")(entry)
-    library = compiled._library
-    if library.has_dynamic_globals:
-        raise KernelError("machine code would hold an address of this process: pass what it points to as an argument")
-    if any(variable.name.startswith(_UNRESOLVED) for variable in library._final_module.global_variables):
-        raise KernelError(
-            "functions that call each other in a circle cannot be compiled, only a function that calls itself with "
-            "arguments of the types that it has: make them one function, with an argument that says which of them is "
-            "meant; in place of a constant, which has a type of its own, pass a number that is computed, such as n - n"
-        )
-    _, _, (code, _) = library.serialize_using_object_code()
-    outside = [f.name for f in library._final_module.functions if f.is_declaration and not f.name.startswith("llvm.")]
-    if "numba_gil_ensure" in outside and not helper:
-        raise KernelError(
-            "print in a function of numba.njit, and numba.objmode, do not work in compiled code of Gondwana: decorate "
-            "the function with @gw.jit, where print works"
-        )
-    needs_numba = any(name.startswith(_NUMBA_RUNTIME) for name in outside if name not in CPYTHON)
-    needs_mpi = any(variable.name == MPI_TABLE for variable in library._final_module.global_variables)
-    externs = sorted(name for name in outside if name.startswith(EXTERN))
-    return ObjectCode(code, compiled._wrapper_name, needs_numba, needs_mpi, externs, about or {})
-
-
 class Listing(NamedTuple):
     """An entry as text.
 
@@ -186,3 +225,47 @@ def guarded(typingctx: Any, function: Any, block: Any, args: Any) -> Any:
         return result
 
     return types.int64(function, block, args), codegen
+
+
+def result_names(function: pytypes.FunctionType, result: Any) -> str | list[str]:
+    """Return the dtype of a result, a list for a tuple, "none" for None. Local.
+
+    Raises:
+        KernelError: it cannot be handed to Python.
+    """
+    if isinstance(result, types.NoneType):
+        return "none"
+    members = list(result.types) if isinstance(result, types.BaseTuple) else [result]
+    plain = all(isinstance(member, types.Number | types.Boolean) for member in members)
+    if not plain or len(members) * 2 > RESULT_WORDS:
+        raise KernelError(
+            f"{function.__qualname__} returns {result}: a compiled function hands a number, up to {RESULT_WORDS // 2} "
+            "numbers in a tuple, or None to Python; write larger results into an array argument"
+        )
+    names = [numpy_support.as_dtype(member).name for member in members]
+    return names if isinstance(result, types.BaseTuple) else names[0]
+
+
+def storer(result: Any) -> Any:
+    """Return a compiled function that writes a result where the third word of the block points. Local."""
+
+    @intrinsic
+    def store(typingctx: Any, block: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            if isinstance(result, types.NoneType):
+                return context.get_dummy_value()
+            where = builder.add(args[0], ir.Constant(INT, 2 * WORD))
+            out = builder.load(builder.inttoptr(where, INT.as_pointer()))
+            is_tuple = isinstance(result, types.BaseTuple)
+            offset = 0
+            for index, member in enumerate(result.types if is_tuple else [result]):
+                part = builder.extract_value(args[1], index) if is_tuple else args[1]
+                data = default_manager[member].as_data(builder, part)
+                address = builder.add(out, ir.Constant(INT, offset))
+                builder.store(data, builder.inttoptr(address, data.type.as_pointer()))
+                offset += max(WORD, numpy_support.as_dtype(member).itemsize)
+            return context.get_dummy_value()
+
+        return types.none(types.int64, value), codegen
+
+    return store

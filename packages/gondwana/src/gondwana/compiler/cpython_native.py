@@ -2,18 +2,36 @@
 
 The thread holds the GIL. Numba knows nothing of these objects: who gets a new reference gives it back by `decref`. An
 address of 0 means that there is an exception, which the machine code clears or returns to the interpreter. All of these
-are functions of the public interface, which every CPython from 3.11 on exports. Imports Numba.
+are functions of the public interface, which every CPython from 3.11 on exports. What it wants to know of an ndarray it
+reads where NumPy's ABI has it. Imports Numba.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gondwana.compiler.memory_order import declare
+from gondwana.compiler.inlining import inlined
+from gondwana.compiler.memory_order import declare, load_word
+from gondwana.compiler.native import (
+    ALIGNED,
+    BYTE_ORDER,
+    CONTIGUOUS,
+    DATA,
+    DESCRIPTOR,
+    EXTENTS,
+    FLAGS,
+    LARGEST,
+    NATIVE_ORDERS,
+    NUMBER,
+    RANK,
+    WRITABLE,
+)
+from gondwana.compiler.types.buffers import load_like
 
 FUNCTIONS = frozenset(
     (
@@ -45,6 +63,8 @@ FUNCTIONS = frozenset(
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 _MARSHAL_VERSION = ir.Constant(_INT32, 2)
 """The newest format without a table of the objects that occur twice, which takes half of the time."""
+
+_INT, _BYTE = np.int32(0), np.uint8(0)
 
 
 def _calling(name: str, *constants: Any) -> Any:
@@ -192,3 +212,34 @@ def _procedure(name: str, returned: Any = ir.VoidType()) -> Any:  # noqa: B008 -
         return context.get_dummy_value()
 
     return codegen
+
+
+@inlined
+def data_of(array: int) -> int:
+    """Return the address of the elements."""
+    return load_word(array + DATA)  # type: ignore[no-any-return]
+
+
+@inlined
+def count_of(array: int, written: Any) -> int:
+    """Return the number of elements, -1 if they are not contiguous, too many, or to be written and read-only.
+
+    Contiguous in C's order: see `teams.buffers`.
+    """
+    flags, needed = load_like(array + FLAGS, _INT), WRITABLE | ALIGNED
+    if flags & CONTIGUOUS == 0 or (written and flags & needed != needed):
+        return -1
+    count, extents = 1, load_word(array + EXTENTS)
+    for axis in range(load_like(array + RANK, _INT)):
+        count *= load_word(extents + 8 * axis)
+    return count if count <= LARGEST else -1
+
+
+@inlined
+def dtype_number_of(array: int) -> int:
+    """Return NumPy's number of the dtype, -1 if it is not in the machine's byte order."""
+    descriptor = load_word(array + DESCRIPTOR)
+    order = load_like(descriptor + BYTE_ORDER, _BYTE)
+    if order != NATIVE_ORDERS[0] and order != NATIVE_ORDERS[1]:
+        return -1
+    return load_like(descriptor + NUMBER, _INT)  # type: ignore[no-any-return]

@@ -36,7 +36,7 @@ _PURE = frozenset(
         "gondwana.compiler.inlining.called",
         "gondwana.compiler.inlining.inlined",
         "gondwana.kernels.cuda.compiler.device_function",
-        "gondwana.runtime.computed_once.ComputedOnce",
+        "gondwana.runtime.later.ComputedOnce",
         "gondwana.runtime.tracing.traced",
     }
 )

@@ -38,9 +38,9 @@ _SIGNATURE = re.compile(r"\s*([\w*]+)\s*\(([\w*,\s]*)\)\s*")
 
 
 _PROVIDERS = {
-    "print": "gondwana.compiler.printing",
-    "refuse": "gondwana.compiler.checks",
-    "locate": "gondwana.compiler.checks",
+    "print": "gondwana.compiler.debugging.printing",
+    "refuse": "gondwana.compiler.debugging.checks",
+    "locate": "gondwana.compiler.debugging.checks",
 }
 """Modules that provide functions of this library, by the names of these."""
 

@@ -11,8 +11,7 @@ from numba.extending import intrinsic, typeof_impl
 from numba.np import arrayobj, numpy_support
 
 from gondwana.compiler.externs import Extern, Value, register
-from gondwana.compiler.inlining import inlined
-from gondwana.compiler.lifetimes import takes_addresses
+from gondwana.compiler.inlining import inlined, takes_addresses
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import scalar_type
 

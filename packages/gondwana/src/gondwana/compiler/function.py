@@ -12,14 +12,13 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 import numpy as np
 
 from gondwana.compiler import cache, linker, sources
-from gondwana.compiler.errors import as_seen_by_users, raise_from_block
-from gondwana.compiler.fingerprint import fingerprint, toolchain, watch
-from gondwana.compiler.interpreting import called, interprets
-from gondwana.compiler.mpi import loans
-from gondwana.compiler.mpi import team as _team  # noqa: F401  (teams become arguments of compiled code)
+from gondwana.compiler.cache import fingerprint, toolchain, watch
+from gondwana.compiler.debugging.errors import as_seen_by_users, raise_from_block
+from gondwana.compiler.debugging.interpreting import called, interprets
+from gondwana.compiler.mpi import objects
 from gondwana.compiler.types.arguments import Spec, array_specs, describe, holds_handle, working_precision
 from gondwana.errors import KernelError
-from gondwana.runtime import collector, second_interrupt
+from gondwana.runtime import collector, interruptions
 from gondwana.runtime.tracing import traced
 
 P = ParamSpec("P")
@@ -80,11 +79,11 @@ class JitFunction(Compilable, Generic[P, R]):
         out = (ctypes.c_int64 * RESULT_WORDS)()
         head = (ctypes.c_int64 * HEADER_WORDS)(0, 0, ctypes.addressof(out))
         block = ctypes.create_string_buffer(bytes(head) + b"".join(data for _, data in described))
-        since = loans.period()
+        since = objects.period()
         try:
             entry(ctypes.addressof(block))
         finally:
-            loans.keep(since, positional)
+            objects.keep(since, positional)
         raise_from_block(block, self._name)
         return cast(R, unpack_result(bytes(out), results))
 
@@ -103,11 +102,11 @@ class JitFunction(Compilable, Generic[P, R]):
         check_host(self._name, specs)
 
         def build() -> cache.ObjectCode:
-            from gondwana.compiler.call import compile_call
+            from gondwana.compiler.codegen import compile_call
 
             return compile_call(self.py_func, specs, working_precision(specs), reassociate=self.reassociate)
 
-        made_by = "gondwana.compiler.call.compile_call", "gondwana.compiler.types.arguments.working_precision"
+        made_by = "gondwana.compiler.codegen.compile_call", "gondwana.compiler.types.arguments.working_precision"
         code = obtain(("call", self.fingerprint(), repr(specs)), build, *made_by)
         results = cast("str | list[str]", code.about["results"])
         names = results if isinstance(results, str) else tuple(results)
@@ -209,7 +208,7 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode], *made_by
         with collector.paused():
             return build()
 
-    second_interrupt.install()
+    interruptions.end_at_second()
     start = time.perf_counter()
     of_library = sources.digest("gondwana.compiler.numba_imports.install", *made_by)
     name = hashlib.sha256("\0".join((toolchain(), of_library, *key)).encode()).hexdigest()

@@ -5,7 +5,7 @@ Numba imports scipy.linalg, a fifth of its own start, only to know whether it co
 
 Numba reads `.numba_config.yaml` in the current folder, when it is imported and again before each compilation. What lies
 there must not decide what is compiled, or which library is loaded as CUDA's driver: it is not read. Variables of the
-environment are (`fingerprint.settings`).
+environment are (`cache.settings`).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from gondwana.errors import UsageError
-from gondwana.io import checksums, seal
+from gondwana.io import checksums
 from gondwana.io.dataset import Dataset
 from gondwana.io.layout import (
     Arrays,
@@ -228,7 +228,7 @@ def checkpoints(path: StrPath) -> list[Path]:
         return []
     found = [entry for entry in common.parent.iterdir() if pattern.fullmatch(entry.name)]
     return sorted(
-        found, key=lambda entry: (seal.written_ns(entry) or entry.lstat().st_mtime_ns, entry.name), reverse=True
+        found, key=lambda entry: (checksums.sealed_ns(entry) or entry.lstat().st_mtime_ns, entry.name), reverse=True
     )
 
 
@@ -244,8 +244,8 @@ def newest(path: StrPath, rejected: Mapping[Path, str] | None = None) -> Checkpo
     """
     given = Path(path).absolute()
     skipped: list[str] = []
-    for candidate in [given] if (given / seal.NAME).is_file() else checkpoints(path):
-        reason = (rejected or {}).get(candidate) or seal.damage(candidate)
+    for candidate in [given] if (given / checksums.SEAL).is_file() else checkpoints(path):
+        reason = (rejected or {}).get(candidate) or checksums.damage(candidate)
         if reason is None:
             return _describe(candidate, tuple(skipped))
         skipped.append(f"{candidate.name} is damaged ({reason})")
@@ -301,7 +301,7 @@ def _remove(path: Path) -> None:
 
 def _publish(unfinished: Path, target: Path) -> None:
     """Seal a dataset, synchronise it with the disk, and rename it."""
-    seal.write(unfinished)
+    checksums.seal(unfinished)
     for file in [*unfinished.iterdir(), unfinished]:
         _sync(file)
     if os.path.lexists(target):  # the same step again, for example after a restart from an older checkpoint

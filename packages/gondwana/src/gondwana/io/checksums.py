@@ -1,15 +1,19 @@
-"""Checksums of a dataset, in a file of its own: of the metadata after each step, and of the data that it has written.
+"""Whether a dataset is what was written: its checksums, in a file of its own, and the seal of a checkpoint.
 
 Each line of ``checksums.txt`` begins with the CRC-32 of its rest, a JSON object. One line follows a step at once: the
 sizes of the files, and the CRC-32 of each file of metadata up to there, so that ADIOS2 need not be trusted with
 metadata that have changed. A second line has the XXH64 of the pieces of the data files that the step has written; in
 datasets of earlier versions it is their CRC-32. They are computed by a thread while the next step is written, or while
-the data go to the disk: see ``Ledger``.
+the data go to the disk: see ``Ledger``. ``verify`` reads the data of a dataset again and compares them.
+
+The seal is the last file of a checkpoint, with the time and the sizes of all others, and a checksum of itself. Without
+it, or if a size differs, the checkpoint is not complete.
 """
 
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,7 +25,9 @@ import msgspec
 import numpy as np
 import xxhash
 
+from gondwana.errors import UsageError
 from gondwana.io import bp5
+from gondwana.io.paths import DatasetError, StrPath, has_steps, in_units, is_dataset
 from gondwana.runtime.files import aside
 
 NAME = "checksums.txt"
@@ -34,6 +40,11 @@ _PIECE = 64 << 20
 _CHUNK = 256 << 10
 #: No file of checksums is larger.
 _LIMIT = 256 << 20
+
+SEAL = "complete.json"
+
+#: No seal is larger.
+_SEAL_LIMIT = 1 << 20
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
@@ -264,3 +275,99 @@ def _sum_of_file(file: Path, piece: Piece) -> tuple[int, int]:
 def _sum_mapped(file: Path, begin: int, end: int) -> int:
     """Return the checksum of a range that has just been written, by one call that leaves Python to other threads."""
     return xxhash.xxh64_intdigest(np.memmap(file, np.uint8, "r", begin, (end - begin,)).data)
+
+
+def verify(path: StrPath) -> str:
+    """Read all data of a dataset, compare them with their checksums, and return what has been verified. Local; blocks.
+
+    Args:
+        path: the dataset.
+
+    Raises:
+        UsageError: it has no checksums.
+        DatasetError: something differs, or is not there.
+    """
+    from gondwana.io.dataset import missing  # not at the top: datasets are opened with their checksums
+
+    folder = Path(path)
+    if not is_dataset(folder):
+        raise UsageError(missing(folder))
+    record = read(folder)
+    if record is None:
+        raise UsageError(f"{path} has no checksums ({NAME}): it was not written by this library")
+    if record.problem:
+        raise bp5.damaged(folder, record.problem)
+    steps = bp5.check(folder).steps if has_steps(folder) else 0
+    if not vouches(folder, steps) and steps:
+        raise bp5.damaged(folder, f"{NAME} does not have the metadata of all {steps} steps")
+    data = record.data()
+    absent = sorted(set(range(steps)) - set(data))
+    if absent:
+        raise bp5.damaged(folder, f"{NAME} does not have the data of {len(absent)} of {steps} steps")
+    found = [(step, reason) for step in data for _, reason in differing(folder, data[step])]
+    if found:
+        step, reason = found[0]
+        others = f"; and {len(found) - 1} other differences" if len(found) > 1 else ""
+        raise bp5.damaged(folder, f"in its step {step} {reason}{others}")
+    size = sum(piece.end - piece.begin for pieces in data.values() for piece in pieces)
+    return f"{path}: verified, {steps} steps with {in_units(size)} of data"
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """The contents of a seal: when the checkpoint was written, the sizes of its files, and the CRC-32 of both."""
+
+    written_ns: int
+    sizes: dict[str, int]
+    crc: int = 0
+
+
+def seal(folder: Path) -> None:
+    """Seal the files of a folder. Local."""
+    contents = Seal(time.time_ns(), {file.name: file.stat().st_size for file in sorted(folder.iterdir())})
+    (folder / SEAL).write_bytes(msgspec.json.encode(msgspec.structs.replace(contents, crc=_crc_of_seal(contents))))
+
+
+def sealed_ns(candidate: Path) -> int | None:
+    """Return when a checkpoint was written [ns], or None: its seal cannot be read. Local."""
+    seal = _read_seal(candidate)
+    return None if isinstance(seal, str) else seal.written_ns
+
+
+def damage(candidate: Path) -> str | None:
+    """Return what is wrong with a checkpoint, or None; its data are not read. Local.
+
+    After None its metadata are what was written, so that ADIOS2 can open it; see ``differing`` for its data.
+    """
+    seal = _read_seal(candidate)
+    if isinstance(seal, str):
+        return seal
+    for name, expected in seal.sizes.items():
+        file = candidate / name
+        actual = file.stat().st_size if file.is_file() else 0
+        if actual != expected:
+            return f"{name} has {actual} of {expected} bytes"
+    try:
+        if not vouches(candidate, bp5.check(candidate).steps):
+            return f"{NAME} does not have the checksums of its metadata"
+    except DatasetError as error:
+        return str(error).removeprefix(f"{candidate} is damaged: ")
+    return None
+
+
+def _read_seal(candidate: Path) -> Seal | str:
+    """Return a seal, or why there is none."""
+    try:
+        if bp5.size(candidate, SEAL) > _SEAL_LIMIT:
+            return f"{SEAL} is too large"
+        seal = msgspec.json.decode((candidate / SEAL).read_bytes(), type=Seal)
+    except DatasetError as error:
+        return str(error).removeprefix(f"{candidate} is damaged: ")
+    except OSError as error:
+        return f"{SEAL}: {error.strerror}"
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return f"{SEAL} is not readable"
+    return seal if seal.crc == _crc_of_seal(seal) else f"{SEAL} differs from its checksum"
+
+
+def _crc_of_seal(seal: Seal) -> int:
+    return zlib.crc32(msgspec.json.encode(msgspec.structs.replace(seal, crc=0)))

@@ -8,7 +8,7 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
-from gondwana.runtime import second_interrupt
+from gondwana.runtime import interruptions
 from gondwana.teams import MAX, Team, world
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
@@ -64,14 +64,14 @@ class StopRequest:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 self._previous[number] = signal.signal(number, self._note)
-            second_interrupt.answer_one(signal.SIGINT)
+            interruptions.answer_one(signal.SIGINT)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
         self._previous.clear()
-        second_interrupt.install()
+        interruptions.end_at_second()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._signal = number

@@ -22,8 +22,8 @@ from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.records import is_record, named_dtype
 from gondwana.domains import IndexSet, Point, RectDomain
 from gondwana.errors import KernelError, UsageError
-from gondwana.kernels.boxes import Order
-from gondwana.transfer.unfinished import Use
+from gondwana.kernels.variant import Order
+from gondwana.transfer.engine import Use
 
 
 class KernelArray(Protocol):

@@ -31,7 +31,7 @@ class Loaded(Protocol):
         """The dtype of the numbers that a reduction leaves, "" if there are none."""
 
     def table(self, rows: bytes, count: int, points: int) -> Table:
-        """Prepare the boxes of a domain (see `boxes.table`). Local."""
+        """Prepare the boxes of a domain (see `variant.box_table`). Local."""
 
     def run(self, table: Table, data: bytes, name: str, flags: int) -> None:
         """Run the kernel over a domain. Local."""

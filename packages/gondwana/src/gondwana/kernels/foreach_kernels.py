@@ -9,16 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, overload
 
-from gondwana.compiler import checks
-from gondwana.compiler.errors import as_seen_by_users
-from gondwana.compiler.fingerprint import fingerprint, watch
+from gondwana.compiler.cache import fingerprint, watch
+from gondwana.compiler.debugging import checks
+from gondwana.compiler.debugging.errors import as_seen_by_users
+from gondwana.compiler.debugging.interpreting import interpreted, interprets, returned
 from gondwana.compiler.function import bind, parameters
-from gondwana.compiler.interpreting import interpreted, interprets, returned
 from gondwana.compiler.multithreading.pool import FLUSH_SUBNORMALS
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
-from gondwana.kernels import boxes
 from gondwana.kernels.arguments import (
     KernelArray,
     alike_strides,
@@ -33,10 +32,10 @@ from gondwana.kernels.arguments import (
 from gondwana.kernels.backends import Loaded, Table, Target, extents, load, target
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.intermediate import intermediates
-from gondwana.kernels.variant import Variant
+from gondwana.kernels.variant import Variant, box_table, box_value
 from gondwana.runtime.tracing import traced
-from gondwana.transfer import unfinished
-from gondwana.transfer.unfinished import Use
+from gondwana.transfer import engine
+from gondwana.transfer.engine import Use
 
 _MEMO = 256
 """Launches that a kernel remembers."""
@@ -102,7 +101,7 @@ class Kernel:
     def forget_if_stale(self) -> bool:
         """Drop what was compiled if constants have changed since, and return whether so. Local.
 
-        In interactive sessions only: see `fingerprint.watch`.
+        In interactive sessions only: see `cache.watch`.
         """
         stale = self._watch is not None and self._watch.is_stale()
         if stale:
@@ -113,7 +112,7 @@ class Kernel:
     def _prepare(self, domain: IndexSet, args: tuple[Any, ...]) -> tuple[Loaded, Table, bytes]:
         """Describe and check the arguments; find or compile the version for them.
 
-        A launch is remembered by the value of the domain (`boxes.value`), the specs, and the descriptors of the arrays,
+        A launch is remembered by the value of the domain (`box_value`), the specs, and the descriptors of the arrays,
         which say all of where they lie: a launch like an earlier one costs a few microseconds. The domain of the first
         such launch is kept, and found by its identity before values are compared.
         """
@@ -130,7 +129,7 @@ class Kernel:
         found = self._remembered.get(tuple(key))
         if found is None:
             found = self._found(key, domain, args, b"".join(data))
-        uses = list(unfinished.uses()) if checks.active() else []
+        uses = list(engine.uses()) if checks.active() else []
         if uses:
             self._check_completion(domain, args, found[0], uses)
         return found[0], found[1], b"".join(data)
@@ -138,7 +137,7 @@ class Kernel:
     def _found(self, key: list[Any], domain: IndexSet, args: tuple[Any, ...], data: bytes) -> _Launch:
         """What is remembered of a launch over an equal domain, or is prepared now."""
         self._check_domain(domain)
-        same, equal = tuple(key), (boxes.value(domain), *key[1:])
+        same, equal = tuple(key), (box_value(domain), *key[1:])
         found = self._remembered.get(equal)
         if found is None:
             specs = tuple(describe(value)[0] for value in args)
@@ -187,12 +186,12 @@ class Kernel:
         return *self._variant(domain, specs, arrays, dense=dense), arrays
 
     def _boxes(self, domain: IndexSet, specs: tuple[Spec, ...]) -> tuple[bytes, int, bool]:
-        """The boxes of a domain as compiled code walks them: see `boxes.table`."""
+        """The boxes of a domain as compiled code walks them: see `box_table`."""
         if intermediates(specs):
             raise UsageError(f"{self._name} got a gw.Intermediate: that is an argument of kernels in gw.fused only")
         if not 1 <= domain.ndim <= 4:
             raise UsageError(f"{self._name} runs over domains of 1 to 4 axes, not {domain.ndim}")
-        return boxes.table(domain, loop_order(specs, domain.ndim))
+        return box_table(domain, loop_order(specs, domain.ndim))
 
     def _variant(
         self, domain: IndexSet, specs: tuple[Spec, ...], arrays: list[KernelArray], *, dense: bool

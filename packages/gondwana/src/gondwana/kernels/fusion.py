@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.cache import fingerprint
 from gondwana.compiler.multithreading.pool import threads
 from gondwana.compiler.types.arguments import Spec, describe, holds_array
 from gondwana.domains import RectDomain
 from gondwana.errors import UsageError
-from gondwana.kernels import boxes
 from gondwana.kernels.arguments import (
     KernelArray,
     alike_strides,
@@ -21,13 +20,12 @@ from gondwana.kernels.arguments import (
     overlapping,
 )
 from gondwana.kernels.backends import Loaded, Table, extents
-from gondwana.kernels.boxes import Order
 from gondwana.kernels.cpu import launch as cpu
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.foreach_kernels import Foreach
 from gondwana.kernels.intermediate import Intermediate, numbered
 from gondwana.kernels.reductions import Number, Reduce
-from gondwana.kernels.variant import Variant
+from gondwana.kernels.variant import Order, Variant, box_table, box_value
 from gondwana.runtime.tracing import traced
 
 Call = tuple[Any, ...]
@@ -110,7 +108,7 @@ def fused(domain: RectDomain, first: Call, second: Call, *, interior: Interior |
     found = _remembered.get(same)
     if found is None:
         # As `Kernel` does: the boxes of the first such launch are kept, and found by their identities.
-        equal = boxes.value(domain), None if box is None else boxes.value(box), *same[2:]
+        equal = box_value(domain), None if box is None else box_value(box), *same[2:]
         found = _remembered.get(equal)
     if found is None:
         prepared = _prepared(domain, kernels, (first[1:], second[1:]), specs, data, interior)
@@ -225,9 +223,9 @@ def _on_host(
     halves = _half(kernels[0], inside[0]), _half(kernels[1], inside[1])
     loaded = cpu.load_pair(halves, count, variant)
     _check(domain, kernels, specs, count, arrays, loaded)
-    box = boxes.table(domain, order)[0]
+    box = box_table(domain, order)[0]
     nothing = bytes(len(box))
-    inner = nothing if interior is None or interior[0].is_empty else boxes.table(interior[0], order)[0]
+    inner = nothing if interior is None or interior[0].is_empty else box_table(interior[0], order)[0]
     return loaded, loaded.table(box + inner, 2, domain.size)
 
 
@@ -262,7 +260,7 @@ def _on_device(
 
     loaded = version(tuner.pair_shape_for(variant, loops))
     _check(domain, kernels, specs, count, arrays, loaded)
-    rows, boxes_in, _ = boxes.table(domain, order)
+    rows, boxes_in, _ = box_table(domain, order)
     box = rows, boxes_in, domain.size
     key = (*map(fingerprint, functions), str(count), repr(variant))
     best = tuner.tuned(loaded, version, key, box, loops, data, pair=True)

@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.types.arguments import ArraySpec, Described, HandleSpec, Spec, TupleSpec, dtype_name
-from gondwana.compiler.types.handles import describe_handle
+from gondwana.compiler.types.arguments import (
+    ArraySpec,
+    Described,
+    HandleSpec,
+    Spec,
+    TupleSpec,
+    describe_handle,
+    dtype_name,
+)
 from gondwana.errors import UsageError
 
 FAMILY = "gondwana.kernels.intermediate"

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
 
-from gondwana.compiler.errors import as_seen_by_users
-from gondwana.compiler.interpreting import interpreted, returned
+from gondwana.compiler.debugging.errors import as_seen_by_users
+from gondwana.compiler.debugging.interpreting import interpreted, returned
 from gondwana.domains import IndexSet
 from gondwana.errors import KernelError, UsageError
 from gondwana.kernels import exact

@@ -1,11 +1,16 @@
-"""The ways to compile a kernel."""
+"""The ways to compile a kernel, and domains as its loops read them: tables of boxes, in the order of the loops."""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Literal
 
 from gondwana.compiler.types.arguments import Spec
-from gondwana.kernels.boxes import Order
+from gondwana.domains import IndexSet, RectDomain
+
+Order = Literal["C", "F"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +45,26 @@ class Variant:
 def alike_among(alike: tuple[int, ...]) -> tuple[int, ...]:
     """Return for each array of one kernel of a pair the first of them with the same strides. Local."""
     return tuple(map(alike.index, alike))
+
+
+def box_value(domain: IndexSet) -> Hashable:
+    """Return what is equal for equal boxes, and for domains cut into equal boxes. Local.
+
+    It says which axes are walked, so a hash and a comparison cost less than those of the sets of points.
+    """
+    return domain.axes if isinstance(domain, RectDomain) else (domain.ndim, *(rect.axes for rect in domain.rects))
+
+
+def box_table(domain: IndexSet, order: Order) -> tuple[bytes, int, bool]:
+    """Return the table, the number of boxes and whether all are dense (stride one). Local.
+
+    A box is three groups of integers, one integer an axis, outermost first: first coordinates, numbers of points,
+    strides.
+    """
+    rows = []
+    dense = True
+    for rect in domain.rects:
+        axes = rect.axes if order == "C" else rect.axes[::-1]
+        rows += [axis.start for axis in axes] + [len(axis) for axis in axes] + [axis.step for axis in axes]
+        dense = dense and rect.is_dense
+    return struct.pack(f"{len(rows)}q", *rows), len(domain.rects), dense

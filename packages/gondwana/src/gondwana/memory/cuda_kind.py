@@ -1,20 +1,72 @@
-"""The memory of CUDA devices: `gw.cuda(i)`."""
+"""The memory of CUDA devices, `gw.cuda(i)`, and operations of devices under way.
+
+The futures of operations are ready when events on streams have been reached.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.futures import Future
-from gondwana.gpu import choice
-from gondwana.gpu.device import Device, Event, device, opened
+from gondwana.gpu.device import Device, Event, device, opened, own_number
 from gondwana.gpu.driver import driver
-from gondwana.memory.events import EventFuture
 from gondwana.memory.ipc import Offer, OnDevice, Shared
 from gondwana.memory.kinds import Bytes, DeviceKind
 from gondwana.memory.reclaim import later, reclaim
-from gondwana.runtime import progress
+from gondwana.runtime import interruptions, progress
+
+_claiming = threading.Lock()
+
+_POLLS = 10
+"""Failed polls before a wait turns to other work: most copies take less than a round of that."""
+
+
+def cuda(number: int | None = None) -> CudaKind:
+    """Return the memory kind of a CUDA device. Local; without a number collective over the world at first use.
+
+    Args:
+        number: of the device among those that this rank sees. Default: the device of this rank; the ranks of a node
+            use its devices in turn, and one line reports which rank uses which.
+
+    Raises:
+        UsageError: there is no such device, or none at all; the message has the reason and what to install.
+
+    Example:
+        >>> import gondwana as gw                                             # doctest: +SKIP
+        >>> there = gw.Segment(gw.world, 1 << 20, gw.cuda()).pointer(dtype=float)     # doctest: +SKIP
+        >>> gw.put(2.5, there).wait()                                         # doctest: +SKIP
+    """
+    if number is None:
+        return CudaKind(own_number())
+    count = driver().count()
+    if not 0 <= number < count:
+        devices = f"{count} CUDA device{'' if count == 1 else 's'}"
+        raise UsageError(f"gw.cuda({number}): this rank sees {devices}, counted from 0 (CUDA_VISIBLE_DEVICES decides)")
+    return CudaKind(number)
+
+
+def synchronize() -> None:
+    """Wait until all kernels that this rank has launched are done. Local; blocks; user-level progress.
+
+    Barriers, signals and messages do not wait for kernels. Call this before signalling other ranks that they may read
+    what kernels write to device memory here. Copies that this rank starts itself wait for its kernels anyway.
+
+    Raises:
+        ProgressError: called inside a callback while kernels run.
+
+    Example:
+        >>> import gondwana as gw
+        >>> gw.synchronize()
+    """
+    events = [one.record(one.compute) for one in opened()]
+    progress.wait_until(lambda: all(event.reached() for event in events), "the kernels of this rank")
 
 
 class CudaKind(DeviceKind):
@@ -137,42 +189,108 @@ def allocate(one: Device, nbytes: int) -> int:
     raise MemoryError(f"{nbytes} bytes asked of {one.facts.name}, of whose {total} bytes {free} are free")
 
 
-def cuda(number: int | None = None) -> CudaKind:
-    """Return the memory kind of a CUDA device. Local; without a number collective over the world at first use.
+_under_way: dict[Device, deque[EventFuture]] = {}
+"""By device, in the order in which they were started, which is the order in which they end."""
+
+
+class EventFuture(Future[None]):
+    """The future of what a device does up to an event on its stream of copies. Local.
+
+    It keeps alive what the device works on. Internal progress makes it ready, and `done()` queries the event itself.
 
     Args:
-        number: of the device among those that this rank sees. Default: the device of this rank; the ranks of a node
-            use its devices in turn, and one line reports which rank uses which.
-
-    Raises:
-        UsageError: there is no such device, or none at all; the message has the reason and what to install.
-
-    Example:
-        >>> import gondwana as gw                                             # doctest: +SKIP
-        >>> there = gw.Segment(gw.world, 1 << 20, gw.cuda()).pointer(dtype=float)     # doctest: +SKIP
-        >>> gw.put(2.5, there).wait()                                         # doctest: +SKIP
+        device: the device of the stream.
+        keep: what must stay allocated until then.
+        finish: completes the operation on the host afterwards; moves data, runs no user code.
     """
-    if number is None:
-        return CudaKind(choice.own())
-    count = driver().count()
-    if not 0 <= number < count:
-        devices = f"{count} CUDA device{'' if count == 1 else 's'}"
-        raise UsageError(f"gw.cuda({number}): this rank sees {devices}, counted from 0 (CUDA_VISIBLE_DEVICES decides)")
-    return CudaKind(number)
+
+    __slots__ = ("_event", "_finish", "_keep")
+
+    def __init__(self, device: Device, keep: object, finish: Callable[[], None] | None = None) -> None:
+        super().__init__()
+        self._event: Event | None = device.record(device.transfers)
+        self._keep: object = keep
+        self._finish = finish
+        try:
+            _under_way[device].append(self)
+        except KeyError:
+            _under_way.setdefault(device, deque()).append(self)
+
+    def done(self) -> bool:
+        """Return whether the device has done the operation. Local; no progress."""
+        event = self._event
+        if not self._done and event is not None:
+            self._complete_if(event.reached)
+        return self._done
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the device has done it. Blocks; user-level progress, in a callback none. See `Future.wait`."""
+        for _ in range(_POLLS):
+            if self.done():
+                return
+        if progress.in_callback():
+            self.end()  # the device proceeds without progress of this rank
+        else:
+            super().wait(timeout)
+
+    def end(self) -> None:
+        """Wait until the device has done the operation. Local; blocks without progress."""
+        event = self._event
+        if not self._done and event is not None:
+            self._complete_if(functools.partial(_await, event))
+        while not self._done:
+            os.sched_yield()  # another thread is completing it
+
+    def _complete_if(self, finished: Callable[[], bool]) -> None:
+        error: Exception | None = None
+        try:
+            if not finished():
+                return
+        except RuntimeError as problem:
+            error = problem  # often of an earlier kernel: drivers report such errors late
+        if self._claim():
+            if self._finish is not None and error is None:
+                try:
+                    self._finish()
+                except Exception as problem:  # raised where the future is waited for
+                    interruptions.let_pass(problem)
+                    error = problem
+            self._keep = self._finish = None
+            self._settle(None, error)
+
+    def _claim(self) -> bool:
+        """Return whether this thread is the one that completes the future."""
+        with _claiming:
+            mine, self._event = self._event is not None, None
+        return mine
+
+    def _what(self) -> str:
+        return "a copy of a device"
 
 
-def synchronize() -> None:
-    """Wait until all kernels that this rank has launched are done. Local; blocks; user-level progress.
+def _await(event: Event) -> bool:
+    event.wait()
+    return True
 
-    Barriers, signals and messages do not wait for kernels. Call this before signalling other ranks that they may read
-    what kernels write to device memory here. Copies that this rank starts itself wait for its kernels anyway.
 
-    Raises:
-        ProgressError: called inside a callback while kernels run.
+def _advance() -> bool:
+    """Complete the operations whose events have been reached. Internal progress."""
+    if not _under_way:
+        return False
+    some = False
+    for operations in list(_under_way.values()):
+        while operations and operations[0].done():
+            operations.popleft()
+            some = True
+    return some
 
-    Example:
-        >>> import gondwana as gw
-        >>> gw.synchronize()
-    """
-    events = [one.record(one.compute) for one in opened()]
-    progress.wait_until(lambda: all(event.reached() for event in events), "the kernels of this rank")
+
+def _unfinished() -> str | None:
+    count = sum(not operation.done() for operations in _under_way.values() for operation in operations)
+    return f"{count} copies of devices under way" if count else None
+
+
+progress.register(_advance, under_way=lambda: any(_under_way.values()))
+
+
+progress.account_for(_unfinished)

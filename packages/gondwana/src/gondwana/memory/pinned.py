@@ -11,7 +11,7 @@ import numpy as np
 from gondwana.gpu.device import Device
 from gondwana.gpu.interface import CudaError
 from gondwana.memory import fallbacks
-from gondwana.memory.events import EventFuture
+from gondwana.memory.cuda_kind import EventFuture
 from gondwana.memory.kinds import Bytes
 
 SMALL = 1 << 16

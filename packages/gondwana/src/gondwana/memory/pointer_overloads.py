@@ -15,8 +15,8 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_attribute, overload_method
 from numba.np import arrayobj
 
-from gondwana.compiler import checks
-from gondwana.compiler.checks_overloads import refuse_unless
+from gondwana.compiler.debugging import checks
+from gondwana.compiler.debugging.checks_overloads import refuse_unless
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle, with_word

@@ -25,11 +25,11 @@ import numpy.typing as npt
 from gondwana.compiler.types.records import element_dtype, is_record
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.interface import CudaError
-from gondwana.memory.elements import Elements
 from gondwana.memory.kinds import DeviceKind, MemoryKind, Shareable, host
-from gondwana.memory.pointer import GlobalPtr
-from gondwana.runtime import control_groups, exits
-from gondwana.runtime.computed_once import ComputedOnce
+from gondwana.memory.pointer import Elements, GlobalPtr
+from gondwana.runtime import exits
+from gondwana.runtime.later import ComputedOnce
+from gondwana.runtime.placement import control_groups
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
 from gondwana.teams import Team
 from gondwana.teams.buffers import Buffer

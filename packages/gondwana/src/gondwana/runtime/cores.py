@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
-from gondwana.runtime import control_groups, launcher
+from gondwana.runtime import launcher
+from gondwana.runtime.placement import control_groups
 
 _LOCAL_RANKS = (
     # variables with the number of a rank among those of its host, and with how many these are

@@ -1,4 +1,9 @@
-"""How a rank ends: together with the others, or by ending the whole job with one readable message."""
+"""How a rank ends: together with the others, or by ending the whole job with one readable message.
+
+The message goes to standard error as it was at the start, so that it is seen although the program is captured: pytest
+replaces the descriptor during tests and shows what was written when the test ends, and a job that ends during a test
+would show nothing.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +25,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.inputs import message_of
-from gondwana.runtime import idle, interruptions, launcher, progress, second_interrupt, standard_error, tracing
+from gondwana.runtime import idle, interruptions, launcher, progress, tracing
 
 Communicator: TypeAlias = Any
 """The communicator of all ranks of a job, with the methods of mpi4py's communicators."""
@@ -35,6 +40,8 @@ PATIENCE = 2.0
 """Seconds that a rank which exits with a non-zero status gives the others to exit too."""
 
 INTERRUPTED = 130
+
+_kept: list[int] = []
 
 
 class RemoteError(GondwanaError, RuntimeError):
@@ -65,13 +72,13 @@ def install() -> None:
     if _state.installed:
         return
     _state.installed = True
-    standard_error.keep()
+    keep_standard_error()
     _state.main_frame = _outermost_frame()
     sys.excepthook = _on_exception
     threading.excepthook = _on_thread_exception
     sys.exit = _exit
     interruptions.install(_end_for_main)
-    second_interrupt.install()
+    interruptions.end_at_second()
 
 
 def report_in_one_line() -> None:
@@ -154,7 +161,7 @@ def installed() -> bool:
 
 def report(text: str) -> None:
     """Print lines with the rank and the host before each, as tracebacks have them. Local."""
-    standard_error.write(_prefixed(text))
+    write_error(_prefixed(text))
 
 
 def let_others_report() -> None:
@@ -209,7 +216,7 @@ def _on_exception(kind: type[BaseException], error: BaseException, trace: Traceb
     finally:
         # In `finally`, since a signal handler may raise once more meanwhile.
         flush()
-        standard_error.write(_describe(kind, error, trace, rank))
+        write_error(_describe(kind, error, trace, rank))
         if _state.comm is not None:
             abort(status_of(error))
     if rank == 0 and launcher.detect() is not None:
@@ -303,7 +310,7 @@ def _report_unfinished() -> None:
     left_over = progress.unfinished()
     if left_over:
         place = "" if _state.comm is None else f"[rank {_rank()} on {socket.gethostname()}] "
-        standard_error.write(
+        write_error(
             f"{place}ends with {' and '.join(left_over)}: wait for their futures, or call gw.quiesce, before the "
             "program ends\n"
         )
@@ -343,7 +350,7 @@ def _end_for_main(error: BaseException) -> None:
 
 
 def _end_by_exit(status: int, reason: str) -> NoReturn:
-    standard_error.write(
+    write_error(
         f"[rank {_rank()} on {socket.gethostname()}] exits with status {status}, but {reason}: ending the job\n"
     )
     abort(status)
@@ -390,3 +397,22 @@ def flush() -> OSError | None:
                 problem = problem or error
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # type: ignore[union-attr]
     return problem
+
+
+def keep_standard_error() -> None:
+    """Keep the present standard error for `write`. Local; only the first call has an effect."""
+    if not _kept:
+        with contextlib.suppress(OSError):  # it is closed: nothing will be seen
+            _kept.append(os.dup(2))
+
+
+def standard_error() -> int:
+    """Return the descriptor of the standard error that was kept. Local."""
+    return _kept[0] if _kept else 2
+
+
+def write_error(text: str) -> None:
+    """Write in one piece, so that lines of different ranks do not mix. Local."""
+    # If it is closed, the exit status still reports the failure.
+    with contextlib.suppress(OSError):
+        os.write(standard_error(), text.encode(errors="replace"))

@@ -1,16 +1,21 @@
-"""Exceptions of signal handlers that are delivered where Python or this library would discard them.
+"""Exceptions of signal handlers: delivered where Python or this library would discard them; and a second Ctrl-C.
 
 A signal handler runs between any two steps of the main thread, and what it raises is raised there. Inside a finalizer
 (`__del__`, a callback of a weak reference or of ctypes) Python prints "Exception ignored in ..." and continues, and
 compiling a kernel runs thousands of finalizers. Inside a remote call that this rank serves, the exception would become
 the result of the call. Here such an exception is raised again in the main thread until it reaches the program.
 Packages that are being imported discard exceptions, too: what is large is imported by another thread.
+
+Python answers a signal between two steps of the main thread, so not before compiled code returns: a second Ctrl-C ends
+the process at once if the first one has not been answered. The kernel can be told to call a signal's handler once only
+and to end the process at the next signal; each answer renews that.
 """
 
 from __future__ import annotations
 
 import _thread
 import contextlib
+import ctypes
 import importlib
 import math
 import opcode
@@ -22,13 +27,16 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType, FrameType, TracebackType
-from typing import Any
+from typing import Any, Never
 
 PATIENCE = 2.0
 """Seconds in which the main thread takes an exception, unless it runs compiled code and cannot."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1e-3, 0.05
 
 _waiting: deque[BaseException] = deque()
+
+_SA_RESETHAND = 0x80000000
+_python_handler = signal.default_int_handler
 
 
 @dataclass
@@ -196,3 +204,42 @@ def _code(handler: Any) -> CodeType | None:
         function = type(function).__call__
     code = getattr(function, "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+class _Action(ctypes.Structure):
+    """The `struct sigaction` of the C libraries of Linux."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ubyte * 128),
+        ("flags", ctypes.c_uint),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+def end_at_second() -> None:
+    """Have a second SIGINT end this process while the first one waits for an answer. Local, idempotent.
+
+    In an interactive session, which would lose more than it gains, and if the program handles SIGINT itself, nothing
+    is done. Else `signal.default_int_handler` is replaced, too: `asyncio.run` takes over SIGINT only from that.
+    """
+    if threading.current_thread() is not threading.main_thread() or hasattr(sys, "ps1") or "IPython" in sys.modules:
+        return
+    if signal.getsignal(signal.SIGINT) in (_python_handler, _interrupt):
+        signal.default_int_handler = _interrupt
+        signal.signal(signal.SIGINT, _interrupt)
+        answer_one(signal.SIGINT)
+
+
+def answer_one(number: int) -> None:
+    """Have the handler of a signal called once, and this process ended by the next one. Local."""
+    libc, action = ctypes.CDLL(None), _Action()
+    libc.sigaction(number, None, ctypes.byref(action))
+    action.flags |= _SA_RESETHAND
+    libc.sigaction(number, ctypes.byref(action), None)
+
+
+def _interrupt(number: int, frame: FrameType | None, /) -> Never:
+    """Answer SIGINT as Python does, and be ready for the next one."""
+    end_at_second()
+    _python_handler(number, frame)

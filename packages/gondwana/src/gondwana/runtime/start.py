@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from gondwana.runtime import collector, exits, later, tracing, watchdog
+from gondwana.runtime import collector, exits, later, tracing
+from gondwana.runtime.watching import watchdog
 
 OF_TEAMS = (
-    "gondwana.transfer.direct_messages:attach",
+    "gondwana.transfer.messages.verbs:attach",
     "gondwana.transfer.collectives.on_node:share",
     "gondwana.transfer.collectives.between_nodes:attach",
 )
@@ -26,7 +27,7 @@ OF_THE_WORLD = (
 
 OF_SETTINGS = {
     "GONDWANA_COPY_PATH": "gondwana.transfer.paths:force_from_environment",
-    "GONDWANA_DEBUG_COPY": "gondwana.transfer.debug:delay_from_environment",
+    "GONDWANA_DEBUG_COPY": "gondwana.transfer.engine:delay_from_environment",
 }
 """Functions that each rank calls with the world before these if a variable of the environment is set. Local."""
 

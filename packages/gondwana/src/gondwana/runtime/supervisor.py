@@ -7,8 +7,8 @@ that makes it end the job when they need too long, at the second signal, and whe
 The ranks keep the time limit of the job themselves, unless they are stopped (SIGSTOP): from here they are continued
 when the time is over, so that they can report, and ended if even that does not help.
 
-Standard input is for rank 0, which opens it itself: see `gondwana.runtime.stdin`. A terminal, which only processes in
-its foreground may read, is read here.
+Standard input is for rank 0, which opens it itself: see `gondwana.runtime.beginning`. A terminal, which only
+processes in its foreground may read, is read here.
 
 Below the message of a rank that has ended the job, Open MPI's launcher prints notices of four to twelve lines between
 two rules, which only repeat that the job was ended. Here they are left out of the error output.
@@ -87,7 +87,7 @@ SHARED_MEMORY = "/dev/shm/."
 """The value that asks for such a folder in Open MPI's default; `/.` at its end asks for one in another place."""
 
 STDIN, TIMED_OUT, _TRACE, _PARTS = "GONDWANA_STDIN", 124, "GONDWANA_TRACE", ".parts"
-"""As in `gondwana.runtime`: `stdin`, `watchdog` and `tracing`, which this process does without."""
+"""As in `gondwana.runtime`: `beginning`, `watching.watchdog` and `tracing`, which this process does without."""
 
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""

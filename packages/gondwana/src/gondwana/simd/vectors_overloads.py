@@ -12,8 +12,8 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, overload, overload_method, register_model
 
-from gondwana.compiler import checks
-from gondwana.compiler.checks_overloads import check_element, check_item
+from gondwana.compiler.debugging import checks
+from gondwana.compiler.debugging.checks_overloads import check_element, check_item
 from gondwana.compiler.inlining import INLINED
 from gondwana.compiler.types import views
 from gondwana.compiler.types.footprint import recorder

@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.types.arguments import Described
-from gondwana.compiler.types.handles import describe_handle
+from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.compiler.types.records import element_dtype, is_record, spelled
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future

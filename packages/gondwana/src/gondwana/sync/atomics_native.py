@@ -6,12 +6,11 @@ from typing import Any
 
 from numba.core import types
 
-from gondwana.compiler import atomics
-from gondwana.compiler.atomics import bits_of, value_of
+from gondwana.compiler import memory_order as atomics
 from gondwana.compiler.cpython_native import integer_object, raise_bad_argument
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import load_word, store_release
-from gondwana.memory.elements import BASE, NBYTES
+from gondwana.compiler.memory_order import bits_of, load_word, store_release, value_of
+from gondwana.memory.pointer import BASE, NBYTES
 from gondwana.sync.atomic_paths import OPERATIONS
 
 LOAD, STORE, ADD, SUB, MUL, MIN, MAX, BIT_AND, BIT_OR, BIT_XOR, EXCHANGE, COMPARE_EXCHANGE = range(len(OPERATIONS))

@@ -8,7 +8,7 @@ from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import overload_method
 
-from gondwana.compiler import atomics
+from gondwana.compiler import memory_order as atomics
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.handle_types import family_type, handle_word, is_handle

@@ -6,10 +6,11 @@ one sender with them in the order in which they were sent, so looking at the old
 
 from __future__ import annotations
 
-from gondwana.compiler.atomics import exchange, fetch_add
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import (
     call_at,
+    exchange,
+    fetch_add,
     load_acquire,
     load_word,
     move_bytes,
@@ -17,7 +18,7 @@ from gondwana.compiler.memory_order import (
     sched_yield,
     store_release,
 )
-from gondwana.compiler.mpi.calls import mpi_call, mpi_constant
+from gondwana.compiler.mpi.mpi_overloads import mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
 from gondwana.sync.delivery import (
     ACCEPT_AT,

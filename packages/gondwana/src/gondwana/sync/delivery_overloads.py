@@ -10,7 +10,7 @@ from numba.extending import intrinsic, overload
 
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word
-from gondwana.compiler.mpi.calls import mpi_constant
+from gondwana.compiler.mpi.mpi_overloads import mpi_constant
 from gondwana.compiler.mpi.table import DELIVERY
 from gondwana.compiler.types.handle_types import handle_word, is_handle
 from gondwana.compiler.types.points import INT

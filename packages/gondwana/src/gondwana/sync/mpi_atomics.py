@@ -10,10 +10,9 @@ from typing import Any
 
 from numba.core import types
 
-from gondwana.compiler.atomics import bits_of, value_of
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import load_word
-from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
+from gondwana.compiler.memory_order import bits_of, load_word, value_of
+from gondwana.compiler.mpi.mpi_overloads import checked_call, datatype_of, mpi_constant
 from gondwana.compiler.types.buffers import load_like, on_stack
 from gondwana.compiler.types.handle_types import handle_word
 from gondwana.memory.pointer_overloads import check_bytes, element_size

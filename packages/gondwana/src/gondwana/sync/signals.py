@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gondwana.compiler.native import Native
-from gondwana.compiler.types.arguments import Described
-from gondwana.compiler.types.handles import describe_handle
+from gondwana.compiler.types.arguments import Described, describe_handle
 from gondwana.errors import UsageError
 from gondwana.futures import needs_progress
 from gondwana.memory.segment import Segment

@@ -7,9 +7,8 @@ first two only grow, so nothing is ever reset across ranks.
 
 from __future__ import annotations
 
-from gondwana.compiler.atomics import fetch_add
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import load_acquire, load_word, pause, sched_yield, store_release
+from gondwana.compiler.memory_order import fetch_add, load_acquire, load_word, pause, sched_yield, store_release
 from gondwana.sync.signals import MOST
 
 NEAR, FAR, SEEN, SPINS, CHANNEL = 0, 64, 128, 136, 256

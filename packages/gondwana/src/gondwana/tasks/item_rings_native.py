@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from gondwana.calls.rings_native import ring_bell
-from gondwana.compiler.atomics import atomic_load, atomic_store, compare_exchange, fetch_bit_and, fetch_bit_or
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, store_release
+from gondwana.compiler.memory_order import (
+    atomic_load,
+    atomic_store,
+    compare_exchange,
+    fetch_bit_and,
+    fetch_bit_or,
+    load_acquire,
+    load_word,
+    move_bytes,
+    pause,
+    store_release,
+)
 from gondwana.tasks.item_rings import (
     BELLS,
     BITS,

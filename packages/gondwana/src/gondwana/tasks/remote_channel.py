@@ -13,27 +13,33 @@ import numpy.typing as npt
 
 from gondwana.calls import mailbox
 from gondwana.compiler.native import BYTES_AT
-from gondwana.compiler.types.arguments import Described
-from gondwana.compiler.types.handles import describe_handle, extend
+from gondwana.compiler.types.arguments import Described, describe_handle, extend
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import SharedFile
-from gondwana.tasks import item_rings, overflow
+from gondwana.tasks import item_rings
 from gondwana.tasks.channel import ChannelClosed
 from gondwana.tasks.item_rings import (
     CLOSED,
     GONE,
     HEAD,
     LENGTH,
+    NBYTES,
     NOT_NOW,
     OUT,
+    OUTSIDE,
     PUTTERS,
+    SIMPLE,
     SIZE_BITS,
     TAIL,
     TAKERS,
     ItemRing,
+    Objects,
+    Values,
+    free_outside,
+    read_outside,
+    write_outside,
 )
-from gondwana.tasks.items import OUTSIDE, SIMPLE, Objects, Values
 from gondwana.teams import Team, world
 
 T = TypeVar("T")
@@ -170,8 +176,8 @@ class RemoteChannel(Generic[T]):
         tag, data = self._pack(item)
         size = len(data)
         if size > self._items.largest:
-            tag, data = tag | OUTSIDE, overflow.write(data)
-            size = overflow.NBYTES
+            tag, data = tag | OUTSIDE, write_outside(data)
+            size = NBYTES
         position = self._push(self._view_at, id(data) + BYTES_AT, size | tag << SIZE_BITS)
         if position < 0 or self.capacity == 0:
             self._finish_put(position, data, size | tag << SIZE_BITS, timeout)
@@ -212,7 +218,7 @@ class RemoteChannel(Generic[T]):
                 self._await_taker(position, timeout)
         except BaseException:
             if word >> SIZE_BITS & OUTSIDE:
-                overflow.free(data)
+                free_outside(data)
             raise
 
     def _await_taker(self, position: int, timeout: float | None) -> None:
@@ -323,9 +329,9 @@ class RemoteChannel(Generic[T]):
         tag, data = word >> SIZE_BITS, bytearray(buffer.data.cast("B")[LENGTH : LENGTH + (word & _SIZE)])
         if not tag & OUTSIDE:
             return tag, data
-        where, data = data, overflow.read(data)
+        where, data = data, read_outside(data)
         if taken:
-            overflow.free(where)
+            free_outside(where)
         return tag & ~OUTSIDE, data
 
     # -- closing -------------------------------------------------------------------------------------------------

@@ -15,8 +15,7 @@ from gondwana.compiler.types.handle_types import advise, family_type, handle_wor
 from gondwana.compiler.types.records import DTYPES
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.tasks import item_rings_native as native
-from gondwana.tasks.item_rings import BYTES, CLOSED, LENGTH, NOT_NOW, PUBLISHED, SIZE_BITS, STEPS
-from gondwana.tasks.items import SIMPLE
+from gondwana.tasks.item_rings import BYTES, CLOSED, LENGTH, NOT_NOW, PUBLISHED, SIMPLE, SIZE_BITS, STEPS
 
 _RING, _BELLS = 0, 1
 _SPINS = 200

@@ -21,7 +21,11 @@ from gondwana.teams.buffers import (
     as_contribution,
     as_message,
     as_operand,
+    deliver,
+    delivering,
     is_in_place,
+    staged,
+    staged_parts,
 )
 from gondwana.teams.object_collectives import ObjectCollectives
 from gondwana.teams.ops import (
@@ -36,7 +40,6 @@ from gondwana.teams.ops import (
     operation_on,
 )
 from gondwana.teams.request import Request
-from gondwana.teams.staging import deliver, delivering, staged, staged_parts
 
 _UNKNOWN = 0
 """Stands for the bytes of a rank where the ranks do not know each other's, so that all must take the same way."""

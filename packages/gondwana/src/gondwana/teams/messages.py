@@ -13,9 +13,8 @@ from numpy import ndarray
 from gondwana.runtime import progress
 from gondwana.runtime.tracing import Route, counted, traced
 from gondwana.teams import mpi
-from gondwana.teams.buffers import Buffer, as_message
+from gondwana.teams.buffers import Buffer, as_message, deliver, delivering, in_order
 from gondwana.teams.request import PersistentRequest, Request, complete, wait_all
-from gondwana.teams.staging import deliver, delivering, in_order
 
 
 def _object_route(_: object, team: Any, obj: object, dest: int, tag: int = 0) -> Route:

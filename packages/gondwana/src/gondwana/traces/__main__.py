@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from gondwana.errors import UsageError
-from gondwana.traces import summary
+from gondwana.traces import closing
 from gondwana.traces.closing import report
 from gondwana.traces.merge import merge
 
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
         report(["error: name the trace, as it was given to gondwana run --trace"])
         return 2
     try:
-        report(summary.lines(merge(Path(arguments[0]).absolute())))
+        report(closing.summary(merge(Path(arguments[0]).absolute())))
     except UsageError as error:
         report([f"error: {error}"])
         return 2

@@ -1,17 +1,28 @@
-"""The end of a rank that records: rank 0 makes the trace when all have finished. Imported only where a rank records."""
+"""The end of a rank that records: rank 0 makes the trace when all have finished, and prints what is in it.
+
+Imported only where a rank records.
+"""
 
 from __future__ import annotations
 
 import atexit
 import sys
+from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.inputs import message_of
 from gondwana.runtime import exits
 from gondwana.runtime.tracing import Recorder
 from gondwana.teams import world
-from gondwana.traces import summary
-from gondwana.traces.merge import merge
+from gondwana.traces.merge import Trace, merge
+
+_WIDEST = 8
+"""Ranks of the largest matrix that is printed whole."""
+_PAIRS = 8
+"""Pairs of ranks that are printed of a larger one."""
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_FEW = 8
+"""Categories that are printed."""
 
 
 def at_end_of(one: Recorder) -> None:
@@ -41,9 +52,56 @@ def _merge(one: Recorder) -> None:
     except (OSError, UsageError) as error:
         report([f"no trace {one.file}: {message_of(error)}; its parts are in {one.folder}"])
     else:
-        report(summary.lines(trace))
+        report(summary(trace))
 
 
 def report(lines: list[str]) -> None:
     """Print lines to standard error, which is no result of the program. Local."""
     print("".join(f"gondwana: {line}\n" for line in lines), end="", file=sys.stderr, flush=True)
+
+
+def summary(trace: Trace) -> list[str]:
+    """Return the lines: where the trace is, where the time went, who sent how much to whom. Pure."""
+    about = trace.about
+    found = [f"trace of {_counted(about['ranks'], 'rank')}: {trace.file}, {_counted(sum(about['events']), 'record')}"]
+    found.append(f"time of the ranks: {_shares(about)}")
+    found += _traffic(about["matrix"])
+    return [*found, *about["notes"]]
+
+
+def _shares(about: dict[str, Any]) -> str:
+    whole = sum(about["seconds"]) or 1.0
+    shares = {name: sum(seconds) / whole for name, seconds in about["spans"].items()}
+    return ", ".join(f"{name} {share:.1%}" for name, share in list(shares.items())[:_FEW] if share >= 5e-4)
+
+
+def _traffic(matrix: dict[str, list[list[int]]]) -> list[str]:
+    nbytes, messages = matrix["bytes"], matrix["messages"]
+    size = len(nbytes)
+    if not any(map(any, messages)):
+        return []
+    total = _counted(sum(map(sum, messages)), "message")
+    if size > _WIDEST:
+        pairs = sorted(((nbytes[a][b], a, b) for a in range(size) for b in range(size)), reverse=True)
+        largest = ", ".join(f"{a} to {b}: {in_units(count)}" for count, a, b in pairs[:_PAIRS] if count)
+        return [f"sent: {in_units(sum(map(sum, nbytes)))} in {total}; most from {largest}"]
+    head = "sent by ".rjust(12) + "".join(f"to {rank}".rjust(11) for rank in range(size))
+    rows = [f"rank {a}".rjust(12) + "".join(in_units(count).rjust(11) for count in row) for a, row in enumerate(nbytes)]
+    return [f"sent: {in_units(sum(map(sum, nbytes)))} in {total}", head, *rows]
+
+
+def in_units(count: int) -> str:
+    """Return a number of bytes with a unit. Pure.
+
+    Example:
+        >>> in_units(0), in_units(1023), in_units(5 * 2**20)
+        ('-', '1023 B', '5.0 MiB')
+    """
+    if count < 1024:
+        return f"{count} B" if count else "-"
+    power = min((count.bit_length() - 1) // 10, len(_UNITS) - 1)
+    return f"{count / (1 << 10 * power):.1f} {_UNITS[power]}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

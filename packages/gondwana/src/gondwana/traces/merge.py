@@ -1,4 +1,7 @@
-"""Making one trace of the parts that the ranks of a job have left."""
+"""Making one trace of the parts that the ranks of a job have left.
+
+What a rank has noted beside its records is a line each: disks and hands may have damaged them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from gondwana.errors import UsageError
 from gondwana.inputs import printable
@@ -16,10 +21,12 @@ from gondwana.results import environment
 from gondwana.runtime import files, rank_words
 from gondwana.runtime.tracing import PARTS, part
 from gondwana.runtime.tracing.part import Part
-from gondwana.traces import lines, times
+from gondwana.traces import rank_events
 from gondwana.traces.rank_events import End, RankEvents, microseconds
 
 SCHEMA = 1
+
+Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ def _read_all(folder: Path) -> dict[int, Part]:
     for path in folder.glob("*.records"):
         one = part.read(folder, int(path.stem)) if path.stem.isdecimal() else None
         if one is not None:
-            found[int(path.stem)] = one._replace(about=lines.legal(one.about))
+            found[int(path.stem)] = one._replace(about=legal(one.about))
     size = next((line["size"] for line in found[0].about if "size" in line), None) if 0 in found else None
     most = size if size is not None else 1 + max(found, default=0)
     return {rank: found[rank] for rank in sorted(found) if rank < most}
@@ -131,7 +138,7 @@ def _about(parts: dict[int, Part], ranks: list[RankEvents]) -> dict[str, Any]:
         "units": {"seconds": "s", "spans": "s", "bytes": "B", "messages": "1", "events": "1", "clock_error": "s"},
         "ranks": size,
         "seconds": seconds,
-        "spans": times.per_rank(each),
+        "spans": rank_events.per_rank(each),
         "matrix": matrix(ranks, size),
         "events": events,
         "clock_error": [parts[rank].head[part.OFFSET_ERROR] / 1e9 if rank in parts else 0.0 for rank in range(size)],
@@ -177,3 +184,67 @@ def _program(parts: dict[int, Part]) -> tuple[str, list[str]]:
         return os.path.basename(name), ["gondwana", "run", "-n", str(1 + max(parts)), *given]
     name = next((word for word in words[1:] if not word.startswith("-")), "?")
     return os.path.basename(name), words
+
+
+class Line(msgspec.Struct):
+    """What a rank has noted beside its records."""
+
+
+class NameLine(Line):
+    """A name that records have by its number, and for a plan whether they start its rounds."""
+
+    number: int
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    category: Annotated[str, msgspec.Meta(min_length=1)]
+    plan: int = -1
+    starts: bool = False
+
+
+class PlanLine(Line):
+    """A plan of copies: its key on all ranks, these, and the bytes of a round by the rank that gets them."""
+
+    plan: Annotated[int, msgspec.Meta(ge=0, lt=part.PLANS)]
+    key: int
+    to: list[Number]
+    of: list[Number]
+    stored: dict[Number, Number]
+
+
+class TrackLine(Line):
+    """A track: of a thread, or of a strand of tasks."""
+
+    track: Number
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    main: bool
+    thread: int
+
+
+class ProcessLine(Line):
+    """Where the process runs, its main thread and its command."""
+
+    host: str
+    main: int | None
+    command: list[str]
+
+
+class SizeLine(Line):
+    """The number of ranks."""
+
+    size: Annotated[int, msgspec.Meta(ge=1)]
+
+
+_LINES = {"number": NameLine, "key": PlanLine, "track": TrackLine, "host": ProcessLine, "size": SizeLine}
+"""The kinds of lines, by a key that only they have."""
+
+
+def legal(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the lines that a rank can have written. Pure."""
+    return [line for line in lines if _is_legal(line)]
+
+
+def _is_legal(line: dict[str, Any]) -> bool:
+    try:
+        msgspec.convert(line, next((kind for key, kind in _LINES.items() if key in line), Line), str_keys=True)
+    except (ValueError, OverflowError):
+        return False
+    return True

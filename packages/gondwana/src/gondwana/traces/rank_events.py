@@ -1,16 +1,18 @@
-"""The events of one rank in the trace event format, and what they sum up to."""
+"""The events of one rank in the trace event format, and what they sum up to.
+
+Each instant of a rank counts for one kind of span.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from gondwana.runtime.tracing import part
 from gondwana.runtime.tracing.part import Part
-from gondwana.traces import times
 
 COMPILED = {
     number: {"number": number, "name": name, "category": category}
@@ -19,6 +21,14 @@ COMPILED = {
 """What compiled code records, by the number that it has in all processes."""
 MOST_POINTS = 2000
 """Points of the curve of bytes: more would not be seen."""
+
+Interval: TypeAlias = tuple[int, int, str]
+"""Begin and end [ns], and the category."""
+
+PYTHON = "python"
+"""The category of the time that no span has: the program itself."""
+SUSPENDED = "suspended"
+"""That of the waits of a task, in which others run: it takes no time of the rank."""
 
 
 class End(NamedTuple):
@@ -69,7 +79,7 @@ class RankEvents:
         self._shift = int(self.found.head[part.OFFSET]) - self.origin
         self.begin, self.end = self.found.begin + self._shift, self.found.end + self._shift
         self._records = self._read()
-        self.seconds = times.by_category(self.begin, self.end, self._of_program())
+        self.seconds = by_category(self.begin, self.end, self._of_program())
         for begin, length, name, track, value in self._records:
             plan = self._plans.get(name.get("plan", -1))
             if plan is not None and name.get("starts"):
@@ -101,11 +111,11 @@ class RankEvents:
             return known
         return track
 
-    def _of_program(self) -> Iterator[times.Interval]:
+    def _of_program(self) -> Iterator[Interval]:
         """What takes time of the program's own thread."""
         own = {0, *(number for number, line in self._tracks.items() if line.get("main"))}
         for begin, length, name, track, _ in self._records:
-            if track in own and name["category"] != times.SUSPENDED:
+            if track in own and name["category"] != SUSPENDED:
                 yield begin, begin + length, name["category"]
 
     def _end(self, plan: dict[str, Any], number: int, ranks: tuple[int, int], track: int, time: int) -> End:
@@ -138,7 +148,7 @@ class RankEvents:
         yield _named("thread_name", self.rank, 0, "program")
         for number, line in self._tracks.items():
             yield _named("thread_name", self.rank, number, line["name"])
-        whole = {"name": "rank", "category": times.PYTHON}
+        whole = {"name": "rank", "category": PYTHON}
         for begin, length, name, track, value in (
             (self.begin, self.end - self.begin, whole, 0, -1),
             *sorted(self._records, key=lambda record: (record[3], record[0], -record[1])),
@@ -190,3 +200,43 @@ def _arguments(name: dict[str, Any], value: int) -> str:
     if value < 0:
         return ""
     return f',"args":{{"{"round" if "plan" in name else "bytes"}":{value}}}'
+
+
+def by_category(begin: int, end: int, intervals: Iterable[Interval]) -> dict[str, int]:
+    """Return the nanoseconds of each category between two moments; their sum is the time between these. Pure.
+
+    An instant counts for the span that began last of those that are open then, and for the program itself if none is.
+    Spans that do not lie inside of each other, as those of tasks, may come in any order.
+
+    Example:
+        >>> by_category(0, 10, [(2, 8, "kernel"), (3, 5, "wait")])
+        {'python': 4, 'kernel': 4, 'wait': 2}
+    """
+    total = {PYTHON: 0}
+    open_ones: list[Interval] = [(begin, end, PYTHON)]
+    now = begin
+    for interval in sorted(intervals, key=lambda one: (one[0], -one[1])):
+        if interval[1] <= now or interval[0] >= end:
+            continue
+        now = _advance(total, open_ones, now, max(now, interval[0]))
+        open_ones.append((interval[0], min(interval[1], end), interval[2]))
+    _advance(total, open_ones, now, end)
+    return total
+
+
+def _advance(total: dict[str, int], open_ones: list[Interval], now: int, until: int) -> int:
+    """Give the time from `now` to `until` to the spans that are open, the last one first; return `until`."""
+    while now < until:
+        while open_ones[-1][1] <= now:
+            open_ones.pop()
+        _, end, category = open_ones[-1]
+        following = min(end, until)
+        total[category] = total.get(category, 0) + following - now
+        now = following
+    return until
+
+
+def per_rank(each: Sequence[dict[str, int]]) -> dict[str, list[float]]:
+    """Return the seconds of each category on each rank, the category with the most time first. Pure."""
+    names = sorted({name for one in each for name in one}, key=lambda name: -sum(one.get(name, 0) for one in each))
+    return {name: [one.get(name, 0) / 1e9 for one in each] for name in names}

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from gondwana.runtime import later as _later
 
 if _TYPE_CHECKING:
-    from gondwana.transfer.access_region import AccessRegion as AccessRegion
     from gondwana.transfer.box import StridedBox as StridedBox
     from gondwana.transfer.box import strided as strided
     from gondwana.transfer.collectives.verbs import allreduce as allreduce
     from gondwana.transfer.collectives.verbs import barrier as barrier
     from gondwana.transfer.collectives.verbs import bcast as bcast
+    from gondwana.transfer.completion import AccessRegion as AccessRegion
     from gondwana.transfer.completion import Transfer as Transfer
     from gondwana.transfer.irregular_box import indexed as indexed
-    from gondwana.transfer.messages import irecv as irecv
-    from gondwana.transfer.messages import isend as isend
-    from gondwana.transfer.messages import recv as recv
-    from gondwana.transfer.messages import send as send
-    from gondwana.transfer.messages import sendrecv as sendrecv
-    from gondwana.transfer.messages import wait_all as wait_all
+    from gondwana.transfer.messages.verbs import irecv as irecv
+    from gondwana.transfer.messages.verbs import isend as isend
+    from gondwana.transfer.messages.verbs import recv as recv
+    from gondwana.transfer.messages.verbs import send as send
+    from gondwana.transfer.messages.verbs import sendrecv as sendrecv
+    from gondwana.transfer.messages.verbs import wait_all as wait_all
     from gondwana.transfer.plans.create import plan as plan
     from gondwana.transfer.plans.plan import Plan as Plan
     from gondwana.transfer.verbs import copy as copy
@@ -29,12 +29,11 @@ if _TYPE_CHECKING:
 __getattr__, __dir__ = _later.later(
     __name__,
     {
-        "gondwana.transfer.access_region": "AccessRegion",
         "gondwana.transfer.box": "StridedBox strided",
         "gondwana.transfer.collectives.verbs": "allreduce barrier bcast",
-        "gondwana.transfer.completion": "Transfer",
+        "gondwana.transfer.completion": "AccessRegion Transfer",
         "gondwana.transfer.irregular_box": "indexed",
-        "gondwana.transfer.messages": "irecv isend recv send sendrecv wait_all",
+        "gondwana.transfer.messages.verbs": "irecv isend recv send sendrecv wait_all",
         "gondwana.transfer.plans.create": "plan",
         "gondwana.transfer.plans.plan": "Plan",
         "gondwana.transfer.verbs": "copy copy_indexed get put",

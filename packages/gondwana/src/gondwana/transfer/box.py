@@ -14,7 +14,7 @@ from gondwana.compiler.types.records import spelled
 from gondwana.errors import UsageError
 from gondwana.memory.kinds import DeviceKind
 from gondwana.memory.pointer import GlobalPtr
-from gondwana.transfer.copy_table import copy_memory
+from gondwana.transfer.host_copies import copy_memory
 from gondwana.transfer.paths import STAGED, state
 
 MEMORY, WINDOW, DEVICE, AWAY = "memory", "window", "device", "away"

@@ -1,29 +1,55 @@
-"""The engine: chooses the path of a copy from its two ends, and starts it."""
+"""The engine: chooses the path of a copy from its two ends, and starts it.
+
+An aid against programs that rely on more than they are promised are copies that start late. With GONDWANA_DEBUG_COPY=N
+(N > 0) every copy, put and get is deferred by up to N polls of its rank, in no order that could be relied on; until
+then its destination holds garbage if this rank can write there. A program that reads a destination before operation
+completion, or changes a source before source completion, then computes something else.
+
+Compiled code reaches memory without asking anybody. With `GONDWANA_CHECK=1`, a launch whose accesses are known is
+compared with what copies of this rank still read and write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gondwana.calls.remote_calls import rpc
 from gondwana.errors import UsageError
-from gondwana.futures import DONE, Future, when_all
+from gondwana.futures import DONE, Future, Promise, deferred_by, when_all
+from gondwana.inputs import whole_number
 from gondwana.sync.signals import Signal, SignalAt
+from gondwana.teams import Team
 from gondwana.transfer import box as boxes
-from gondwana.transfer import completion, debug, paths, signalled
+from gondwana.transfer import completion, paths, signalled
 from gondwana.transfer.box import AWAY, DEVICE, StridedBox
 from gondwana.transfer.completion import Notify
-from gondwana.transfer.copy_table import execute
 from gondwana.transfer.devices.stream_order import DEFAULT, Order
-from gondwana.transfer.hops import hop, is_hop
+from gondwana.transfer.hops import Steps, hop, is_hop, run, staged
+from gondwana.transfer.host_copies import execute
 from gondwana.transfer.irregular_box import is_irregular, parts, table_between
-from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, SIGNALLED, STAGED, WINDOW, Path
-from gondwana.transfer.staged import staged
+from gondwana.transfer.paths import DELEGATED, DIRECT, DRIVER, IPC, MESSAGE, SIGNALLED, STAGED, WINDOW, Path, state
+from gondwana.transfer.plans.plan import under_way
 
 SMALL = 8192
 """Bytes that travel inside a remote procedure call rather than beside it."""
+
+DELAY = "GONDWANA_DEBUG_COPY"
+_POISON = 0xA5
+
+_most = 0
+_delays = random.Random()
+
+_WORK = 100_000
+"""Steps after which NumPy gives up finding out whether two strided boxes share memory."""
+
+_Memory = npt.NDArray[Any]
 
 
 class Started(NamedTuple):
@@ -62,7 +88,7 @@ def start(source: StridedBox, target: StridedBox, notify: Notify | None = None, 
         return _begin_in_order(path, source, target, notify, order)
     if not paths.state.delayed:
         return _begin(path, source, target, notify)
-    operation, reusable = debug.late(target, lambda: _begin(path, source, target, notify)[:2])
+    operation, reusable = late(target, lambda: _begin(path, source, target, notify)[:2])
     return Started(operation, reusable, path is SIGNALLED or (path is MESSAGE and isinstance(notify, tuple)))
 
 
@@ -183,3 +209,89 @@ def _agent(source: StridedBox, target: StridedBox) -> int | None:
         if (nobody_away or one.reach == AWAY) and rank is not None and other.team.rank_of_world(rank) is not None:
             return rank
     return None
+
+
+def delay_from_environment(team: Team) -> None:
+    """Delay copies if GONDWANA_DEBUG_COPY says so."""
+    global _most
+    given = os.environ.get(DELAY, "0")
+    most = whole_number(given)
+    if most is None or most < 0:
+        raise UsageError(f"{DELAY}={given!r}: give the most polls that a copy may be deferred by, 0 for none")
+    _most = most
+    state.delayed = _most > 0
+    _delays.seed(team.rank)
+
+
+def late(
+    target: StridedBox, begin: Callable[[], tuple[Future[None], Future[None]]]
+) -> tuple[Future[None], Future[None]]:
+    """Have a copy start later. Local.
+
+    Returns:
+        The futures of operation completion and of source completion.
+    """
+    if target.memory is not None:
+        target.store(np.frombuffer(bytes([_POISON]) * target.nbytes, target.dtype).reshape(target.shape))
+    reusable: Promise[None] = Promise()
+
+    def steps() -> Steps:
+        yield deferred_by(_delays.randint(0, _most), _nothing)
+        operation, source = begin()
+        reusable.set_result(source)
+        yield operation
+
+    return run(steps()), reusable.future
+
+
+def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True)
+class Use:
+    """Memory of this rank that a copy under way uses.
+
+    Attributes:
+        memory: its elements.
+        written: whether the copy writes them; else it reads them.
+        what: which copy, and what completes it.
+    """
+
+    memory: _Memory
+    written: bool
+    what: str
+
+    def excludes(self, memory: _Memory, *, written: bool) -> bool:
+        """Return whether memory must not be read, or written, until the copy is complete. Local."""
+        if not (self.written or written):
+            return False
+        try:
+            return bool(np.shares_memory(self.memory, memory, max_work=_WORK))  # type: ignore[arg-type]
+        except np.exceptions.TooHardError:
+            return False
+
+
+_noted: list[tuple[Future[None], Use]] = []
+"""What copies use, with the futures of its end."""
+
+
+def note_under_way(source: StridedBox, target: StridedBox, started: Started) -> None:
+    """Keep the ends of a copy that is not complete. Local."""
+    for box, done, written in ((source, started.source, False), (target, started.operation, True)):
+        if box.memory is not None and not done.done():
+            _noted.append((done, Use(box.memory, written, "a copy that has not been waited for")))
+
+
+def uses() -> Iterator[Use]:
+    """Return what copies of this rank use at this moment. Local; no progress."""
+    _noted[:] = [(done, use) for done, use in _noted if not done.done()]
+    for _, use in _noted:
+        yield use
+    for copies in under_way():
+        what = f"the {copies.what} that has not been waited for"
+        # What a rank copies to itself is there when a round has started: `GlobalArray.inner` counts on it.
+        sources = [pair.source.memory for rank in copies.receivers for pair in copies.outgoing[rank]]
+        targets = [pair.target.memory for pairs in copies.incoming.values() for pair in pairs]
+        yield from (Use(memory, False, what) for memory in sources if memory is not None)
+        yield from (Use(memory, True, what) for memory in targets if memory is not None)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from gondwana.errors import UsageError
-from gondwana.memory.elements import counted
+from gondwana.memory.pointer import counted
 from gondwana.teams import Team
 
 VARIABLE = "GONDWANA_COPY_PATH"
@@ -40,7 +40,7 @@ class Path:
 
 
 DIRECT = Path("direct")
-"""Loads and stores of this rank; `memory.elements.counted` has those that machine code makes."""
+"""Loads and stores of this rank; `memory.pointer.counted` has those that machine code makes."""
 WINDOW = Path("window")
 """MPI's one-sided operations between this rank's memory and a rank of another node."""
 MESSAGE = Path("message")
@@ -93,7 +93,7 @@ class _State:
 
     @property
     def delayed(self) -> bool:
-        """Whether every copy starts late, see `debug`."""
+        """Whether every copy starts late, see `engine`."""
         return self._delayed
 
     @delayed.setter

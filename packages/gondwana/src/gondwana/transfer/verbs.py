@@ -8,29 +8,21 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler import checks
+from gondwana.compiler.debugging import checks
 from gondwana.compiler.types.records import is_record, spelled
 from gondwana.errors import UsageError
 from gondwana.futures import DONE, Completed, Future, ready
 from gondwana.memory.pointer import GlobalPtr
 from gondwana.runtime.tracing import counted
 from gondwana.sync.signals import Signal
-from gondwana.transfer import engine, routes, signalled, unfinished
+from gondwana.transfer import engine, routes, signalled
 from gondwana.transfer.box import End, StridedBox, check_fit, ends_of_copy
-from gondwana.transfer.completion import (
-    COMPLETE,
-    Following,
-    Notify,
-    Transfer,
-    check_notify,
-    notify_after,
-    signal_after,
-)
+from gondwana.transfer.completion import COMPLETE, Following, Notify, Transfer, check_notify, notify_after, signal_after
 from gondwana.transfer.devices import cuda_copies
 from gondwana.transfer.devices.stream_order import DEFAULT, Order, Stream, order_of
-from gondwana.transfer.indexed_box import IndexedBox
+from gondwana.transfer.host_copies import ALL, UNFIT, rows
+from gondwana.transfer.irregular_box import IndexedBox
 from gondwana.transfer.paths import DIRECT, state
-from gondwana.transfer.rows import ALL, UNFIT, rows
 
 _ARRAY = np.ndarray
 
@@ -137,7 +129,7 @@ def _start(source: StridedBox, target: StridedBox, notify: Notify | None, order:
         check_notify(notify, target)
     started = engine.start(source, target, notify, order)
     if checks.active():
-        unfinished.note(source, target, started)
+        engine.note_under_way(source, target, started)
     if notify is None:
         return COMPLETE if started.operation is DONE else Transfer(started.operation, started.source)
     if started.notifies:

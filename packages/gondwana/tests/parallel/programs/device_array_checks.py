@@ -23,7 +23,7 @@ from gondwana.io import checkpoint
 from gondwana.memory.segment import Segment
 from gondwana.teams import world
 from gondwana.transfer import paths
-from gondwana.transfer.plans.copied import CopiedPlan
+from gondwana.transfer.plans.create import CopiedPlan
 from gondwana.transfer.plans.device import DevicePlan
 
 DTYPES = ("float64", "float32", "int16", "bool", "complex128", "uint8")

@@ -13,8 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[5] / "tests"))
 import gondwana as gw
 from gondwana.domains import RectDomain
 from gondwana.io import checkpoint
-from gondwana.io.analysis.histograms import histogram, joint_histogram
-from gondwana.io.analysis.pdf import write_pdfs
+from gondwana.io.analysis.pdf import histogram, joint_histogram, write_pdfs
 from gondwana.io.dataset import Dataset
 from gondwana.io.stop import StopRequest
 from gondwana.io.writer import StepWriter

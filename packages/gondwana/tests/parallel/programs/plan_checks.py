@@ -13,7 +13,7 @@ from checks import raises, run_checks
 
 import gondwana as gw
 from gondwana.errors import UsageError
-from gondwana.transfer.plans.copied import CopiedPlan
+from gondwana.transfer.plans.create import CopiedPlan
 from gondwana.transfer.plans.device import DevicePlan
 from gondwana.transfer.plans.host import HostPlan
 

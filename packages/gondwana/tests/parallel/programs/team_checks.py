@@ -408,7 +408,7 @@ def check_freeing_a_team_leaves_the_node():
     with world.split(0) as everybody:
         assert everybody.size == world.size
     assert world.node is node
-    assert node.allreduce(1) == world.size
+    assert node.allreduce(1) == node.size
 
 
 def check_many_teams():
@@ -419,14 +419,15 @@ def check_many_teams():
 
 
 def check_node():
-    r = world.rank
-    assert world.node is world.node
-    assert world.node.size == world.size
-    assert world.node_count == 1
-    assert world.node_index == 0
-    assert (world.leaders is None) == (r > 0)
     import os
 
+    r, given = world.rank, os.environ.get("GONDWANA_RANKS_PER_NODE")
+    per_node = int(given or world.size)
+    assert world.node is world.node
+    assert world.node.size == per_node
+    assert world.node_count == world.size // per_node
+    assert world.node_index == r // per_node
+    assert (world.leaders is None) == (r % per_node > 0)
     for k in (1, 2, 4):
         os.environ["GONDWANA_RANKS_PER_NODE"] = str(k)
         team = Team.from_comm(world.comm)
@@ -439,7 +440,10 @@ def check_node():
         team.free()
     os.environ["GONDWANA_RANKS_PER_NODE"] = "0"
     raises(UsageError, lambda: Team.from_comm(world.comm).node)
-    del os.environ["GONDWANA_RANKS_PER_NODE"]
+    if given is None:
+        del os.environ["GONDWANA_RANKS_PER_NODE"]
+    else:
+        os.environ["GONDWANA_RANKS_PER_NODE"] = given
 
 
 def check_agree():

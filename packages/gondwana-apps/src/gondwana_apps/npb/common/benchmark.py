@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import gondwana as gw
-from gondwana_apps.npb.common.problem import Problem
 from gondwana_apps.npb.common.sections import Sections
 
 Echo = Callable[[str], None]
-P = TypeVar("P", bound=Problem)
+P = TypeVar("P", bound="Problem")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +39,21 @@ class Outcome:
     seconds_compile: float
     reason: str | None = None
     extra: dict[str, object] = field(default_factory=dict)
+
+
+class Problem(Protocol):
+    """The parameters of one class."""
+
+    @property
+    def letter(self) -> str:
+        """The letter of the class."""
+
+    @property
+    def iterations(self) -> int:
+        """How many iterations the timed region has."""
+
+    def size_text(self) -> str:
+        """The size as the official output has it, "256x256x256" or "14000". Local."""
 
 
 class Benchmark(Protocol[P]):

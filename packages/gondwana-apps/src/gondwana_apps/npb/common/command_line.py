@@ -8,8 +8,7 @@ from typing import TypeVar
 from gondwana.errors import UsageError
 from gondwana.results import check_writable
 from gondwana_apps.free_memory import available_memory, in_gib
-from gondwana_apps.npb.common.benchmark import Benchmark
-from gondwana_apps.npb.common.problem import Problem
+from gondwana_apps.npb.common.benchmark import Benchmark, Problem
 from gondwana_apps.options import Parser
 
 P = TypeVar("P", bound=Problem)

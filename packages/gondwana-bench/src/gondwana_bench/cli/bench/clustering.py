@@ -12,11 +12,11 @@ import typer
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import File, Repeat, check_common, names
+from gondwana_bench.cli.bench.options import File, Repeat, check_common, finish, names
 
 if TYPE_CHECKING:
-    from gondwana_bench.clustering.benchmark import Pattern
     from gondwana_bench.clustering.cases import Case
+    from gondwana_bench.clustering.speedup import Pattern
     from gondwana_bench.panels import Panels
 
 
@@ -40,8 +40,8 @@ def clustering(
     Nodes that are not there are simulated. The exit status is 0 only if all patterns gave the same labels, and the
     applications verified them.
     """
-    from gondwana_bench.clustering import benchmark as bench
     from gondwana_bench.clustering import cases
+    from gondwana_bench.clustering import speedup as bench
     from gondwana_bench.panels import Panels
 
     check_common(0.02, file)
@@ -63,10 +63,7 @@ def clustering(
     for name in apps:
         with tempfile.TemporaryDirectory() as folder:
             _compare(report, makers[name](Path(folder)), wanted, Path(folder), repeat)
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 def _apps(app: str | None, preset: str | None, points: int | None) -> list[str]:
@@ -106,7 +103,7 @@ def _check_davs(preset: str, ranks: int) -> None:
 
 def _compare(report: Panels, case: Case, patterns: list[Pattern], folder: Path, repeat: int) -> None:
     """Run a case, and show and record its panels."""
-    from gondwana_bench.clustering import benchmark as bench
+    from gondwana_bench.clustering import speedup as bench
     from gondwana_bench.progress import with_progress
 
     print(f"{case.app}: {case.title}", flush=True)

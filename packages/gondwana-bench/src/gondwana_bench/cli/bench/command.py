@@ -33,9 +33,11 @@ from gondwana_bench.cli.bench.options import (
     Sizes,
     case_names,
     check_common,
+    finish,
     names,
     numbers,
     on_ranks,
+    transfers_on_ranks,
 )
 
 bench = typer.Typer(
@@ -90,10 +92,7 @@ def stencil(
     report = Panels("stencil", file)
     rows = stencil.measure(kept, cells, types, counts, repeat=repeat, batch_seconds=batch)
     report.add("stencil", stencil.COLUMNS, rows, len(kept) * len(cells) * len(types) * len(counts))
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 @bench.command()
@@ -128,15 +127,9 @@ def rma(
     file: File = None,
 ) -> None:
     """Reach the memory of another rank, in transfers of 8 bytes to 4 MiB, beside MPI in C, mpi4py and memcpy."""
-    from gondwana_bench import build
-    from gondwana_bench.rma import benchmark as rma
+    from gondwana_bench.rma import transfers
 
-    check_common(batch, file)
-    build.command()
-    nbytes = numbers("--sizes", sizes) or list(rma.SIZES)
-    rma.check(ranks, nbytes)
-    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, "rma.benchmark", ranks_per_node=ranks_per_node, file=file, **options)
+    transfers_on_ranks(transfers, sizes, ranks, ranks_per_node, repeat, batch, file)
 
 
 @bench.command()
@@ -149,14 +142,9 @@ def collectives(
     file: File = None,
 ) -> None:
     """Barriers, broadcasts and sums of 8 bytes to 8 MiB, compiled and from Python, beside MPI in C and mpi4py."""
-    from gondwana_bench import build, collectives
+    from gondwana_bench import collectives
 
-    check_common(batch, file)
-    build.command()
-    nbytes = numbers("--sizes", sizes) or list(collectives.SIZES)
-    collectives.check(ranks, nbytes)
-    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, "collectives", ranks_per_node=ranks_per_node, file=file, **options)
+    transfers_on_ranks(collectives, sizes, ranks, ranks_per_node, repeat, batch, file)
 
 
 @bench.command()
@@ -199,7 +187,7 @@ def tasks(
     kept = case_names(cases)
     check_common(batch, file)
     build.command()
-    on_ranks(ranks, "tasks.benchmark", names=kept, repeat=repeat, batch_seconds=batch, file=file)
+    on_ranks(ranks, "tasks.durations", names=kept, repeat=repeat, batch_seconds=batch, file=file)
 
 
 bench.command("ping-pong")(messages.ping_pong)

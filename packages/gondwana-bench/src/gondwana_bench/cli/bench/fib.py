@@ -24,10 +24,10 @@ def fib(
     The exit status is 0 only if every call has returned the right number.
     """
     from gondwana_bench import build
-    from gondwana_bench.fibonacci import benchmark as bench
+    from gondwana_bench.fibonacci import recursion as bench
 
     check_common(batch, file)
     build.command()
     places = listed("--numbers", numbers) or list(bench.NUMBERS)
     bench.check(places)
-    on_ranks(ranks, "fibonacci.benchmark", numbers=places, repeat=repeat, batch_seconds=batch, file=file)
+    on_ranks(ranks, "fibonacci.recursion", numbers=places, repeat=repeat, batch_seconds=batch, file=file)

@@ -40,7 +40,7 @@ def kinds(
     file: File = None,
 ) -> None:
     """Copy between host and device memory of two ranks, 8 bytes to 4 MiB, beside staging and the driver alone."""
-    from gondwana_bench.kinds import benchmark as kinds
+    from gondwana_bench.kinds import copies as kinds
     from gondwana_bench.kinds import memspeed
 
     check_common(batch, file)
@@ -49,7 +49,7 @@ def kinds(
     volume = memspeed.VOLUME if volume is None else volume
     kinds.check(nbytes, together, volume, kind)
     options: dict[str, Any] = {"sizes": nbytes, "windows": together, "volume": volume, "kind": kind}
-    on_ranks(2, "kinds.benchmark", **options, repeat=repeat, batch_seconds=batch, file=file)
+    on_ranks(2, "kinds.copies", **options, repeat=repeat, batch_seconds=batch, file=file)
 
 
 def gpu(

@@ -12,7 +12,7 @@ import typer
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana.results import check_writable, write_text
+from gondwana.results import write_text
 from gondwana_bench.cli.bench.options import (
     File,
     Mpirun,
@@ -20,13 +20,15 @@ from gondwana_bench.cli.bench.options import (
     Repeat,
     Sizes,
     check_common,
+    check_files,
     check_mpirun,
+    finish,
     numbers,
     official,
 )
 
 if TYPE_CHECKING:
-    from gondwana_bench.heat.benchmark import Job
+    from gondwana_bench.heat.regularity import Job
     from gondwana_bench.panels import Panels
     from gondwana_bench.rows import Row
 
@@ -58,20 +60,16 @@ def heat(
 
     check_common(0.02, file)
     check_mpirun(mpirun)
+    check_files(plot=plot, csv=table)
     for option, path in (("--plot", plot), ("--csv", table)):
-        if path is not None:
-            check_writable(path, f"{option} {path}")
-            if against is not None:
-                raise UsageError(f"{option} {path}: --against has no record of steps; leave one of them out")
+        if path is not None and against is not None:
+            raise UsageError(f"{option} {path}: --against has no record of steps; leave one of them out")
     report = Panels("heat", file)
     if against is None:
         _variants(report, numbers("--sizes", sizes), ranks, steps, jobs, plot, table)
     else:
         _beside(report, numbers("--sizes", sizes), ranks, against, repeat, mpirun)
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 def _variants(
@@ -79,7 +77,7 @@ def _variants(
 ) -> None:
     """Run the variants, and show and record their panels."""
     from gondwana_bench import build
-    from gondwana_bench.heat import benchmark as bench
+    from gondwana_bench.heat import regularity as bench
     from gondwana_bench.processes import Command
     from gondwana_bench.progress import with_progress
 

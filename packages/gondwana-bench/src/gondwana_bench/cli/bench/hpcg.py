@@ -11,7 +11,17 @@ import typer
 
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import File, Mpirun, Sizes, check_common, check_mpirun, counts, numbers, official
+from gondwana_bench.cli.bench.options import (
+    File,
+    Mpirun,
+    Sizes,
+    check_common,
+    check_mpirun,
+    counts,
+    finish,
+    numbers,
+    official,
+)
 
 if TYPE_CHECKING:
     from gondwana_bench.hpcg import Command
@@ -62,7 +72,4 @@ def hpcg(
     rows = bench.measure(cases, start if against else None, seconds=seconds, repeat=repeat)
     report.add("rating", bench.RATING, rows, len(cases))
     report.show("time of an iteration", bench.ITERATION, report.panels["rating"])
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)

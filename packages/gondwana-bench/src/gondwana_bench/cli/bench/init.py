@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana_bench.cli.bench.options import Batch, File, Repeat, check_common, numbers
+from gondwana_bench.cli.bench.options import Batch, File, Repeat, check_common, finish, numbers
 
 
 def init(
@@ -37,7 +37,4 @@ def init(
     report = Panels("init", file)
     rows = bench.measure(nbytes, counts, repeat=repeat, batch_seconds=batch)
     report.add("init", bench.COLUMNS, rows, bench.total(nbytes, counts))
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)

@@ -9,8 +9,8 @@ import typer
 
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
-from gondwana.results import check_writable, write_text
-from gondwana_bench.cli.bench.options import File, check_common, rank_counts
+from gondwana.results import write_text
+from gondwana_bench.cli.bench.options import File, check_common, check_files, rank_counts
 
 
 def io(
@@ -31,15 +31,13 @@ def io(
     memory of them is forgotten before they are read. The exit status is 0 only if all was read as it was written.
     """
     from gondwana.io import adios
-    from gondwana_bench.io import benchmark as bench
+    from gondwana_bench.io import bandwidth as bench
     from gondwana_bench.panels import Panels
     from gondwana_bench.processes import Command
     from gondwana_bench.progress import with_progress
 
     check_common(0.02, file)
-    for option, path in (("--plot", plot), ("--csv", table)):
-        if path is not None:
-            check_writable(path, f"{option} {path}")
+    check_files(plot=plot, csv=table)
     version = adios.version()
     wanted = rank_counts(ranks or bench.RANKS)
     bench.check(size, steps, max(wanted), folder)

@@ -21,12 +21,14 @@ from gondwana_bench.cli.bench.options import (
     Repeat,
     check_common,
     check_mpirun,
+    finish,
     names,
     numbers,
     official,
     on_ranks,
     rank_counts,
     rows_on_ranks,
+    transfers_on_ranks,
 )
 
 
@@ -42,15 +44,9 @@ def ping_pong(
 
     The procedure is that of the Julia study: round trips, and the harmonic mean of the throughput.
     """
-    from gondwana_bench import build
     from gondwana_bench.messages import ping_pong as bench
 
-    check_common(batch, file)
-    build.command()
-    nbytes = numbers("--sizes", sizes) or list(bench.SIZES)
-    bench.check(ranks, nbytes)
-    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, "messages.ping_pong", ranks_per_node=ranks_per_node, file=file, **options)
+    transfers_on_ranks(bench, sizes, ranks, ranks_per_node, repeat, batch, file)
 
 
 def ring(
@@ -84,10 +80,7 @@ def ring(
     options["ranks_per_node"] = ranks_per_node
     rows = (row for count in runs for row in rows_on_ranks(count, "messages.ring", **options))
     report.add("ring", bench.COLUMNS, rows, len(runs) * len(of) * len(bench.PAIRS))
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 def osu(
@@ -155,7 +148,4 @@ def _beside(
         repeat,
     )
     report.add("against", bench.COLUMNS, rows, bench.most_rows(nbytes))
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)

@@ -10,10 +10,20 @@ import typer
 
 from gondwana.cli.programs import program as application
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import File, Mpirun, Repeat, check_common, check_mpirun, counts, names, official
+from gondwana_bench.cli.bench.options import (
+    File,
+    Mpirun,
+    Repeat,
+    check_common,
+    check_mpirun,
+    counts,
+    finish,
+    names,
+    official,
+)
 
 if TYPE_CHECKING:
-    from gondwana_bench.npb.benchmark import Case
+    from gondwana_bench.npb.comparison import Case
     from gondwana_bench.npb.jobs import Job
     from gondwana_bench.panels import Panels
 
@@ -40,7 +50,7 @@ def npb(
     The table has the ratio of our time to theirs, so below 1 ours is faster; the exit status is 0 only if all results
     were verified.
     """
-    from gondwana_bench.npb import benchmark as bench
+    from gondwana_bench.npb import comparison as bench
     from gondwana_bench.npb.binaries import BENCHMARKS, find
     from gondwana_bench.panels import Panels
 
@@ -75,15 +85,12 @@ def npb(
         if shown:
             report.panels[panel] = shown
             report.show(panel, columns, shown)
-    report.complete = True
-    report.write()
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 def _case(report: Panels, name: str, letter: str, ranks: int, program: Path | None, *, every: bool) -> Case:
     """Return the variants that run on a number of ranks; those other than the default that cannot are left out."""
-    from gondwana_bench.npb.benchmark import Case
+    from gondwana_bench.npb.comparison import Case
 
     app = application(f"npb-{name}")
     kept = []

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import typer
 
@@ -20,6 +20,7 @@ from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
 
 if TYPE_CHECKING:
+    from gondwana_bench.panels import Panels
     from gondwana_bench.rows import Row
 
 Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
@@ -71,6 +72,30 @@ def check_mpirun(mpirun: str | None) -> None:
         raise UsageError(f"--mpirun {mpirun}: there is no such command; name the launcher of the programs' MPI")
 
 
+def check_files(**files: Path | None) -> None:
+    """Check that what options name besides the report can be written. Local.
+
+    Args:
+        files: by the name of the option; None: it was not given.
+
+    Raises:
+        UsageError: one cannot.
+    """
+    from gondwana.results import check_writable
+
+    for option, path in files.items():
+        if path is not None:
+            check_writable(path, f"--{option} {path}")
+
+
+def finish(report: Panels) -> None:
+    """Write a report of which everything was measured; end with status 1 if anything is not right. Local."""
+    report.complete = True
+    report.write()
+    if not report.verified:
+        raise typer.Exit(1)
+
+
 def on_ranks(
     ranks: int, module: str, *, file: Path | None, ranks_per_node: int | None = None, **options: object
 ) -> NoReturn:
@@ -86,6 +111,37 @@ def on_ranks(
     options |= {"file": None if file is None else str(file), "command": sys.argv}
     words = ["-P", "-m", f"gondwana_bench.{module}", json.dumps(options)]
     launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node))
+
+
+def transfers_on_ranks(
+    bench: Any,
+    sizes: str | None,
+    ranks: int,
+    ranks_per_node: int | None,
+    repeat: int,
+    batch: float,
+    file: Path | None,
+) -> NoReturn:
+    """Check the options of a benchmark of transfers of several sizes, and start its ranks. Local.
+
+    Args:
+        bench: module with the usual sizes and a check.
+        sizes: as the option gives them.
+        ranks: how many.
+        ranks_per_node: as of `launch.command`.
+        repeat: rounds.
+        batch: seconds of a sample.
+        file: where the report goes.
+    """
+    from gondwana_bench import build
+
+    check_common(batch, file)
+    build.command()
+    nbytes = numbers("--sizes", sizes) or list(bench.SIZES)
+    bench.check(ranks, nbytes)
+    module = bench.__name__.removeprefix("gondwana_bench.")
+    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
+    on_ranks(ranks, module, ranks_per_node=ranks_per_node, file=file, **options)
 
 
 def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None, **options: object) -> list[Row]:

@@ -30,7 +30,7 @@ def pools(
     Each pool runs in a program of its own; ours both starts processes and works in a job of ranks.
     """
     from gondwana_bench.panels import Panels
-    from gondwana_bench.pools import benchmark as bench
+    from gondwana_bench.pools import uses as bench
 
     check_common(0.02, file)
     report = Panels("pools", file)

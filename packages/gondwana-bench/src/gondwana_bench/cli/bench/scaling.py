@@ -11,12 +11,12 @@ import typer
 from gondwana.cli.numbers import whole
 from gondwana.cli.programs import program
 from gondwana.errors import UsageError
-from gondwana.results import check_writable, write_text
-from gondwana_bench.cli.bench.options import File, check_common, names, rank_counts
+from gondwana.results import write_text
+from gondwana_bench.cli.bench.options import File, check_common, check_files, names, rank_counts
 
 if TYPE_CHECKING:
     from gondwana_bench.scaling.applications import Application
-    from gondwana_bench.scaling.benchmark import Case, Run
+    from gondwana_bench.scaling.steps import Case, Run
 
 
 def scaling(
@@ -49,13 +49,10 @@ def scaling(
     """
     from gondwana_bench.panels import Panels
     from gondwana_bench.progress import with_progress
-    from gondwana_bench.scaling import benchmark as bench
-    from gondwana_bench.scaling import picture
+    from gondwana_bench.scaling import steps as bench
 
     check_common(0.02, file)
-    for option, path in (("--plot", plot), ("--csv", table)):
-        if path is not None:
-            check_writable(path, f"{option} {path}")
+    check_files(plot=plot, csv=table)
     chosen = _applications(apps, kind, (size, steps, letter))
     wanted = rank_counts(ranks or bench.RANKS)
     with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +73,7 @@ def scaling(
     if table is not None:
         write_text(table, bench.as_csv(found), f"--csv {table}")
     if plot is not None:
-        picture.draw(found, str(plot))
+        bench.draw(found, str(plot))
     if not report.verified:
         raise typer.Exit(1)
 
@@ -121,7 +118,7 @@ def _applications(apps: list[str] | None, kind: str | None, given: _Given) -> li
 def _cases(application: Application, kinds: list[str], ranks: list[int], given: _Given, folder: Path) -> list[Case]:
     """Return what an application is to run; refuse what it would."""
     from gondwana_bench.scaling.applications import Size
-    from gondwana_bench.scaling.benchmark import Case
+    from gondwana_bench.scaling.steps import Case
 
     size, steps, letter = given
     found = []

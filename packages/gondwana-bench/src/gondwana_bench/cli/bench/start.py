@@ -22,7 +22,7 @@ def start(
     "Used" ranks have also exchanged ghosts, put, signalled and called each other, and checked it.
     """
     from gondwana_bench.panels import Panels
-    from gondwana_bench.start import benchmark as bench
+    from gondwana_bench.start import costs as bench
 
     check_common(0.02, file)
     numbers = sorted(set(counts(ranks or bench.RANKS)))

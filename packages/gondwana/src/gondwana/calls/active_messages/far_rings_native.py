@@ -46,9 +46,8 @@ from gondwana.calls.rings import (
     WORD,
 )
 from gondwana.calls.rings_native import KIND_BITS, LENGTH_BITS, at, next_record, padded, put_at
-from gondwana.compiler.atomics import atomic_store, exchange
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, store_release
+from gondwana.compiler.memory_order import atomic_store, exchange, load_acquire, load_word, move_bytes, store_release
 from gondwana.sync.delivery import BUFFER, CARGO_BEGIN, POSTPONED, QUIET, SENDING, SLOT
 from gondwana.sync.delivery_native import is_free, lock, send_cargo
 

@@ -146,7 +146,7 @@ class Handlers:
         if self._failed[0]:
             handled = self._handled[self._failed[0] - 1]
             self._failed[0] = 0
-            from gondwana.compiler.errors import raise_from_block
+            from gondwana.compiler.debugging.errors import raise_from_block
 
             try:
                 raise_from_block(handled.block.ctypes.data_as(ctypes.c_void_p), handled.name)

@@ -16,7 +16,7 @@ from gondwana.calls import mailbox, rings
 from gondwana.calls.active_messages import handlers
 from gondwana.calls.endpoints import world_rank
 from gondwana.compiler import cache, linker
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.cache import fingerprint
 from gondwana.compiler.function import HEADER_WORDS, JitFunction, obtain, parameters
 from gondwana.compiler.types.arguments import (
     Described,
@@ -26,15 +26,14 @@ from gondwana.compiler.types.arguments import (
     Spec,
     TupleSpec,
     describe,
+    describe_handle,
     dtype_name,
     intern,
 )
-from gondwana.compiler.types.handles import describe_handle
 from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.teams import MAX, Team, world
-from gondwana.teams.buffers import as_buffer
-from gondwana.teams.staging import in_order
+from gondwana.teams.buffers import as_buffer, in_order
 
 SEND, REPLY = "active_message", "active_message_reply"
 """Families of handles: messages can be sent outside of handlers, and sent back inside."""
@@ -157,11 +156,11 @@ class ActiveMessage:
         self._block = self._block.copy()
 
         def build() -> cache.ObjectCode:
-            from gondwana.calls.active_messages.handlers_native import compile_handler
+            from gondwana.calls.active_messages.message_native import compile_handler
 
             return compile_handler(plain, specs, arguments, payload)
 
-        made_by = "gondwana.calls.active_messages.handlers_native.compile_handler"
+        made_by = "gondwana.calls.active_messages.message_native.compile_handler"
         code = obtain(("message", fingerprint(plain), repr((specs, arguments, payload))), build, made_by)
         return linker.link(code)
 

@@ -16,7 +16,7 @@ from gondwana.calls.rings import FAILED, FAR, HEADER, MESSAGE, MESSAGE_REPLY, MO
 from gondwana.calls.rings_native import at, put_at, reserve
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield, store_release
-from gondwana.compiler.mpi.calls import mpi_constant
+from gondwana.compiler.mpi.mpi_overloads import mpi_constant
 from gondwana.compiler.mpi.table import MAILBOX
 from gondwana.compiler.types.buffers import address_of, check_array, contiguous_count, item_size
 from gondwana.compiler.types.handle_types import family_type, handle_word

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gondwana.gpu import choice
-from gondwana.gpu.device import Device, device
+from gondwana.gpu.device import Device, device, own_number
 from gondwana.teams import world
 
 SIZES = (8, 2**16, 2**22)
@@ -35,7 +34,7 @@ class DeviceBytes:
 
 def main() -> None:
     """Send from and to device memory, and print the problem. Collective over the world of two ranks."""
-    gpu = device(choice.own())
+    gpu = device(own_number())
     problems = world.allgather([f"{size} bytes {way} arrive damaged" for size in SIZES for way in exchange(gpu, size)])
     problem = next((text for each in problems for text in each), "")
     if world.rank == 0:

@@ -68,7 +68,7 @@ RECORDS = "RECORDS"
 """Place of the address of what this process records for a trace, for compiled code that records as well."""
 
 LOANS = "LOANS"
-"""Place of the address where requests of compiled code are counted that use memory of Python's objects: see `loans`."""
+"""Place of the address where requests of compiled code are counted that use memory of Python's objects (`objects`)."""
 
 _STATUS_BYTES = 256
 

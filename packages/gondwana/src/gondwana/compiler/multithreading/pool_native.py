@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import (
     call_at,
-    fetch_add,
+    fetch_add_word,
     futex_wait,
     futex_wake,
     load_acquire,
@@ -111,9 +111,9 @@ def worker(pool: int, thread: int) -> int:
             spins -= 1
             job = load_acquire(pool)
         if job == seen:
-            fetch_add(pool + SLEEPERS, 1)
+            fetch_add_word(pool + SLEEPERS, 1)
             futex_wait(pool, seen)
-            fetch_add(pool + SLEEPERS, -1)
+            fetch_add_word(pool + SLEEPERS, -1)
             continue
         seen = job
         function = load_word(pool + JOB)
@@ -133,8 +133,8 @@ def run(pool: int, workers: int, function: int, block: int, threads: int, flags:
         store_release(pool + JOB + 8, block)
         store_release(pool + JOB + 16, threads)
         store_release(pool + JOB + 24, flags)
-        job = fetch_add(pool, 1) + 1
-        if fetch_add(pool + SLEEPERS, 0) > 0:
+        job = fetch_add_word(pool, 1) + 1
+        if fetch_add_word(pool + SLEEPERS, 0) > 0:
             futex_wake(pool, _ALL)
     else:
         _invoke(function, block, 0, 1, flags)

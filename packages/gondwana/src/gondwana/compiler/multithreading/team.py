@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from gondwana.compiler import linker
-from gondwana.compiler.errors import as_seen_by_users, raise_from_block
+from gondwana.compiler.debugging.errors import as_seen_by_users, raise_from_block
 from gondwana.compiler.function import RESULT_WORDS, JitFunction, bind, check_host, obtain, unpack_result
-from gondwana.compiler.mpi import loans
+from gondwana.compiler.mpi import objects
 from gondwana.compiler.multithreading import pool
 from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.types.arguments import WORD, Spec, describe, working_precision
@@ -177,14 +177,14 @@ def parallel(function: Callable[..., R], *args: Any, threads: int | None = None,
     out = (ctypes.c_int64 * RESULT_WORDS)()
     head = struct.pack(f"{HEADER_WORDS}q", 0, 0, ctypes.addressof(out), place)
     block = ctypes.create_string_buffer(head + b"".join(data for _, data in described))
-    since = loans.period()
+    since = objects.period()
     try:
         if size == 1:
             entry(ctypes.addressof(block), 0, 1)
         else:
             pool.run(address, ctypes.addressof(block), size, 0)
     finally:
-        loans.keep(since, positional)
+        objects.keep(since, positional)
     failed = int(memory[FAILED // WORD])
     if failed:
         raise_from_block(ctypes.c_void_p(place + THREADS + (failed - 1) * LINE + STATUS), function.py_func.__qualname__)
@@ -207,13 +207,13 @@ def _compile(function: JitFunction[..., Any], specs: tuple[Spec, ...]) -> _Entry
     check_host(function.py_func.__qualname__, specs)
 
     def build() -> Any:
-        from gondwana.compiler.multithreading.team_call import compile_team_call
+        from gondwana.compiler.multithreading.team_overloads import compile_team_call
 
         precision = working_precision(specs)
         return compile_team_call(function.py_func, specs, precision, reassociate=function.reassociate)
 
     made_by = (
-        "gondwana.compiler.multithreading.team_call.compile_team_call",
+        "gondwana.compiler.multithreading.team_overloads.compile_team_call",
         "gondwana.compiler.types.arguments.working_precision",
     )
     code = obtain(("team", function.fingerprint(), repr(specs)), build, *made_by)

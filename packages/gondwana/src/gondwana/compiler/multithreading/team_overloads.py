@@ -1,12 +1,15 @@
-"""`ThreadTeam` in compiled code. Imports Numba.
+"""`ThreadTeam` in compiled code, and the compilation of a function that a team calls. Imports Numba.
 
 A team is four words: the address of its memory (see `team.ARRIVED`), the index of this thread, the number of threads
 and the number of slots. Whoever changes a word that others wait for rings the bell if somebody sleeps; who is about to
 sleep announces it, then polls once more. Both use sequentially consistent operations, so one of them sees the other.
+
+Each thread calls the function with arguments from one block, and leaves errors in a line of its own.
 """
 
 from __future__ import annotations
 
+import types as pytypes
 from typing import Any
 
 import numpy as np
@@ -14,10 +17,15 @@ from numba.core import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, overload_attribute, overload_method
 
-from gondwana.compiler.atomics import atomic_load, atomic_store, bits_of, compare_exchange, value_of
+from gondwana.compiler.cache import ObjectCode
+from gondwana.compiler.codegen import compile_entry, guarded, result_names, storer, typed
 from gondwana.compiler.inlining import INLINED, called, inlined
 from gondwana.compiler.memory_order import (
-    fetch_add,
+    atomic_load,
+    atomic_store,
+    bits_of,
+    compare_exchange,
+    fetch_add_word,
     futex_wait,
     futex_wake,
     load_acquire,
@@ -25,14 +33,17 @@ from gondwana.compiler.memory_order import (
     pause,
     sched_yield,
     store_release,
+    value_of,
 )
 from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.multithreading.team import (
     ARRIVED,
     BELL,
     FAILED,
+    HEADER_WORDS,
     RETURNED,
     SLEEPERS,
+    SLOTS,
     SPINS,
     STATUS,
     THREADS,
@@ -40,8 +51,9 @@ from gondwana.compiler.multithreading.team import (
     VALUES,
     parallel,
 )
-from gondwana.compiler.types.arguments import HandleSpec
+from gondwana.compiler.types.arguments import WORD, HandleSpec, Spec
 from gondwana.compiler.types.handle_types import build, family_type, handle_word
+from gondwana.compiler.types.unpack import Typing, loader
 
 _MEMORY, _INDEX, _SIZE, _SLOTS = range(4)
 _TeamType = family_type("thread_team")
@@ -68,7 +80,7 @@ def leave(memory: int, thread: int) -> None:
     """Note that a thread has returned, and whether it was the first to fail; wake those who wait for it."""
     if load_word(memory + THREADS + thread * LINE + STATUS) != 0:
         compare_exchange(memory + FAILED, _ZERO, np.int64(thread + 1))
-    fetch_add(memory + RETURNED, 1)
+    fetch_add_word(memory + RETURNED, 1)
     _ring(memory)
 
 
@@ -76,7 +88,7 @@ def leave(memory: int, thread: int) -> None:
 def _ring(memory: int) -> None:
     """Wake the threads that sleep, to poll the word that the caller has just changed."""
     if atomic_load(memory + SLEEPERS, _ZERO) > 0:
-        fetch_add(memory + BELL, 1)
+        fetch_add_word(memory + BELL, 1)
         futex_wake(memory + BELL, _ALL)
 
 
@@ -110,17 +122,17 @@ def _wait_until(memory: int, address: int, least: int, spare: int) -> None:
         if polls <= spins + _YIELDS:
             sched_yield()
             continue
-        fetch_add(memory + SLEEPERS, 1)
+        fetch_add_word(memory + SLEEPERS, 1)
         bell = atomic_load(memory + BELL, _ZERO)
         if atomic_load(address, _ZERO) < least and not _is_hopeless(memory, spare):
             futex_wait(memory + BELL, bell)
-        fetch_add(memory + SLEEPERS, -1)
+        fetch_add_word(memory + SLEEPERS, -1)
 
 
 @called
 def _barrier_of(memory: int, size: int) -> None:
     turn = load_acquire(memory + TURN)
-    if fetch_add(memory + ARRIVED, 1) == size - 1:
+    if fetch_add_word(memory + ARRIVED, 1) == size - 1:
         store_release(memory + ARRIVED, 0)
         atomic_store(memory + TURN, np.int64(turn + 1))
         _ring(memory)
@@ -192,7 +204,7 @@ def _fetch_add(team: Any, slot: Any, value: Any) -> Any:
     _check_integers("fetch_add", slot, value)
 
     def add(team: Any, slot: Any, value: Any) -> int:
-        before = fetch_add(_slot(team, slot), value)
+        before = fetch_add_word(_slot(team, slot), value)
         _ring(handle_word(team, _MEMORY))
         return before  # type: ignore[no-any-return]
 
@@ -285,3 +297,38 @@ for _name, _function in {"sum": _sum, "min": _smaller, "max": _larger, "broadcas
 @overload(parallel, strict=False)
 def _parallel(function: Any, *args: Any, **options: Any) -> Any:
     raise TypingError("gw.parallel cannot be called in compiled code: the threads of a rank are one team at a time")
+
+
+_MEMORY_AT = 3 * WORD
+
+
+def compile_team_call(
+    function: pytypes.FunctionType, specs: tuple[Spec, ...], precision: str, *, reassociate: bool
+) -> ObjectCode:
+    """Machine code for the call of `function` by each thread of a team, with arguments of these specs. Local.
+
+    Raises:
+        KernelError: the function does not type, or returns what cannot be handed to Python.
+    """
+    typing = Typing(precision)
+    kinds = tuple(typing.type_of(spec) for spec in specs)
+    twin, result = typed(function, (TEAM, *kinds), reassociate=reassociate)
+    names = result_names(function, result)
+    load = loader(specs, kinds, HEADER_WORDS * WORD)
+    store = storer(result)
+
+    @inlined
+    def run(line: int, block: int, memory: int, thread: int, threads: int) -> int:
+        team = make_team(memory, thread, threads, load_word(memory + SLOTS))
+        value = twin(team, *load(block))
+        if thread == 0:
+            store(block, value)
+        return 0
+
+    def entry(block: int, thread: int, threads: int) -> int:
+        memory = load_word(block + _MEMORY_AT)
+        guarded(run, memory + THREADS + thread * LINE + STATUS, (block, memory, thread, threads))
+        leave(memory, thread)
+        return 0
+
+    return compile_entry(entry, 3, {"results": names})

@@ -3,14 +3,20 @@
 The description (a spec) selects the compiled version, the bytes are copied into the argument block of the call. Objects
 of upper layers take part by a method `__gondwana_argument__()` that returns the pair. Nothing here needs Numba, so a
 call whose machine code is in the cache never loads it.
+
+Those objects (pointers, signals, teams) become handles: a few 64-bit words and the name of their family. What compiled
+code can do with a family is defined by Numba overloads in the modules listed in `_extensions`, which are imported only
+when something is compiled.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import struct
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +24,7 @@ import numpy as np
 from gondwana.compiler.types.records import DTYPES, is_record, leaves, named_dtype, record_name, spelled
 from gondwana.domains import Offset, Point, RectDomain
 from gondwana.errors import KernelError
+from gondwana.runtime.tracing import recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ class TupleSpec:
 
 @dataclass(frozen=True, slots=True)
 class HandleSpec:
-    """An object of an upper layer: see `gondwana.compiler.types.handles`."""
+    """An object of an upper layer: see `gondwana.compiler.types.arguments`."""
 
     family: str
     parameters: tuple[Hashable, ...]
@@ -296,3 +303,52 @@ def spec_words(spec: Spec) -> int:
             return words
         case TupleSpec(items):
             return sum(map(spec_words, items))
+
+
+_extensions = [
+    "gondwana.compiler.externs_overloads",
+    "gondwana.compiler.mpi.mpi_overloads",
+    "gondwana.compiler.multithreading.team_overloads",
+    "gondwana.compiler.timing_overloads",
+    "gondwana.simd.vectors_overloads",
+    "gondwana.simd.exponential_overloads",
+    "gondwana.memory.pointer_overloads",
+    "gondwana.sync.atomics_overloads",
+    "gondwana.sync.signals_overloads",
+    "gondwana.calls.active_messages.message_overloads",
+    "gondwana.transfer.collectives.verbs_overloads",
+    "gondwana.transfer.messages.verbs_overloads",
+    "gondwana.transfer.plans.host_overloads",
+    "gondwana.transfer.verbs_overloads",
+    "gondwana.kernels.random_numbers_overloads",
+]
+"""Modules that register overloads with Numba for what programs may name in functions, except for tasks."""
+
+
+def describe_handle(family: str, parameters: tuple[Hashable, ...], words: tuple[int, ...]) -> Described:
+    """Return the spec and the bytes of a handle. Local.
+
+    Args:
+        family: which functions work on it.
+        parameters: what the compiled code may depend on, such as the name of a dtype.
+        words: its value, signed 64-bit integers.
+    """
+    return _spec(family, parameters, len(words)), struct.pack(f"{len(words)}q", *words)
+
+
+@cache
+def _spec(family: str, parameters: tuple[Hashable, ...], words: int) -> HandleSpec:
+    spec = intern(HandleSpec(family, parameters, words, recorder is not None))
+    assert isinstance(spec, HandleSpec)
+    return spec
+
+
+def extend(module: str) -> None:
+    """Have one more module imported before anything is compiled: it registers overloads with Numba. Local."""
+    _extensions.append(module)
+
+
+def import_extensions() -> None:
+    """Import the modules that extend what compiled code knows. Local."""
+    while _extensions:
+        importlib.import_module(_extensions.pop())

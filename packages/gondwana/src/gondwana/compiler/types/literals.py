@@ -21,7 +21,7 @@ from numba.core.untyped_passes import LiteralPropagationSubPipelinePass
 
 from gondwana.compiler import inlining
 from gondwana.compiler.function import Compilable
-from gondwana.compiler.types.boxes import DomainType
+from gondwana.compiler.types.handle_types import DomainType
 from gondwana.compiler.types.integer_code import OWN_IN_ARRAYS
 from gondwana.compiler.types.integers import (
     INTEGER,

@@ -17,9 +17,8 @@ from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, inf
 from numba.extending import lower_builtin, lower_cast, lower_getattr, models, register_model
 from numba.np import numpy_support
 
-from gondwana.compiler.types.boxes import domain_type, length, product
 from gondwana.compiler.types.footprint import recorder
-from gondwana.compiler.types.handle_types import build
+from gondwana.compiler.types.handle_types import build, domain_type, length, product
 from gondwana.compiler.types.points import INT, PlainType, PointType, coordinates
 
 

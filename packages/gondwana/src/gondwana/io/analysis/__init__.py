@@ -1,1 +1,1 @@
-"""Analysis of datasets: planes, pictures, histograms."""
+"""Analysis of datasets: what they have, planes, pictures, histograms."""

@@ -19,9 +19,9 @@ from gondwana.compiler.types.arguments import HandleSpec, Spec, TupleSpec
 from gondwana.compiler.types.points import INT, PlainType, PointType, coordinates
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.compiler.types.views import DtypeType, mark
-from gondwana.kernels.boxes import Order
 from gondwana.kernels.cpu.launch import PLANES
 from gondwana.kernels.intermediate import FAMILY, REFUSED_READ, REFUSED_STAR, REFUSED_STORE, REFUSED_WRITE
+from gondwana.kernels.variant import Order
 
 
 class RingType(PlainType):

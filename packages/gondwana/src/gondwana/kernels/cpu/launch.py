@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.compiler import linker
-from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.errors import raise_from_block
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.cache import ObjectCode, fingerprint
+from gondwana.compiler.debugging.errors import raise_from_block
 from gondwana.compiler.function import obtain
 from gondwana.compiler.multithreading.pool import run, threads
 from gondwana.compiler.types.arguments import WORD, array_specs
@@ -26,9 +25,8 @@ from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.records import named_dtype
 from gondwana.domains import Point
 from gondwana.kernels import exact
-from gondwana.kernels.boxes import Order
 from gondwana.kernels.intermediate import intermediates
-from gondwana.kernels.variant import Variant
+from gondwana.kernels.variant import Order, Variant
 
 EXCEPTION, RAISED = 1, 5
 _AXES = 4
@@ -79,7 +77,7 @@ class Loaded:
     ndim: int
 
     def table(self, rows: bytes, count: int, points: int) -> Boxes:
-        """Keep the boxes of a domain (see `boxes.table`) for the launches that use it. Local."""
+        """Keep the boxes of a domain (see `variant.box_table`) for the launches that use it. Local."""
         return Boxes(rows, count, points)
 
     def run(self, boxes: Boxes, data: bytes, name: str, flags: int) -> None:
@@ -139,12 +137,12 @@ def load_pair(halves: tuple[Half, Half], count: int, variant: Variant) -> Loaded
     """
 
     def compile_now() -> Any:
-        from gondwana.kernels.cpu.build_pair import build_pair
+        from gondwana.kernels.cpu.build import build_pair
 
         return build_pair(halves, count, variant)
 
     key = "pair", *halves[0].key(), *halves[1].key(), str(count), repr(variant)
-    code = obtain(key, compile_now, "gondwana.kernels.cpu.build_pair.build_pair")
+    code = obtain(key, compile_now, "gondwana.kernels.cpu.build.build_pair")
     sizes = tuple(np.dtype(dtype).itemsize for dtype, _ in intermediates(variant.specs).values())
     return LoadedPair(
         **vars(_linked(code, variant)),
@@ -214,7 +212,7 @@ class TiledBox(Boxes):
     """A box divided into tiles, and the memory where threads keep planes of intermediates.
 
     Args:
-        rows: the box, and that of the interior, perhaps zeros; see `boxes.table`.
+        rows: the box, and that of the interior, perhaps zeros; see `variant.box_table`.
         points: its points.
         kept: bytes that a row and column of a tile should keep in the cache.
         size: bytes of the elements of all intermediates at a point.

@@ -1,7 +1,17 @@
-"""The loops around a kernel, as the compiler sees them: plain nests over dense rows. Imports Numba.
+"""The loops around a kernel, or a fused pair, as the compiler sees them: plain nests over dense rows. Imports Numba.
 
 A sweep gives each thread a contiguous range of rows (a row is a run along the innermost loop), the same for every
 launch on the same domain. `step(total, p, args)` runs the kernel at one point and folds its value into `total`.
+
+Of a pair, the rows and columns of a box are divided into tiles, of which three planes fit the cache of a core. A thread
+walks along the planes of a tile: it runs the first kernel on a plane, one point wider on each side than the tile, and
+the second one on the plane before, row by row in turns, so that loads and stores of memory are spread evenly. So the
+first kernel runs again on the points that two tiles share, and its results stay in the cache. Where planes are many,
+threads divide them too.
+
+A kernel whose planes are in the cache computes and waits for memory by turns, unless what it needs next is on its way:
+processors look ahead less far than one row of a tile. So rows of a pair ask for elements of the next plane while they
+compute.
 """
 
 from __future__ import annotations
@@ -9,14 +19,160 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba.core import types
+from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
-from gondwana.compiler.types.points import PointType, make
-from gondwana.kernels.boxes import Order
+from gondwana.compiler.types.footprint import Footprint
+from gondwana.compiler.types.points import INT, PointType, coordinates, make
+from gondwana.compiler.types.views import ViewType, address
+from gondwana.kernels.cpu.launch import LEAD, TILING
+from gondwana.kernels.variant import Order
 
 NBOXES, BOXES = 24, 32
+
+_ATTRIBUTE = '"prefer-vector-width"="512"'
+
+_LEAST = 16
+"""Planes of a thread; with fewer, the two that it computes besides cost too much."""
+
+_SCRATCH, _BYTES, _ACROSS, _BESIDE, _WIDTH, _PLANE = range(TILING, TILING + 48, 8)
+"""Where the words of a tiling are, behind the boxes: see `launch.TiledBox`."""
+
+_LINE = 64
+_LINES = 4
+"""Cache lines of a row that are asked for at once."""
+
+_LOCALITY, _DATA = 2, 1
+"""LLVM's words for: into the second level of the cache; not the instructions."""
+
+
+def sweep(ndim: int, order: Order, dense: bool, step: Any, load: Any, start: Any, store: Any) -> Any:
+    """The function `(block, thread, threads)` that runs one thread's share of a launch.
+
+    Args:
+        ndim: axes of the domain, 1 to 4.
+        order: "C" if the last axis is the innermost loop, "F" if the first is.
+        dense: whether all boxes have stride one.
+        step: `step(total, p, args)`, see above.
+        load: from the block to the arguments of the kernel.
+        start: `start(block, thread)`, the value to fold into.
+        store: `store(block, thread, total)`, called once at the end.
+    """
+    nests = {1: _sweep_1d, 2: _sweep_2d, 3: _sweep_3d, 4: _sweep_4d}
+    body = _dense_row if dense else _strided_row
+    point = point_maker(ndim, order)
+    return nests[ndim](box_reader(ndim), point, body(ndim, point, step), load, start, store)
+
+
+def sweep_pair(loads: tuple[Any, Any], places: tuple[Any, Any], rows: tuple[Any, Any], start: Any, store: Any) -> Any:
+    """Return the function `(block, thread, threads)` that runs one thread's share of a launch.
+
+    Args:
+        loads: for each kernel, from the block to its arguments.
+        places: for each kernel, what puts the rings of the thread into them; see `intermediates.placer`.
+        rows: for each kernel, what runs it along a row; see `prefetching_row`.
+        start: `start(block, thread)`, what the values of the second kernel are folded into.
+        store: `store(block, thread, total)`, called once at the end.
+    """
+    read_box = box_reader(3)
+    load_first, load_second = loads
+    place_first, place_second = places
+    first_row, second_row = rows
+
+    def run(block: int, thread: int, threads: int) -> int:
+        prefer_widest_vectors()
+        ahead, behind = load_first(block), load_second(block)
+        i0, j0, k0, n0, n1, n2, _, _, _ = read_box(block, 0)
+        interior = read_box(block, 1)
+        tiling = load_word(block + BOXES)
+        across, beside = load_word(tiling + _ACROSS), load_word(tiling + _BESIDE)
+        width, plane = load_word(tiling + _WIDTH), load_word(tiling + _PLANE)
+        scratch = load_word(tiling + _SCRATCH) + thread * load_word(tiling + _BYTES)
+        tiles = across * beside
+        total = start(block, thread)
+        slabs = max(1, min(threads, n0 // _LEAST))
+        units = slabs * tiles
+        for unit in range(units * thread // threads, units * (thread + 1) // threads):
+            slab, tile = unit // tiles, unit % tiles
+            a, b = tile // beside, tile % beside
+            j, j_end = j0 + n1 * a // across, j0 + n1 * (a + 1) // across
+            k, k_end = k0 + n2 * b // beside, k0 + n2 * (b + 1) // beside
+            i, i_end = i0 + n0 * slab // slabs, i0 + n0 * (slab + 1) // slabs
+            origin = (j - 1) * width + k - LEAD
+            for m in range(i - 1, i_end + 1):
+                args = place_first(ahead, scratch, plane, width, origin, m - i + 1)
+                others = place_second(behind, scratch, plane, width, origin, m - i)
+                for row in range(j - 1, j_end + 1):
+                    first_row(0, m, row, k - 1, k_end - k + 2, args, interior)
+                    if m > i and j <= row < j_end:
+                        total = second_row(total, m - 1, row, k, k_end - k, others, interior)
+        store(block, thread, total)
+        return 0
+
+    return run
+
+
+def prefetching_row(point: Any, step: Any, order: Order, itemsize: int, footprints: dict[int, Footprint]) -> Any:
+    """Return `row(total, plane, row, first, count, args)`: it runs a kernel along dense points and folds its values.
+
+    Args:
+        point: from loop coordinates to the point.
+        step: `step(total, p, args)`.
+        order: which axis is the innermost loop.
+        itemsize: bytes of the largest element of an array.
+        footprints: of the arrays of the kernel, by slot.
+    """
+    ask = _asker(order, footprints)
+    line = max(1, _LINE // itemsize)
+    chunk = _LINES * line
+
+    @inlined
+    def run(total: Any, plane: int, row: int, first: int, count: int, args: Any) -> Any:
+        chunks = count // chunk
+        for number in range(chunks):
+            begin = first + chunk * number
+            for i in range(0, chunk, line):
+                ask(args, point((plane, row, begin + i)))
+            for i in range(chunk):
+                total = step(total, point((plane, row, begin + i)), args)
+        for i in range(chunks * chunk, count):
+            total = step(total, point((plane, row, first + i)), args)
+        return total
+
+    return run
+
+
+def split(outside: Any, inside: Any) -> Any:
+    """Return what runs a row like `prefetching_row`, but another kernel where the row is in the interior. Local.
+
+    It has one argument more, the box of the interior as `box_reader` gives it.
+
+    Args:
+        outside: runs a kernel along a row; see `prefetching_row`.
+        inside: runs the other kernel; None if there is none.
+    """
+    if inside is None:
+
+        @inlined
+        def whole(total: Any, plane: int, row: int, first: int, count: int, args: Any, interior: Any) -> Any:
+            return outside(total, plane, row, first, count, args)
+
+        return whole
+
+    @inlined
+    def run(total: Any, plane: int, row: int, first: int, count: int, args: Any, interior: Any) -> Any:
+        i0, j0, k0, n0, n1, n2, _, _, _ = interior
+        begin = end = first
+        if i0 <= plane < i0 + n0 and j0 <= row < j0 + n1:
+            begin = min(max(k0, first), first + count)
+            end = max(begin, min(k0 + n2, first + count))
+        total = outside(total, plane, row, first, begin - first, args)
+        total = inside(total, plane, row, begin, end - begin, args)
+        return outside(total, plane, row, end, first + count - end, args)
+
+    return run
 
 
 def box_reader(ndim: int) -> Any:
@@ -54,27 +210,7 @@ def point_maker(ndim: int, order: Order) -> Any:
     return make_point
 
 
-def sweep(ndim: int, order: Order, dense: bool, step: Any, load: Any, start: Any, store: Any) -> Any:
-    """The function `(block, thread, threads)` that runs one thread's share of a launch.
-
-    Args:
-        ndim: axes of the domain, 1 to 4.
-        order: "C" if the last axis is the innermost loop, "F" if the first is.
-        dense: whether all boxes have stride one.
-        step: `step(total, p, args)`, see above.
-        load: from the block to the arguments of the kernel.
-        start: `start(block, thread)`, the value to fold into.
-        store: `store(block, thread, total)`, called once at the end.
-    """
-    nests = {1: _sweep_1d, 2: _sweep_2d, 3: _sweep_3d, 4: _sweep_4d}
-    body = _dense_row if dense else _strided_row
-    point = point_maker(ndim, order)
-    return nests[ndim](box_reader(ndim), point, body(ndim, point, step), load, start, store)
-
-
 def _dense_row(ndim: int, point: Any, step: Any) -> Any:
-    from gondwana.compiler.inlining import inlined
-
     @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
         for i in range(begin, end):
@@ -85,8 +221,6 @@ def _dense_row(ndim: int, point: Any, step: Any) -> Any:
 
 
 def _strided_row(ndim: int, point: Any, step: Any) -> Any:
-    from gondwana.compiler.inlining import inlined
-
     @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
         for i in range(begin, end):
@@ -156,3 +290,64 @@ def _sweep_4d(read_box: Any, point: Any, row: Any, load: Any, start: Any, store:
         return 0
 
     return run
+
+
+@intrinsic
+def prefer_widest_vectors(typingctx: Any) -> Any:
+    """Let the loops of the function that calls this have vectors as wide as the processor's.
+
+    LLVM takes half of that on processors whose clock falls with wide vectors. It pays all the same where loops find
+    their data in the cache.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        attributes = builder.function.attributes
+        set.add(attributes, _ATTRIBUTE)  # llvmlite's own `add` knows no attributes of targets
+        attributes.add("noinline")  # inlined elsewhere, the loops would lose it
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
+def _asker(order: Order, footprints: dict[int, Footprint]) -> Any:
+    """A compiled function that asks for what a kernel is the first to touch one plane after a point."""
+    march = 0 if order == "C" else 2
+
+    @intrinsic
+    def ask(typingctx: Any, args: Any, p: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            for view, value in _views(builder, args, values[0]):
+                footprint = footprints.get(view.slot)
+                if footprint is None or len(footprint.hi) != p.ndim:
+                    continue
+                at = coordinates(builder, p, values[1])
+                at[march] = builder.add(at[march], ir.Constant(INT, footprint.hi[march] + 1))
+                _prefetch(builder, _address(context, builder, view, value, at), write=footprint.written)
+            return context.get_dummy_value()
+
+        return types.none(args, p), codegen
+
+    return ask
+
+
+def _address(context: Any, builder: Any, view: ViewType, value: Any, at: list[Any]) -> Any:
+    index = PointType(len(at), None)
+    return address(context, builder, view, value, index, make(context, builder, index, at))
+
+
+def _views(builder: Any, kind: Any, value: Any) -> list[tuple[ViewType, Any]]:
+    """The arrays in an argument, in tuples too."""
+    if isinstance(kind, ViewType):
+        return [(kind, value)]
+    if not isinstance(kind, types.BaseTuple):
+        return []
+    members = ((member, builder.extract_value(value, i)) for i, member in enumerate(kind.types))
+    return [found for member, part in members for found in _views(builder, member, part)]
+
+
+def _prefetch(builder: Any, pointer: Any, *, write: bool) -> None:
+    word, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+    function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+    hints = [ir.Constant(word, number) for number in (int(write), _LOCALITY, _DATA)]
+    builder.call(function, [builder.bitcast(pointer, byte), *hints])

@@ -1,4 +1,7 @@
-"""From a kernel and the specs of its arguments to PTX. Imports numba-cuda; needs no device."""
+"""From a kernel and the specs of its arguments to PTX, or from two kernels, of which one reads what the other leaves.
+
+Imports numba-cuda; needs no device.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,32 @@ import types as pytypes
 from dataclasses import replace
 from typing import Any
 
+from llvmlite import ir
+from numba.core import types
+from numba.cuda.extending import intrinsic
+
 from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.errors import readable_errors
-from gondwana.compiler.types.arguments import array_specs, spec_words, working_precision
+from gondwana.compiler.debugging.errors import readable_errors
+from gondwana.compiler.types.arguments import WORD, ScalarSpec, Spec, array_specs, spec_words, working_precision
 from gondwana.compiler.types.footprint import Footprint, recorder
-from gondwana.compiler.types.points import PointType
-from gondwana.compiler.types.unpack import Typing
+from gondwana.compiler.types.points import INT, PointType
+from gondwana.compiler.types.unpack import Reader, Typing
 from gondwana.errors import KernelError
 from gondwana.kernels.arguments import refuse_records
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.accumulate import Folding, folding
-from gondwana.kernels.cuda.arguments import loader
 from gondwana.kernels.cuda.compiler import Arithmetic, Capability, compile_kernel, cuda, device_function, return_type
-from gondwana.kernels.cuda.parts import Accesses, lanes, point_maker, seen_as, walker
+from gondwana.kernels.cuda.intermediates import MiddleType, Tile, keeper, middles_in
+from gondwana.kernels.cuda.parts import Accesses, inner_lanes, lanes, point_maker, seen_as, walker
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Offset, Shape
-from gondwana.kernels.cuda.sweeps import Body, Parts, sweep
+from gondwana.kernels.cuda.sweeps import Body, PairParts, Parts, sweep, sweep_pair
 from gondwana.kernels.cuda.views import Access
 from gondwana.kernels.folding import check_no_value
-from gondwana.kernels.variant import Variant
+from gondwana.kernels.intermediate import intermediates
+from gondwana.kernels.variant import Variant, alike_among
+
+Footprints = dict[int, Footprint]
+Functions = tuple[pytypes.FunctionType, pytypes.FunctionType]
 
 
 def build(function: pytypes.FunctionType, variant: Variant, shape: Shape, capability: Capability) -> ObjectCode:
@@ -130,3 +141,149 @@ def _held(reads: set[Offset], march: Offset, row: Offset, shape: Shape) -> tuple
 def _body(variant: Variant, shape: Shape, accesses: Accesses, fold: Folding, count: int) -> Body:
     enter, advance, at = walker(accesses, shapes.march(variant.ndim, variant.order) or ())
     return Body(enter, advance, at, lanes(fold.step, variant.ndim, variant.order, count, shape.x))
+
+
+def build_pair(functions: Functions, count: int, variant: Variant, shape: Shape, capability: Capability) -> ObjectCode:
+    """Compile two kernels into one sweep. Local.
+
+    Args:
+        functions: the kernels.
+        count: how many of the arguments that `variant` describes are those of the first.
+        variant: arguments of both, first and second; intermediates numbered from 0.
+        shape: of the launches.
+        capability: to compile for.
+
+    Raises:
+        KernelError: a kernel does not type; the message says where and for which arguments.
+    """
+    refuse_records(" and ".join(function.__qualname__ for function in functions), variant.specs)
+    tile = Tile(shape, variant.ndim, variant.order)
+    number = recorder.new_kernel()
+    typing = Typing(working_precision(variant.specs), len(array_specs(variant.specs)), number)
+    kinds = tuple(
+        middles_in(typing.type_of(spec), spec, tile, writes=i < count) for i, spec in enumerate(variant.specs)
+    )
+    footprints = _surveyed(functions, kinds, count, variant.ndim, capability, number)
+    march = shapes.march(variant.ndim, variant.order)
+    assert march is not None
+    arrays = len(array_specs(variant.specs[:count]))
+    # The second kernel does not march: it holds intermediates only.
+    parted: tuple[Footprints, Footprints] = {}, {}
+    for slot, footprint in footprints.items():
+        parted[slot >= arrays][slot] = footprint
+    accesses = accesses_of(variant, shape, parted[0], march if shape.held else None)
+    accesses |= accesses_of(variant, shape, parted[1], None)
+    parts = _parts(functions, count, variant, kinds, accesses, tile)
+    return compiled(sweep_pair(cuda, shape, parts), functions[1], variant, shape, capability, footprints)
+
+
+def _surveyed(
+    functions: Functions, kinds: tuple[Any, ...], count: int, ndim: int, capability: Capability, number: int
+) -> Footprints:
+    """What each kernel reads and writes; that of the first counts from the points of the second."""
+    parts = kinds[:count], kinds[count:]
+    found: Footprints = {}
+    for function, arguments in zip(functions, parts, strict=True):
+        seen, result = survey(function, ndim, arguments, number, capability)
+        check_no_value(function.__qualname__, result)
+        found |= seen
+        recorder.kernels[number] = {}
+    recorder.finish(number)
+    return found
+
+
+def _parts(
+    functions: Functions, count: int, variant: Variant, kinds: tuple[Any, ...], accesses: Accesses, tile: Tile
+) -> PairParts:
+    shape, ndim, order = tile.shape, variant.ndim, variant.order
+    first, second = (_runner(function, shape) for function in functions)
+    enter, advance, at = walker(accesses, shapes.march(ndim, order) or ())
+    make, leave, seen = keeper({n: dtype for n, (dtype, _) in intermediates(variant.specs).items()}, tile)
+    cut = HEADER_WORDS + sum(map(spec_words, variant.specs[:count]))
+    arrays = len(array_specs(variant.specs[:count]))
+    alike = alike_among(variant.alike[:arrays]), alike_among(variant.alike[arrays:])
+    return PairParts(
+        load_first=loader(variant.specs[:count], kinds[:count], HEADER_WORDS, alike[0]),
+        load_second=loader(variant.specs[count:], kinds[count:], cut, alike[1]),
+        point=point_maker(ndim, order),
+        enter=enter,
+        advance=advance,
+        at=at,
+        make=make,
+        leave=leave,
+        seen=seen,
+        first=lanes(first, ndim, order, shape.lanes, shape.x),
+        second=inner_lanes(second, ndim, order, shape, shape.lanes),
+    )
+
+
+def _runner(function: pytypes.FunctionType, shape: Shape) -> Any:
+    return folding(function.__qualname__, None, device_function(function), None, shape).step
+
+
+class _Words(Reader):
+    """Reads consecutive parameters, 64-bit words, instead of memory; `base` is the tuple of all."""
+
+    def read(self, kind: Any, words: int = 1) -> Any:
+        """The next words as a value of an LLVM type."""
+        first = self.offset // WORD
+        self.offset += words * WORD
+        values = [self.builder.extract_value(self.base, first + i) for i in range(words)]
+        if isinstance(kind, ir.LiteralStructType):
+            return self._complex(kind, values)
+        return _converted(self.builder, values[0], kind)
+
+    def value(self, spec: Spec, kind: Any) -> Any:
+        """The next argument; intermediates of fused pairs are filled in later."""
+        if isinstance(kind, MiddleType):
+            return ir.Constant(self.context.get_value_type(kind), ir.Undefined)
+        return super().value(spec, kind)
+
+    def _scalar(self, spec: ScalarSpec, kind: Any) -> Any:
+        """A number; Python's floats come in the precision of the arrays (see `narrowed`)."""
+        if spec.weak and kind == types.float32:
+            return self.read(self.context.get_data_type(kind))
+        return super()._scalar(spec, kind)
+
+    def _complex(self, kind: Any, values: list[Any]) -> Any:
+        """Two numbers in one word or in two."""
+        if len(values) == 1:
+            values.append(self.builder.lshr(values[0], ir.Constant(INT, 32)))
+        number = ir.Constant(kind, ir.Undefined)
+        for i, part in enumerate(kind.elements):
+            number = self.builder.insert_value(number, _converted(self.builder, values[i], part), i)
+        return number
+
+
+def _converted(builder: Any, word: Any, kind: Any) -> Any:
+    """The low bits of a word as a value of an LLVM type."""
+    if isinstance(kind, ir.PointerType):
+        return builder.inttoptr(word, kind)
+    if isinstance(kind, ir.DoubleType):
+        return builder.bitcast(word, kind)
+    if isinstance(kind, ir.FloatType):
+        return builder.bitcast(builder.trunc(word, ir.IntType(32)), kind)
+    return word if kind == INT else builder.trunc(word, kind)
+
+
+def loader(specs: tuple[Spec, ...], kinds: tuple[Any, ...], header: int, alike: tuple[int, ...]) -> Any:
+    """A compiled function from the parameters of a kernel to the tuple of its arguments.
+
+    Args:
+        specs: of the arguments.
+        kinds: their Numba types.
+        header: words before these arguments.
+        alike: for each array the first one that has the same strides.
+    """
+    packed = types.Tuple(kinds)
+
+    @intrinsic
+    def load(typingctx: Any, words: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            reader = _Words(context, builder, args[0], header * WORD, alike)
+            values = [reader.value(spec, kind) for spec, kind in zip(specs, kinds, strict=True)]
+            return context.make_tuple(builder, packed, values)
+
+        return packed(words), codegen
+
+    return load

@@ -21,10 +21,10 @@ from gondwana.compiler.types.arguments import HandleSpec, Spec, TupleSpec
 from gondwana.compiler.types.points import INT, PlainType, PointType
 from gondwana.compiler.types.unpack import scalar_type
 from gondwana.compiler.types.views import DtypeType
-from gondwana.kernels.boxes import Order
 from gondwana.kernels.cuda import shapes
 from gondwana.kernels.cuda.shapes import Offset, Shape
 from gondwana.kernels.intermediate import FAMILY, REFUSED_READ, REFUSED_STAR, REFUSED_STORE, REFUSED_WRITE
+from gondwana.kernels.variant import Order
 
 _SHARED = 3
 """The address space of shared memory."""

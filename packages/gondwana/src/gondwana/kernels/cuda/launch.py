@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.cache import ObjectCode
-from gondwana.compiler.fingerprint import fingerprint
+from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.function import obtain
 from gondwana.compiler.types.arguments import (
     DOMAIN,
@@ -30,8 +29,7 @@ from gondwana.compiler.types.arguments import (
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.errors import KernelError, UsageError
 from gondwana.gpu.device import Device
-from gondwana.kernels.cuda import pairs
-from gondwana.kernels.cuda.scratch import scratch as scratch_of
+from gondwana.kernels.cuda import sweeps
 from gondwana.kernels.cuda.shapes import HEADER_WORDS, Geometry, Shape, geometry
 from gondwana.kernels.exact import WORDS
 from gondwana.kernels.intermediate import FAMILY as INTERMEDIATE
@@ -42,6 +40,10 @@ Functions = tuple[pytypes.FunctionType, pytypes.FunctionType]
 _MOST_PARAMETERS = 4096 // WORD
 _BLOCKS_EACH = 4
 """Blocks of a reduction for each that the device holds at once: few enough to fold on the host, enough to balance."""
+
+_LEAST = 1 << 16
+_held: dict[int, tuple[int, int]] = {}
+"""Address and bytes, by number of the device; grows, and is used by one reduction at a time."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Loaded:
     border: int = 0
 
     def table(self, rows: bytes, count: int, points: int) -> Tiles:
-        """Deal the boxes of a domain (see `boxes.table`) to blocks, for the launches that use it. Local."""
+        """Deal the boxes of a domain (see `variant.box_table`) to blocks, for the launches that use it. Local."""
         size = len(rows) // count if count else 0
         boxes = [struct.unpack_from(f"{size // WORD}q", rows, i * size) for i in range(count)]
         dealt = (geometry(box, self.shape, self.border) for box in boxes)
@@ -88,7 +90,7 @@ class Loaded:
         blocks = [min(box.tiles, most) for box in tiles.boxes]
         row = width * WORD
         data, driver, stream = self._narrowed(data), self.device.driver, self.device.compute
-        scratch = first = scratch_of(self.device, sum(blocks) * row)
+        scratch = first = _scratch_of(self.device, sum(blocks) * row)
         for box, count in zip(tiles.boxes, blocks, strict=True):
             self._launch(box, count, data, first)
             first += count * row
@@ -164,13 +166,13 @@ def load_pair(functions: Functions, count: int, variant: Variant, shape: Shape, 
     capability = where.facts.capability
 
     def compile_now() -> ObjectCode:
-        from gondwana.kernels.cuda.build_pair import build_pair
+        from gondwana.kernels.cuda.build import build_pair
 
         return build_pair(functions, count, variant, shape, capability)
 
-    key, made_by = (*map(fingerprint, functions), str(count)), "gondwana.kernels.cuda.build_pair.build_pair"
+    key, made_by = (*map(fingerprint, functions), str(count)), "gondwana.kernels.cuda.build.build_pair"
     loaded = _loaded(key, variant, shape, where, compile_now, made_by)
-    return replace(loaded, border=pairs.BORDER)
+    return replace(loaded, border=sweeps.BORDER)
 
 
 @contextlib.contextmanager
@@ -261,3 +263,16 @@ def _weak(specs: tuple[Spec, ...], first: int = 0) -> list[int]:
             found.append(first)
         first += spec_words(spec)
     return found
+
+
+def _scratch_of(device: Device, nbytes: int) -> int:
+    """Return the address of memory that the next reduction on the device may use. Local; one thread at a time."""
+    address, size = _held.get(device.number, (0, 0))
+    if size < nbytes:
+        device.activate()
+        if size:
+            device.driver.free(address)
+        size = max(_LEAST, 2 * nbytes)
+        address = device.driver.allocate(size)
+        _held[device.number] = address, size
+    return address

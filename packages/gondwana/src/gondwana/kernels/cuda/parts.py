@@ -12,11 +12,11 @@ from numba.cuda.extending import intrinsic
 from gondwana.compiler.types.points import INT, PointType, make
 from gondwana.compiler.types.points import coordinates as values_of
 from gondwana.compiler.types.views import ViewType
-from gondwana.kernels.boxes import Order
 from gondwana.kernels.cuda import shapes, views
 from gondwana.kernels.cuda.compiler import device_function
 from gondwana.kernels.cuda.shapes import AXES, Shape
 from gondwana.kernels.cuda.views import Access, ColumnType
+from gondwana.kernels.variant import Order
 
 Accesses = dict[int, Access]
 """How each array of a kernel is reached, by slot."""

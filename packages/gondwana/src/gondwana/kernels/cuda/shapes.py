@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, replace
 
-from gondwana.kernels.boxes import Order
+from gondwana.kernels.variant import Order
 
 Offset = tuple[int, ...]
 
@@ -59,7 +59,7 @@ class Shape:
 
 
 def padded(row: Offset) -> tuple[Offset, Offset, Offset]:
-    """A row of a table of boxes (see `boxes.table`) as `AXES` loops: first coordinates, numbers of points, strides."""
+    """A row of a table (see `variant.box_table`) as `AXES` loops: first coordinates, numbers of points, strides."""
     ndim = len(row) // 3
     return _padded(row[:ndim], 0), _padded(row[ndim : 2 * ndim], 1), _padded(row[2 * ndim :], 1)
 
@@ -95,7 +95,7 @@ class Geometry:
 
 
 def geometry(box: tuple[int, ...], shape: Shape, border: int = 0) -> Geometry:
-    """Deal the points of a box (a row of `boxes.table`) to tiles. Local.
+    """Deal the points of a box (a row of `variant.box_table`) to tiles. Local.
 
     Args:
         box: the row.

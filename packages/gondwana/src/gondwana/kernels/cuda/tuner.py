@@ -14,9 +14,8 @@ from typing import Any
 from gondwana.errors import UsageError
 from gondwana.kernels.cuda.launch import Loaded, toolchain
 from gondwana.kernels.cuda.shapes import Shape
-from gondwana.kernels.cuda.tuning_records import recorded
 from gondwana.kernels.launch_graphs import is_capturing
-from gondwana.kernels.trials import measured
+from gondwana.kernels.trials import measured, recorded
 from gondwana.kernels.variant import Variant
 
 VARIABLE = "GONDWANA_TUNE"

@@ -1,13 +1,13 @@
-"""`gw.inspect`: what the compiler makes of a kernel or a function, as text and in figures."""
+"""`gw.inspect`: what the compiler makes of a kernel or a function, as text, in figures, and as a summary for people."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gondwana.compiler import linker
-from gondwana.compiler.errors import as_seen_by_users
+from gondwana.compiler.debugging.errors import as_seen_by_users
 from gondwana.compiler.function import JitFunction, bind, check_host
 from gondwana.compiler.types.arguments import array_specs, describe, working_precision
 from gondwana.compiler.types.footprint import Footprint
@@ -19,10 +19,9 @@ from gondwana.gpu.interface import EntryFacts
 from gondwana.kernels.arguments import overlapping
 from gondwana.kernels.backends import extents
 from gondwana.kernels.foreach_kernels import NO_DOMAIN, Kernel
-from gondwana.kernels.inspection import assembly, llvm_ir, ptx
+from gondwana.kernels.inspection import assembly, llvm_ir
 from gondwana.kernels.inspection.assembly import Registers
 from gondwana.kernels.inspection.loops import Loop, main_loop
-from gondwana.kernels.inspection.summary import lines
 from gondwana.kernels.variant import Variant
 from gondwana.runtime import collector
 
@@ -71,7 +70,7 @@ class Inspection:
     resources: EntryFacts | None = None
 
     def __str__(self) -> str:
-        return "\n".join(lines(self))
+        return "\n".join(_lines(self))
 
 
 def inspect(
@@ -125,7 +124,7 @@ def _domain_first(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
 def _function(
     function: JitFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], capability: Capability | None
 ) -> Inspection:
-    from gondwana.compiler.call import call_entry
+    from gondwana.compiler.codegen import call_entry
 
     name = function.py_func.__qualname__
     if capability is not None:
@@ -175,7 +174,7 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
     code = build(kernel.py_func, variant, shape, capability)
     text, about = code.code.decode(), code.about["footprints"]
     footprints = {int(slot): Footprint(**found) for slot, found in about.items()}  # type: ignore[attr-defined]
-    loop = main_loop(ptx.loops(text))
+    loop = main_loop(assembly.ptx_loops(text))
     written = sum(footprint.written for footprint in footprints.values())
     if loop is not None and written and loop.stores % written == 0:
         loop = replace(loop, points=loop.stores // written)  # each point stores into each array that is written
@@ -185,7 +184,7 @@ def _on_gpu(kernel: Kernel, variant: Variant, domain: IndexSet, capability: Capa
         ptx=text,
         loop=loop,
         traffic=_traffic(variant, footprints),
-        declared=ptx.declared(text),
+        declared=assembly.ptx_registers(text),
         resources=_resources(code.code, code.symbol, capability),
     )
 
@@ -215,3 +214,58 @@ def _traffic(variant: Variant, footprints: dict[int, Footprint]) -> Traffic | No
         sum(sizes[slot] for slot, footprint in footprints.items() if footprint.read),
         sum(sizes[slot] for slot, footprint in footprints.items() if footprint.written),
     )
+
+
+def _lines(code: Inspection) -> Iterator[str]:
+    """Yield the lines of the summary. Local."""
+    yield f"{code.name} for {code.target}"
+    if code.loop is None:
+        yield "  no loop that uses memory"
+    else:
+        yield f"  innermost loop: {_vectors(code.loop, gpu=bool(code.ptx))}"
+        yield f"  {_work(code.loop)}"
+    yield from _memory_line(code)
+    yield from _registers_lines(code)
+
+
+def _vectors(loop: Loop, *, gpu: bool) -> str:
+    at_once = f"{loop.points} points an iteration" if loop.points > 1 else "one point an iteration"
+    parts = [] if gpu else [f"vectors of {loop.width}" if loop.vectorised else "not vectorised"]
+    parts += [at_once] if loop.points else []
+    parts += [f"calls {', '.join(loop.calls)}"] if loop.calls else []
+    return ", ".join(parts) or "an unknown number of points an iteration"
+
+
+def _work(loop: Loop) -> str:
+    share, unit = (loop.points, "a point") if loop.points else (1, "an iteration")
+    moved = [("loads", loop.loads, loop.loaded), ("stores", loop.stores, loop.stored)]
+    figures = [f"{what} {count / share:.4g} ({nbytes / share:.4g} bytes)" for what, count, nbytes in moved]
+    return f"{unit}: {', '.join(figures)}, floating-point operations {loop.flops / share:.4g}"
+
+
+def _memory_line(code: Inspection) -> Iterator[str]:
+    traffic = code.traffic
+    if traffic is None:
+        return
+    total = traffic.read + traffic.written
+    fetched = not code.ptx and traffic.written
+    also = f"; {total + traffic.written} with the cache lines that stores fetch" if fetched else ""
+    yield f"  memory: {total} bytes a point, {traffic.read} read and {traffic.written} written, each array once{also}"
+
+
+def _registers_lines(code: Inspection) -> Iterator[str]:
+    if code.registers is not None:
+        found = code.registers
+        kind = f" ({found.kind})" if found.kind else ""
+        yield (
+            f"  registers: {found.vector} for vectors{kind}; {found.stack} of {found.instructions} instructions use "
+            "the stack"
+        )
+    if code.declared:
+        yield "  registers in PTX: " + ", ".join(f"{count} {kind}" for kind, count in code.declared.items())
+    if code.resources is not None:
+        of_thread = code.resources
+        yield (
+            f"  of a thread: {of_thread.registers} registers, {of_thread.local} bytes of local memory; of a block: "
+            f"{of_thread.shared} bytes of shared memory"
+        )

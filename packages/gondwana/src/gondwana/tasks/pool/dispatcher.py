@@ -20,12 +20,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gondwana.runtime import cores, interruptions, progress, standard_error
+from gondwana.runtime import cores, exits, interruptions, progress
 from gondwana.tasks.pool import messages, packing
-from gondwana.tasks.pool.batches import Task
-from gondwana.tasks.pool.errors import PoolBrokenError, PoolClosedError, WorkerLostError, unstartable
-from gondwana.tasks.pool.future import TaskFuture
 from gondwana.tasks.pool.packing import Function, Packer
+from gondwana.tasks.pool.task import PoolBrokenError, PoolClosedError, Task, TaskFuture, WorkerLostError, unstartable
 from gondwana.tasks.scheduler import has_tasks
 
 AHEAD = 2e-3
@@ -330,7 +328,7 @@ class Dispatcher:
         if not self._lines.workers:
             self._break(error, reason, ended)
         elif not self._missed:
-            standard_error.write(f"gondwana: {reason}; the pool goes on with {self._lines.workers}\n")
+            exits.write_error(f"gondwana: {reason}; the pool goes on with {self._lines.workers}\n")
         self._missed = True
 
     def _break(self, cause: BaseException | None, reason: str, ended: list[Outcome]) -> None:

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from gondwana.errors import UsageError
-from gondwana.runtime.progress_bar import ProgressBar
+from gondwana.runtime.terminal import ProgressBar
 from gondwana.tasks.pool import packing
-from gondwana.tasks.pool.batches import RUN_BATCH
 from gondwana.tasks.pool.dispatcher import AHEAD
-from gondwana.tasks.pool.future import TaskFuture, Waiter
 from gondwana.tasks.pool.packing import Function, Packer
+from gondwana.tasks.pool.task import RUN_BATCH, TaskFuture, Waiter
 
 MOST_ITEMS = 4096
 """Items of a batch at most."""

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from gondwana.calls import names, remote_errors
+from gondwana.calls import names, wire
 from gondwana.runtime import interruptions
 
 Function: TypeAlias = str | bytes
@@ -194,4 +194,4 @@ def load_error(data: bytes, where: str) -> BaseException:
         error = load(pickled, buffers) if pickled else None
     except BaseException as problem:
         interruptions.let_delivered_pass(problem)
-    return remote_errors.noted(error, f"a task on {where}", text)
+    return wire.noted_error(error, f"a task on {where}", text)

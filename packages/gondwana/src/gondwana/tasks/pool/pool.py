@@ -1,32 +1,34 @@
-"""`gw.WorkerPool`: an executor over ranks, in a job and from a plain Python process."""
+"""`gw.WorkerPool`: an executor over ranks, in a job and from a plain Python process.
+
+The pool of a program on one rank has no workers: the rank runs each task itself, when it is submitted.
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, TypeAlias
 
 from gondwana.errors import UsageError
-from gondwana.runtime import launcher
-from gondwana.tasks.pool.alone import Alone
-from gondwana.tasks.pool.batches import Task
+from gondwana.runtime import interruptions, launcher
+from gondwana.tasks.pool import packing
 from gondwana.tasks.pool.dispatcher import Dispatcher
-from gondwana.tasks.pool.errors import PoolBrokenError, unstartable
-from gondwana.tasks.pool.future import TaskFuture
 from gondwana.tasks.pool.maps import Submitter
 from gondwana.tasks.pool.packing import Function, OtherProgram, Packer, SameProgram
 from gondwana.tasks.pool.processes import Processes
 from gondwana.tasks.pool.ranks import Ranks, WorkerLine
+from gondwana.tasks.pool.task import PoolBrokenError, PoolClosedError, Task, TaskFuture, unstartable
 from gondwana.tasks.pool.worker import Worker
 from gondwana.teams import world
 
 _numbers = itertools.count(1)
 
-Crew: TypeAlias = Alone | Dispatcher | Worker
+Crew: TypeAlias = "Alone | Dispatcher | Worker"
 
 
 class _LeftPool(BaseException):
@@ -211,3 +213,50 @@ def _end(process: int, crew: Crew) -> None:
     """End a pool that nobody can use any more, unless this is a forked copy of its process."""
     if process == os.getpid() and not isinstance(crew, Worker):
         crew.close(wait=True, cancel=False, at_once=False)
+
+
+class Alone:
+    """Runs tasks where they are submitted. Local.
+
+    Args:
+        packer: how functions and values are packed: tasks get copies here, too.
+
+    Attributes:
+        condition: of all futures.
+        workers: this process.
+    """
+
+    workers = 1
+
+    def __init__(self, packer: Packer) -> None:
+        self.condition = threading.Condition(threading.RLock())
+        self.packer = packer
+        self._closed = False
+
+    def submit(self, task: Task) -> None:
+        """Run a task. Local; blocks until it has ended.
+
+        Raises:
+            PoolClosedError: the pool is shut down.
+        """
+        if self._closed:
+            raise PoolClosedError("the pool is shut down: submit tasks inside its `with` statement")
+        assert task.future is not None
+        task.future.begin()
+        value: object = None
+        problem: BaseException | None = None
+        try:
+            args, kwargs = packing.load(task.arguments, task.buffers)
+            value = packing.load_function(task.function)(*args, **kwargs)
+        except BaseException as error:
+            interruptions.let_delivered_pass(error)
+            problem = error
+        task.future.settle(value, problem)
+
+    def wait(self, ready: Callable[[], bool], timeout: float | None) -> bool:
+        """Return whether something holds: nothing here would change that. Local."""
+        return ready()
+
+    def close(self, *, wait: bool, cancel: bool, at_once: bool) -> None:
+        """Take no more tasks. Local."""
+        self._closed = True

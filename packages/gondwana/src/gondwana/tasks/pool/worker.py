@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gondwana.runtime import interruptions
-from gondwana.tasks.pool import batches, messages, packing
-from gondwana.tasks.pool.future import TaskFuture
+from gondwana.tasks.pool import messages, packing
 from gondwana.tasks.pool.maps import Submitter
 from gondwana.tasks.pool.packing import Function, Packer
+from gondwana.tasks.pool.task import RUN_BATCH, TaskFuture, sendable
 
 HOLD = 2e-4
 """Seconds that a worker keeps outcomes back at most while it has further tasks that are shorter."""
@@ -103,9 +103,9 @@ class Worker:
         try:
             return self.packer.value(value)
         except BaseException as error:
-            if function != batches.RUN_BATCH or interruptions.is_delivered(error):
+            if function != RUN_BATCH or interruptions.is_delivered(error):
                 raise
-            return self.packer.value(batches.sendable(value, self.packer))
+            return self.packer.value(sendable(value, self.packer))
 
     def _send_outcomes(self) -> None:
         if self._outcomes:

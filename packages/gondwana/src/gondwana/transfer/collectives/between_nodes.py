@@ -1,7 +1,7 @@
 """Collectives of few bytes between nodes by machine code: one call starts MPI's non-blocking form and polls it.
 
 mpi4py's requests take as long as a message on a fast network. What is not complete after some polls is waited for in
-Python, with progress. Machine code looks at the arrays itself (`compiler.ndarrays`). What it leaves takes the way of
+Python, with progress. Machine code looks at the arrays itself (`compiler.native`). What it leaves takes the way of
 mpi4py, which calls the same functions of MPI: ranks meet whichever way each of them takes.
 """
 
@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.native import Native, pays_off
-from gondwana.compiler.ndarrays import abi_is_known
+from gondwana.compiler.native import Native, abi_is_known, pays_off
 from gondwana.runtime import progress
 from gondwana.teams import Op, Team, mpi
 from gondwana.teams.blocking import MOST_GATHERED, MOST_GATHERING
 from gondwana.transfer.collectives.on_node import IN_MACHINE_CODE
-from gondwana.transfer.direct_messages import DONE, DirectMessages
+from gondwana.transfer.messages.verbs import DONE, DirectMessages
 
 _MODULE = "gondwana.transfer.collectives.between_nodes_native"
 _barrier = Native(_MODULE, "barrier", 1, brief=True)

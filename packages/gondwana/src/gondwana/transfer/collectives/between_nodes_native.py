@@ -1,4 +1,4 @@
-"""Machine code that starts collectives of MPI for Python and polls them, as `messages_native` does with messages.
+"""Machine code that starts collectives of MPI for Python and polls them, as `messages.verbs_native` does.
 
 What is returned says how far it got: `DONE`; the handle of a request that is not complete; `UNFIT`, where nothing was
 done; or minus the error class of MPI. Imports Numba.
@@ -6,16 +6,16 @@ done; or minus the error class of MPI. Imports Numba.
 
 from __future__ import annotations
 
+from gondwana.compiler.cpython_native import count_of, data_of, dtype_number_of
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_word
-from gondwana.compiler.mpi.calls import mpi_call
-from gondwana.compiler.ndarrays_native import count_of, data_of, dtype_number_of
+from gondwana.compiler.mpi.mpi_overloads import mpi_call
 from gondwana.compiler.types.buffers import on_stack
 from gondwana.teams.blocking import SHORT
 from gondwana.transfer.collectives.on_node import NUMPY
 from gondwana.transfer.collectives.on_node_native import fold_as, how_to_combine
-from gondwana.transfer.direct_messages import COMMUNICATOR, DONE, ITEM_SIZES, RANK, SIZE, UNFIT
-from gondwana.transfer.messages_native import datatype_of, poll
+from gondwana.transfer.messages.verbs import COMMUNICATOR, DONE, ITEM_SIZES, RANK, SIZE, UNFIT
+from gondwana.transfer.messages.verbs_native import datatype_of, poll
 
 _ibarrier, _ibcast, _iallgather = mpi_call("Ibarrier"), mpi_call("Ibcast"), mpi_call("Iallgather")
 

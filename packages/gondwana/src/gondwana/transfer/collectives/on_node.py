@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.compiler.native import DATA_AT, Native, pays_off
-from gondwana.compiler.ndarrays import abi_is_known
+from gondwana.compiler.native import DATA_AT, Native, abi_is_known, pays_off
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from gondwana.compiler.cpython_native import count_of, dtype_number_of
 from gondwana.compiler.inlining import inlined
 from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, pause, sched_yield, store_release
-from gondwana.compiler.ndarrays import DATA
-from gondwana.compiler.ndarrays_native import count_of, dtype_number_of
+from gondwana.compiler.native import DATA
 from gondwana.compiler.types.buffers import element, item_size, set_element
 from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
 from gondwana.transfer.collectives.on_node import (

@@ -18,12 +18,11 @@ from gondwana.errors import UsageError
 from gondwana.runtime import progress
 from gondwana.sync import delivery
 from gondwana.teams import Op, Team, mpi
-from gondwana.teams.buffers import are_plain, as_message, as_operand
+from gondwana.teams.buffers import are_plain, as_message, as_operand, deliver, staged
 from gondwana.teams.ops import Operation, fold, operation_on
 from gondwana.teams.request import complete
-from gondwana.teams.staging import deliver, staged
 from gondwana.transfer.collectives.on_node import can_combine
-from gondwana.transfer.messages import Buffer, memory_of
+from gondwana.transfer.messages.verbs import Buffer, memory_of
 
 MOST_SENDERS = 8
 """Ranks up to which each sends its contribution to all others."""

@@ -1,7 +1,7 @@
 """`barrier`, `bcast` and `allreduce` in compiled code: through shared memory, or MPI by address.
 
 In jobs with several nodes, what blocks here applies the signalled puts that arrive meanwhile, as messages do (see
-`messages_overloads`).
+`messages.verbs_overloads`).
 
 A team without MPI has one rank, where a collective returns at once.
 """
@@ -17,12 +17,19 @@ from numba.core.imputils import lower_constant
 from numba.extending import overload, typeof_impl
 from numba.np import numpy_support
 
-from gondwana.compiler import recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word, move_bytes, pause, sched_yield
-from gondwana.compiler.mpi.calls import checked_call, datatype_of, mpi_constant
+from gondwana.compiler.mpi.mpi_overloads import (
+    check_team,
+    checked_call,
+    communicator,
+    datatype_of,
+    has_mpi,
+    memory_on_node,
+    mpi_constant,
+)
 from gondwana.compiler.mpi.table import OF_REALS
-from gondwana.compiler.mpi.team_overloads import check_team, communicator, has_mpi, memory_on_node
 from gondwana.compiler.types.arguments import HandleSpec
 from gondwana.compiler.types.buffers import (
     address_of,

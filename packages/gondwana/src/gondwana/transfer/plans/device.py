@@ -5,28 +5,43 @@ an exchange of ghosts, read them. What goes to others is on a stream of its own,
 device, after the kernels launched before, and the kernels launched after `wait` start after it; the host waits for
 nothing of its own device. Neighbours of the node signal each other, as in `CopiedPlan`: "you may write here" when the
 kernels before are through, and "your destinations are written" when the launch that wrote them is. To others goes one
-message each, by way of the host.
+message each, packed on the device, by way of the host.
 """
 
 from __future__ import annotations
 
 import functools
+import mmap
+import weakref
+from collections.abc import Callable
 from typing import TypeAlias
 
-from gondwana.gpu.device import Device
+import numpy as np
+import numpy.typing as npt
+
+from gondwana.gpu.device import Device, Event
 from gondwana.memory.cuda_kind import CudaKind
 from gondwana.memory.ipc import Attached
+from gondwana.memory.pinned import pin
 from gondwana.sync.signals import Signal
+from gondwana.teams import Team
+from gondwana.teams.request import PersistentRequest
 from gondwana.transfer import paths
 from gondwana.transfer.box_copy import Copy
 from gondwana.transfer.devices.device_boxes import BoxProgram
-from gondwana.transfer.plans.device_messages import Incoming, Outgoing
-from gondwana.transfer.plans.device_stores import CHANNELS, Handshake, Reads, Writes
+from gondwana.transfer.plans.host import message_starts
 from gondwana.transfer.plans.pairs import Copies, Pair
-from gondwana.transfer.plans.plan import Plan, message_tag
+from gondwana.transfer.plans.plan import Plan, free_requests, message_tag
 
-_Part: TypeAlias = Writes | Reads | Outgoing | Incoming
+_Part: TypeAlias = "Writes | Reads | Outgoing | Incoming"
 """What a rank has to do with one neighbour in one direction."""
+
+_READY, _ARRIVED = range(2)
+CHANNELS = 2
+"""Counters of a signal that each rank needs for each of its neighbours."""
+
+_ALIGN = 16
+"""Bytes on which the elements of a pair start in a message, so that they are moved in the widest units."""
 
 
 class DevicePlan(Plan):
@@ -119,3 +134,188 @@ def _stream(one: Device) -> int:
     """The stream of the plans of a device: neither copies of other kinds nor the inner kernel must delay them."""
     one.activate()
     return one.driver.new_stream(urgent=True)
+
+
+class Handshake:
+    """What this rank and a neighbour of the node signal each other. Local.
+
+    Args:
+        signal: of the plan.
+        rank: the neighbour.
+        here: first channel that the neighbour uses here.
+        there: first channel to use there.
+    """
+
+    def __init__(self, signal: Signal, rank: int, here: int, there: int) -> None:
+        self._signal, self._rank, self._here, self._there = signal, rank, here, there
+
+    def send(self, what: int) -> None:
+        """Signal the neighbour. Local."""
+        self._signal.add(self._rank, channel=self._there + what)
+
+    def received(self, what: int) -> bool:
+        """Return whether the neighbour has signalled this, and consume it. Local."""
+        there = self._signal.ready(channel=self._here + what)
+        if there:
+            self._signal.wait(channel=self._here + what)
+        return there
+
+
+class Writes:
+    """Writing destinations of a neighbour of the node. Local.
+
+    Args:
+        handshake: of both.
+        one: the device that writes.
+        program: the copies.
+    """
+
+    def __init__(self, handshake: Handshake, one: Device, program: BoxProgram) -> None:
+        self._handshake, self._device, self._program = handshake, one, program
+        self._stream = 0
+        self._written: Event | None = None
+        self._done = True
+
+    def start(self, kernels: Event, stream: int) -> None:
+        """Begin a round: the destinations will be written behind what is on a stream. Local; does not wait."""
+        self._stream = stream
+        self._done = False
+
+    def advance(self) -> bool:
+        """Write when the neighbour is ready, and signal it when that is done; return whether it is. Local."""
+        if self._done:
+            return True
+        if self._written is None:
+            if not self._handshake.received(_READY):
+                return False
+            self._program.launch(self._stream)
+            self._written = self._device.record(self._stream)
+            paths.IPC.count(self._program.nbytes)
+        if self._written.reached():
+            self._handshake.send(_ARRIVED)
+            self._written, self._done = None, True
+        return self._done
+
+
+class Reads:
+    """Destinations that a neighbour of the node writes. Local.
+
+    Args:
+        handshake: of both.
+    """
+
+    def __init__(self, handshake: Handshake) -> None:
+        self._handshake = handshake
+        self._kernels: Event | None = None
+        self._done = True
+
+    def start(self, kernels: Event, stream: int) -> None:
+        """Begin a round: the destinations may be written when the kernels launched so far are through. Local."""
+        self._kernels = kernels
+        self._done = False
+
+    def advance(self) -> bool:
+        """Let the neighbour write when the kernels are through; return whether it has written. Local."""
+        if self._kernels is not None and self._kernels.reached():
+            self._kernels = None
+            self._handshake.send(_READY)
+        self._done = self._done or (self._kernels is None and self._handshake.received(_ARRIVED))
+        return self._done
+
+
+class _Buffers:
+    """A message in device memory and in host memory that the driver reaches directly."""
+
+    def __init__(self, kind: CudaKind, pairs: list[Pair]) -> None:
+        starts = message_starts([pair.nbytes for pair in pairs], _ALIGN)
+        self.nbytes = max(starts[-1], _ALIGN)
+        self.device = kind.device
+        self.address = kind.allocate(self.nbytes)
+        weakref.finalize(self, kind.free, self.address).atexit = False
+        self.host: npt.NDArray[np.uint8] = np.frombuffer(mmap.mmap(-1, self.nbytes), np.uint8)
+        pin(self.host, self.device)
+        self.parts = [self.address + start for start in starts[:-1]]
+
+
+class _Message:
+    """What two ranks exchange in one direction: its buffers, what packs or unpacks it, its persistent request."""
+
+    def __init__(self, kind: CudaKind, pairs: list[Pair], copy: Callable[[Pair, int], Copy]) -> None:
+        self._buffers = _Buffers(kind, pairs)
+        self._program = BoxProgram(kind, [copy(*placed) for placed in zip(pairs, self._buffers.parts, strict=True)])
+
+    def _keep(self, request: PersistentRequest) -> PersistentRequest:
+        """Return a request that is freed with this object."""
+        weakref.finalize(self, free_requests, [request]).atexit = False
+        return request
+
+
+class Outgoing(_Message):
+    """What one rank sends to another. Local.
+
+    Args:
+        team: of both.
+        rank: who receives it.
+        kind: of this rank's memory.
+        pairs: with sources of this rank.
+        tag: of the message.
+    """
+
+    def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int) -> None:
+        super().__init__(kind, pairs, Pair.packing)
+        self._request = self._keep(team.Send_init(self._buffers.host, rank, tag))
+        self._packed: Event | None = None
+
+    def start(self, kernels: Event, stream: int) -> None:
+        """Pack the message, behind what is on a stream. Local; does not wait."""
+        buffers = self._buffers
+        self._program.launch(stream)
+        buffers.device.driver.copy(buffers.host.ctypes.data, buffers.address, buffers.nbytes, stream)
+        self._packed = buffers.device.record(stream)
+        paths.STAGED.count(self._program.nbytes)
+
+    def advance(self) -> bool:
+        """Send the message when it is packed; return whether it is sent. Local."""
+        if self._packed is not None:
+            if not self._packed.reached():
+                return False
+            self._packed = None
+            self._request.start()
+        return self._request.test()
+
+
+class Incoming(_Message):
+    """What one rank receives from another. Local.
+
+    Args:
+        team: of both.
+        rank: who sends it.
+        kind: of this rank's memory.
+        pairs: with destinations of this rank.
+        tag: of the message.
+    """
+
+    def __init__(self, team: Team, rank: int, kind: CudaKind, pairs: list[Pair], tag: int) -> None:
+        super().__init__(kind, pairs, Pair.unpacking)
+        self._request = self._keep(team.Recv_init(self._buffers.host, rank, tag))
+        self._stream = 0
+        self._uploaded: Event | None = None
+        self._receiving = self._done = False
+
+    def start(self, kernels: Event, stream: int) -> None:
+        """Begin a round; the destinations will be written behind what is on a stream. Local; does not wait."""
+        self._stream = stream
+        self._receiving = self._done = False
+
+    def advance(self) -> bool:
+        """Write the destinations when the message is there; return whether that is on the stream. Local."""
+        buffers = self._buffers
+        if not self._receiving and (self._uploaded is None or self._uploaded.reached()):
+            self._request.start()  # the message of the last round has left the host memory
+            self._receiving = True
+        if self._receiving and not self._done and self._request.test():
+            buffers.device.driver.copy(buffers.address, buffers.host.ctypes.data, buffers.nbytes, self._stream)
+            self._uploaded = buffers.device.record(self._stream)
+            self._program.launch(self._stream)
+            self._done = True
+        return self._done

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gondwana.compiler.inlining import inlined
-from gondwana.compiler.memory_order import fetch_add, load_acquire, pause, sched_yield, store_release
-from gondwana.transfer.copy_table_native import execute_rows, word_at
+from gondwana.compiler.memory_order import fetch_add_word, load_acquire, pause, sched_yield, store_release
+from gondwana.transfer.host_copies_native import execute_rows, word_at
 
 _WORD = 8
 
@@ -13,7 +13,7 @@ ENTER_OUT, ENTER_IN, READY_OUT, READY_IN, FIRST, LAST, PUSHED = range(7)
 LINK = 7
 # The words at the head of a plan: rounds so far, neighbours, address of the links, of the rows, number of rows of own
 # copies; for a trace: address of the word that counts rounds or 0, names of the spans that begin and end a round; where
-# a round that compiled code has started is counted as a user of memory of Python's objects (see `loans`), else 0.
+# a round that compiled code has started is counted as a user of memory of Python's objects (see `mpi.objects`), else 0.
 ROUND, LINKS, LINKS_AT, ROWS_AT, OWN, COUNTED_AT, STARTED, WAITED, LENT = range(9)
 _SPINS_BEFORE_YIELD = 500
 
@@ -61,7 +61,7 @@ def _give_back(plan: int) -> None:
     count = word_at(plan, LENT)
     if count != 0:
         store_release(plan + LENT * _WORD, 0)
-        fetch_add(count, -1)
+        fetch_add_word(count, -1)
 
 
 def finish(plan: int, spins: int) -> int:

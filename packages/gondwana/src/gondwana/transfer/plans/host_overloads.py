@@ -11,14 +11,14 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload_method
 
-from gondwana.compiler import recording
+from gondwana.compiler import timing_overloads as recording
 from gondwana.compiler.inlining import INLINED, inlined
 from gondwana.compiler.memory_order import load_word, store_release
-from gondwana.compiler.mpi.loans_overloads import lend_arguments
+from gondwana.compiler.mpi.mpi_overloads import lend_arguments
 from gondwana.compiler.types.handle_types import family_type, handle_word
 from gondwana.runtime.tracing import recorder
 from gondwana.sync.delivery_overloads import apply_what_arrives
-from gondwana.transfer.copy_table_native import word_at
+from gondwana.transfer.host_copies_native import word_at
 from gondwana.transfer.plans.host_native import COUNTED_AT, LENT, STARTED, WAITED
 
 _FAMILY = family_type("plan")

@@ -1,18 +1,20 @@
-"""What all ways to carry out a plan have in common."""
+"""What all ways to carry out a plan have in common, and what a trace has of its rounds: spans, and arrows."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NoReturn, Self
 
+from gondwana.compiler.types.arguments import WORD
 from gondwana.errors import UsageError
 from gondwana.memory.segment import Segment
 from gondwana.runtime import progress
+from gondwana.runtime.tracing import part
+from gondwana.runtime.tracing.recorders import Recorder, now, recorder
 from gondwana.teams import PersistentRequest, mpi
 from gondwana.transfer.plans.pairs import Copies
-from gondwana.transfer.plans.recording import Rounds, rounds_of
 
 
 class Plan(ABC):
@@ -181,3 +183,68 @@ def free_requests(requests: list[PersistentRequest]) -> None:
     for request in requests:
         if request.test():
             request.free()
+
+
+class Rounds:
+    """The rounds of one plan on one rank. Local.
+
+    Args:
+        one: the recorder.
+        name: of the plan.
+        number: of the plan on this rank, below `part.PLANS`.
+
+    Attributes:
+        started: number of the spans that begin a round.
+        waited: number of those that end one.
+        place: word of the part of the rank that counts the rounds.
+        address: of that word.
+    """
+
+    def __init__(self, one: Recorder, name: str, number: int) -> None:
+        self._recorder = one
+        self.started = one.number_of(f"start {name}", "exchange", plan=number, starts=True)
+        self.waited = one.number_of(f"wait for {name}", "wait", plan=number, starts=False)
+        self.place = one.layout.plans + number
+        self.address = one.address + WORD * self.place
+
+    now = staticmethod(now)
+
+    def begin(self, start: Callable[[], None]) -> None:
+        """Start a round by a call. Local."""
+        since = now()
+        start()
+        words = self._recorder.words
+        words[self.place] += 1
+        self._recorder.add(since, self.started, words[self.place])
+
+    def end(self, since: int) -> None:
+        """Note the end of a wait for a round. Local.
+
+        Args:
+            since: when it began.
+        """
+        self._recorder.add(since, self.waited, self._recorder.words[self.place])
+
+
+def rounds_of(copies: Copies, key: int, stored: Iterable[int]) -> Rounds | None:
+    """Return what records the rounds of a plan, None where nothing does, or after `part.PLANS` plans. Local.
+
+    Args:
+        copies: of the plan.
+        key: the same on all of its ranks.
+        stored: ranks whose destinations this rank writes itself.
+    """
+    if recorder is None or not recorder.active:
+        return None
+    number = recorder.next_plan()
+    if number >= part.PLANS:
+        return None
+    ranks = copies.team.world_ranks
+    recorder.note(
+        plan=number,
+        key=key,
+        to=[ranks[rank] for rank in copies.receivers],
+        of=[ranks[rank] for rank in copies.incoming],
+        stored={ranks[rank]: sum(pair.nbytes for pair in copies.to(rank)) for rank in stored if copies.to(rank)},
+    )
+    return Rounds(recorder, copies.what, number)

@@ -1,0 +1,198 @@
+"""The benchmark of recursive calls: Fibonacci numbers by their definition, called and spawned.
+
+The number is the granularity: from an empty task, n = 0, to 242,785 calls, n = 25.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gondwana as gw
+from gondwana.errors import UsageError
+from gondwana_bench import build
+from gondwana_bench.fibonacci.loops import compiled, fibonacci, interpreted, total
+from gondwana_bench.measure import Variant
+from gondwana_bench.panels import measure_on_ranks
+from gondwana_bench.rows import Row, relative
+from gondwana_bench.statistics import summarize
+from gondwana_bench.tasks.between import by_rank_0, others_asleep
+from gondwana_bench.tasks.cases import Case
+from gondwana_bench.tasks.children import Children
+from gondwana_bench.tasks.durations import sample
+
+NUMBERS = (0, 10, 20, 25)
+LARGEST = 40
+"""A call takes half a second in C; in Python, half a minute."""
+
+COLUMNS = {
+    "case": "once",
+    "n": "n",
+    "ranks": "ranks",
+    "ours_us": "ours us",
+    "rival": "rival",
+    "rival_us": "rival us",
+    "ratio": "rival/ours (95 %)",
+    "verified": "right",
+}
+
+
+class Calls:
+    """Calls with one number, by several means, and which of them have returned another number. Local.
+
+    Args:
+        n: place of the Fibonacci number.
+
+    Attributes:
+        pair: the number twice, as the loops in C and in compiled code take it.
+        wrong: names of the means that were wrong.
+
+    Example:
+        >>> calls = Calls(10)
+        >>> calls.timed("ours", lambda count: 55 * count)(3) > 0.0
+        True
+        >>> calls.wrong
+        set()
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.pair = np.full(2, n)
+        self.wrong: set[str] = set()
+        self._number = _by_addition(n)
+
+    def timed(self, name: str, total: Callable[[int], int]) -> Variant:
+        """Return a variant from what makes a number of calls and returns the sum of their results. Local."""
+
+        def variant(count: int) -> float:
+            start = time.perf_counter()
+            found = total(count)
+            seconds = time.perf_counter() - start
+            if found != count * self._number:
+                self.wrong.add(name)
+            return seconds
+
+        return variant
+
+
+def check(numbers: Sequence[int]) -> None:
+    """Check the arguments. Local.
+
+    Raises:
+        UsageError: says what was given and what is legal.
+    """
+    if not numbers or min(numbers) < 0 or max(numbers) > LARGEST:
+        raise UsageError(f"--numbers {','.join(map(str, numbers))}: legal are numbers from 0 to {LARGEST}")
+
+
+def measure(team: gw.Team, *, numbers: Sequence[int], repeat: int, batch_seconds: float) -> Iterator[Row]:
+    """Yield a row for each case, number and rival. Collective over team.
+
+    Args:
+        team: all ranks; with one, nothing is spawned.
+        numbers: Fibonacci numbers to compute, by their places.
+        repeat: rounds. A tenth as many before them do not count.
+        batch_seconds: length of a batch [s].
+    """
+    check(numbers)
+    with Children() as children:
+        for n in numbers:
+            calls = Calls(n)
+            yield from _rows(_called(calls), calls, team, repeat, batch_seconds)
+            if team.size > 1:
+                yield from _rows(_spawned(calls, children), calls, team, repeat, batch_seconds)
+
+
+def rows(case: str, n: int, ranks: int, samples: Mapping[str, Sequence[float]], wrong: set[str]) -> list[Row]:
+    """Return the rows of a case from seconds a call, one sample a round. Local.
+
+    Args:
+        case: its name.
+        n: place of the Fibonacci number.
+        ranks: that took part.
+        samples: of "ours", and of each rival.
+        wrong: names of those that have returned another number.
+    """
+    ours, *rivals = samples
+    seconds = summarize(samples[ours])
+    found: list[Row] = []
+    for rival in rivals:
+        rival_seconds = summarize(samples[rival])
+        found.append(
+            {
+                "case": case,
+                "n": n,
+                "ranks": ranks,
+                "ours_us": seconds.median * 1e6,
+                "rival": rival,
+                "rival_us": rival_seconds.median * 1e6,
+                **relative(samples[rival], samples[ours]),
+                "verified": wrong.isdisjoint({ours, rival}),
+                "seconds": asdict(seconds),
+                "rival_seconds": asdict(rival_seconds),
+            }
+        )
+    return found
+
+
+def _rows(case: Case, calls: Calls, team: gw.Team, repeat: int, batch_seconds: float) -> list[Row]:
+    samples = sample(case, team, repeat=repeat, discard=repeat // 10, batch_seconds=batch_seconds)
+    return rows(case.name, calls.n, team.size, samples, team.bcast(calls.wrong))
+
+
+def _called(calls: Calls) -> Case:
+    """Calls by a loop of the language itself."""
+    return Case(
+        "call",
+        None,
+        calls.timed("ours", lambda count: total(calls.pair, count)),
+        {
+            "C": calls.timed("C", _in_c("fibonacci_calls", calls.pair)),
+            "Python": calls.timed("Python", lambda count: sum(interpreted(calls.n) for _ in range(count))),
+        },
+    )
+
+
+def _spawned(calls: Calls, children: Children) -> Case:
+    """Calls by a task of any other rank, one after the other, with the wait for each result."""
+
+    def spawn(count: int) -> int:
+        return sum(gw.fetch(gw.spawn(fibonacci, calls.n)) for _ in range(count))
+
+    def apply(count: int) -> int:
+        return sum(children.apply(compiled, (calls.n,)) for _ in range(count))
+
+    in_threads = _in_c("fibonacci_threads", calls.pair)
+    return Case(
+        "spawn + fetch",
+        None,
+        by_rank_0(calls.timed("ours", spawn)),
+        {
+            "pthread in C": others_asleep(calls.timed("pthread in C", in_threads)),
+            "multiprocessing.Pool.apply": others_asleep(calls.timed("multiprocessing.Pool.apply", apply)),
+        },
+        collective=True,
+    )
+
+
+def _in_c(name: str, pair: NDArray[np.int64]) -> Callable[[int], int]:
+    function = build.library("fibonacci.c", ["-pthread"])[name]
+    function.restype, function.argtypes = ctypes.c_long, [ctypes.c_void_p, ctypes.c_long]
+    return lambda count: int(function(pair.ctypes.data, count))
+
+
+def _by_addition(n: int) -> int:
+    number, following = 0, 1
+    for _ in range(n):
+        number, following = following, number + following
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(measure_on_ranks("fib", COLUMNS, measure))

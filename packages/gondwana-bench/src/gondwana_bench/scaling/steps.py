@@ -1,0 +1,178 @@
+"""Seconds a step of applications on several numbers of ranks, in jobs that take turns."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gondwana.runtime import cores
+from gondwana_apps.pictures import figure, save
+from gondwana_bench import processes
+from gondwana_bench.rows import Row, relative
+from gondwana_bench.scaling.applications import Application, Problem
+
+RANKS = "1,2,4"
+COLUMNS = {
+    "ranks": "ranks", "beyond_cores": "beyond cores", "problem": "problem", "min": "s a step: fastest rank",
+    "median": "median", "max": "slowest", "efficiency": "efficiency (95 %)", "verified": "verified",
+}  # fmt: skip
+
+_SPREAD = ("min", "median", "max")
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Case:
+    """An application on a number of ranks."""
+
+    application: Application
+    kind: str
+    ranks: int
+    problem: Problem
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a job wrote.
+
+    Attributes:
+        seconds: a step: minimum, median and maximum over the ranks.
+        verified: what the application says; None: it has nothing to compare with.
+        value: that must be the same on any number of ranks, or None.
+    """
+
+    seconds: Mapping[str, float]
+    verified: bool | None
+    value: float | None
+
+
+Runs = Mapping[Case, Sequence[Run]]
+
+
+def measure(cases: Sequence[Case], jobs: int) -> Iterator[tuple[Case, Run]]:
+    """Run every case in every round, in an order that rotates. Local: starts jobs one after another.
+
+    Raises:
+        UsageError: a job failed.
+    """
+    for number in range(jobs):
+        for position in range(len(cases)):
+            case = cases[(number + position) % len(cases)]
+            yield case, _run(case)
+
+
+def rows(kind: str, runs: Runs) -> list[Row]:
+    """Return a row for each number of ranks, from the fewest. Local.
+
+    The efficiency is the work for each rank and second of the slowest rank, relative to the fewest ranks, round by
+    round. So it is t(1)/(n*t(n)) for the same box, t(1)/t(n) for the same box on each rank.
+
+    Args:
+        kind: of scaling.
+        runs: of one application; the first case of a kind that has the fewest ranks is the base.
+    """
+    cases = sorted((case for case in runs if case.kind == kind), key=lambda case: case.ranks)
+    base = cases[0]
+    found = []
+    for case in cases:
+        own = runs[case]
+        share = case.problem.cells * base.ranks / (base.problem.cells * case.ranks)
+        slowest = [run.seconds["max"] for run in own]
+        found.append({
+            "app": case.application.name, "kind": kind, "ranks": case.ranks,
+            "beyond_cores": case.ranks > cores.count(), "cores": cores.count(), "problem": case.problem.text,
+            "jobs": len(own), **{name: statistics.median(run.seconds[name] for run in own) for name in _SPREAD},
+            **relative([share * run.seconds["max"] for run in runs[base]], slowest, "efficiency"),
+            "samples": [dict(run.seconds) for run in own],
+            "verified": all(run.verified is not False for run in own) and _agree(case, runs),
+        })  # fmt: skip
+    return found
+
+
+def as_csv(found: Sequence[Row]) -> str:
+    """Return the seconds of every job as CSV. Local.
+
+    Args:
+        found: rows of all applications.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["app", "kind", "ranks", "beyond_cores", "problem", "job", *(f"{name}_s" for name in _SPREAD)])
+    for row in found:
+        head = [row["app"], row["kind"], row["ranks"], row["beyond_cores"], row["problem"]]
+        for number, sample in enumerate(row["samples"]):
+            writer.writerow([*head, number, *(f"{sample[name]:.9f}" for name in _SPREAD)])
+    return text.getvalue()
+
+
+def draw(found: Sequence[Row], file: str) -> None:
+    """Draw a column for each kind of scaling: above seconds a step, below the efficiency. Local.
+
+    Bars go from the fastest to the slowest rank; hollow marks have more ranks than cores.
+
+    Args:
+        found: rows of all applications.
+        file: the picture, PNG.
+
+    Raises:
+        UsageError: matplotlib is not installed.
+        ResultError: the file cannot be written.
+    """
+    kinds = list(dict.fromkeys(row["kind"] for row in found))
+    apps = list(dict.fromkeys(row["app"] for row in found))
+    drawn = figure(5.0 * len(kinds), 7.0)
+    for (seconds, efficiency), kind in zip(drawn.subplots(2, len(kinds), squeeze=False).T, kinds, strict=True):
+        for number, app in enumerate(apps):
+            own = [row for row in found if (row["app"], row["kind"]) == (app, kind)]
+            if own:
+                _series(seconds, own, "median", ("min", "max"), f"C{number}", app)
+                _series(efficiency, own, "efficiency", ("efficiency_low", "efficiency_high"), f"C{number}", app)
+        ranks = sorted({row["ranks"] for row in found if row["kind"] == kind})
+        for axes in (seconds, efficiency):
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(ranks, map(str, ranks))
+            axes.set_xlabel(f"ranks (hollow: more than {found[0]['cores']} cores)")
+        seconds.set_title(f"{kind} scaling")
+        seconds.set_yscale("log")
+        seconds.set_ylabel("s a step; bars: fastest, slowest rank")
+        efficiency.axhline(1.0, color="black", linewidth=0.8)
+        efficiency.set_ylim(bottom=0.0)
+        efficiency.legend(fontsize="small", loc="lower left")
+        efficiency.set_ylabel("efficiency (95 %)")
+    save(drawn, file, f"--plot {file}")
+
+
+def _series(axes: Any, rows: Sequence[Row], key: str, ends: tuple[str, str], color: str, name: str) -> None:
+    ranks = [row["ranks"] for row in rows]
+    axes.plot(ranks, [row[key] for row in rows], color=color, linewidth=1, label=name)
+    for row in rows:
+        face = "white" if row["beyond_cores"] else color
+        low, high = (max(0.0, sign * (row[end] - row[key])) for sign, end in zip((-1, 1), ends, strict=True))
+        axes.errorbar(
+            row["ranks"], row[key], [[low], [high]], fmt="o", color=color, markerfacecolor=face, markersize=5, capsize=3
+        )
+
+
+def _agree(case: Case, runs: Runs) -> bool:
+    """Whether all jobs with the same problem, on any number of ranks, had the same value."""
+    value = runs[case][0].value
+    same = [run.value for other in runs if other.problem.words == case.problem.words for run in runs[other]]
+    if value is None:
+        return True
+    return all(other is not None and math.isclose(other, value, rel_tol=_TOLERANCE) for other in same)
+
+
+def _run(case: Case) -> Run:
+    with tempfile.TemporaryDirectory() as folder:
+        argv = processes.our_command(case.ranks, *case.problem.words, "--json", "result.json")
+        what = f"{case.application.name} on {case.ranks} ranks"
+        result = processes.result(what, argv, Path(folder) / "result.json", folder=folder)
+    key = case.application.value
+    return Run(result["step_seconds_over_ranks"], result["verified"], None if key is None else result[key])

@@ -1,1 +1,0 @@
-"""Connections between the watchdogs of a job, which no process outside the job can join."""

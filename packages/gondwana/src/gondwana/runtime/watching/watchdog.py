@@ -1,0 +1,371 @@
+"""Reports on where the ranks are in the program: on SIGUSR1, and at the end of a time limit, which also ends the job.
+
+Every rank has a thread that sleeps until it is asked for the stack of the main thread. It answers while the main
+thread waits inside MPI. Rank 0 asks all ranks and prints a roll call that names the one that differs.
+
+It also reports when another rank of the host terminated abnormally: killed, crashed, or ended by `os._exit`. Launchers
+end the job then, but not all of them report which rank it was. A rank that ends the job on purpose, with a traceback or
+a message of its own, first announces that in a page of memory that the ranks of the host share.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import functools
+import math
+import mmap
+import os
+import select
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+
+from gondwana.errors import LaunchError, UsageError
+from gondwana.runtime import cores, exits, idle, progress
+from gondwana.runtime.placement import report
+from gondwana.runtime.shared_file import ForeignFileError, SharedFile
+from gondwana.runtime.watching import tree
+from gondwana.runtime.watching.channel import Channel
+from gondwana.runtime.watching.rollcall import FINISHED, Stack, has_user_code, name_ranks, roll_call
+
+ANSWER_TIME = 3.0
+"""Seconds that the ranks have to answer with their stacks."""
+
+LAUNCHER_GRACE = 0.02
+"""Seconds that the launcher has to end this rank too; after that, this rank reports that another one terminated."""
+
+TIMED_OUT = 124
+"""The exit status of a job that has reached its time limit, as timeout(1) has it."""
+
+OVERDUE = 2 * ANSWER_TIME + 2.0
+"""Seconds after the time limit in which rank 0 must have ended the job; then the others do."""
+
+LOOK = 1.0
+"""Seconds between two looks at whether all ranks stand still, once one of them has finished."""
+
+STILL = 1.5 * LOOK
+"""Seconds that a rank has waited for others before it counts as standing still: two looks see the same wait."""
+
+DEEPEST = 200
+"""How many frames of a stack are reported, the innermost ones."""
+
+
+def time_limit() -> float | None:
+    """Return GONDWANA_TIME_LIMIT, seconds since the start of the program, or None. Local."""
+    given = os.environ.get("GONDWANA_TIME_LIMIT", "")
+    if not given:
+        return None
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = math.nan
+    if not 0 < limit < 1e7:
+        raise UsageError(
+            f"GONDWANA_TIME_LIMIT={given!r}: legal is a positive number of seconds below 1e7; unset it for no limit"
+        )
+    return limit
+
+
+def start(comm: exits.Communicator, limit: float | None) -> None:
+    """Start this rank's watchdog. Collective over comm.
+
+    With one rank and no time limit nothing is started.
+    """
+    if comm.size == 1 and limit is None:
+        return
+    members = comm.allgather(own_member(comm.rank))
+    watch = Monitor(members[comm.rank], members)
+    exits.announce_by(watch.announce)
+    report.record(members)
+    cores.share([member.cores for member in members if member.host == members[comm.rank].host])
+    channels = tree.connect(comm, [member.host for member in members])
+    dog = _Watchdog(comm.rank, comm.size, channels, _signal_pipe(), watch, limit)
+    exits.when_finished(dog.note_finish)
+    threading.Thread(target=dog.run, name="gondwana-watchdog", daemon=True).start()
+    arm(limit, first=comm.rank == 0)
+
+
+def arm(limit: float | None, *, first: bool) -> None:
+    """Make the C runtime print this process's stacks after the limit, should Python be unable to run then. Local.
+
+    That is the case while compiled code holds the interpreter. A watchdog that can run cancels this: on rank 0 when it
+    reports, on the others when they answer. Uncancelled, it also ends the process of rank 0, and with it the job.
+    """
+    if limit is not None:
+        patience = ANSWER_TIME * (2 if first else 0.5)
+        faulthandler.dump_traceback_later(limit + patience, exit=first, file=exits.standard_error())
+
+
+def _signal_pipe() -> socket.socket | None:
+    """Return a socket that becomes readable at SIGUSR1, even while the main thread runs C; None if it is in use."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGUSR1) != signal.SIG_DFL:
+        return None
+    reader, writer = socket.socketpair()
+    for end in (reader, writer):
+        end.setblocking(False)
+    previous = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    if previous != -1:
+        signal.set_wakeup_fd(previous)
+        return None
+    _kept_open.append(writer)
+    signal.signal(signal.SIGUSR1, _noted)
+    return reader
+
+
+_kept_open: list[socket.socket] = []
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """Handle SIGUSR1: do nothing, since the byte on the wake-up socket has woken the watchdog."""
+
+
+class _Watchdog:
+    """The thread of one rank.
+
+    Args:
+        rank: its number.
+        size: the number of all ranks.
+        channels: to the other watchdogs.
+        signals: readable after a signal, None if the program handles SIGUSR1.
+        watch: of the processes of this host.
+        limit: seconds that the job may take, None for any time.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        channels: tree.Tree,
+        signals: socket.socket | None,
+        watch: Monitor,
+        limit: float | None,
+    ) -> None:
+        self._rank = rank
+        self._size = size
+        self._channels = channels
+        self._watch = watch
+        self._limit = limit
+        # Rank 0 ends the job in time. If it is stopped, or cannot be reached, one of the others does it later.
+        late = OVERDUE + 0.1 * min(rank, 50) if rank else 0.0
+        self._deadline = math.inf if limit is None else time.monotonic() + limit + late
+        self._next_look = math.inf
+        self._still = 0
+        self._finish = os.eventfd(0, os.EFD_CLOEXEC)
+        self._quiet_until = 0.0
+        self._selector = selectors.DefaultSelector()
+        if signals is not None:
+            self._on_readable(signals, lambda: self._on_signal(signals))
+        self._on_readable(self._finish, self._on_finish)
+        for handle in watch.handles:
+            self._on_readable(handle, functools.partial(self._on_death, handle))
+        for channel in channels.channels:
+            self._on_readable(channel.socket, functools.partial(self._on_message, channel, channel.socket.fileno()))
+
+    def run(self) -> None:
+        """Sleep until a rank asks, a signal arrives, a process ends or a time has come, and react."""
+        while True:
+            next_time = min(self._deadline, self._next_look)
+            ready = self._selector.select(None if next_time == math.inf else max(0.0, next_time - time.monotonic()))
+            now = time.monotonic()
+            if now >= self._deadline:
+                self._on_deadline()
+            if now >= self._next_look:
+                self._look()
+            for key, _ in ready:
+                key.data()
+
+    def note_finish(self) -> None:
+        """Take note that the program of this rank has finished. Local; any thread may call it."""
+        os.eventfd_write(self._finish, 1)
+
+    def _on_finish(self) -> None:
+        """Have rank 0 look whether the others still can."""
+        os.eventfd_read(self._finish)
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        if self._rank:
+            self._channels.request("finished")
+        else:
+            self._next_look = min(self._next_look, time.monotonic() + LOOK)
+
+    def _look(self) -> None:
+        """End the job if nothing can happen any more: all ranks have finished, or wait for what these would have to do.
+
+        It has to be so twice, since a rank may just have got what it has waited for.
+        """
+        stacks = self._channels.collect(still_stack(), LOOK, "still")
+        finished = [rank for rank, stack in sorted(stacks.items()) if stack == [FINISHED]]
+        waiting = [rank for rank, stack in sorted(stacks.items()) if stack and stack != [FINISHED]]
+        self._still = self._still + 1 if len(finished) + len(waiting) == self._size and waiting and finished else 0
+        if self._still == 2:
+            wait, have = "waits" if len(waiting) == 1 else "wait", "has" if len(finished) == 1 else "have"
+            reason = f"{name_ranks(waiting)} {wait} for {name_ranks(finished)}, which {have} finished"
+            exits.write_error(roll_call(reason, dict(sorted(stacks.items()))))
+            exits.abort(1)
+        self._next_look = time.monotonic() + LOOK
+
+    def _on_deadline(self) -> None:
+        """Report that the time limit is over, and end the job."""
+        faulthandler.cancel_dump_traceback_later()
+        reason = f"the time limit of {self._limit:g} s is over"
+        if self._rank:
+            reason += f", and rank 0 does not end the job: rank {self._rank} does"
+        self._report(reason)
+        exits.abort(TIMED_OUT)
+
+    def _on_readable(self, what: socket.socket | int, react: Callable[[], None]) -> None:
+        self._selector.register(what, selectors.EVENT_READ, react)
+
+    def _on_death(self, handle: int) -> None:
+        """Report a rank that terminated abnormally, before the launcher ends this one, and end the job."""
+        self._selector.unregister(handle)
+        time.sleep(LAUNCHER_GRACE)
+        if exits.leaving():
+            time.sleep(ANSWER_TIME / 3)
+        text = None if exits.left() else self._watch.text(self._watch.handles[handle])
+        if text is not None:
+            exits.write_error(text)
+            time.sleep(ANSWER_TIME / 3)
+            exits.abort(1)
+
+    def _on_signal(self, signals: socket.socket) -> None:
+        """Report, or make rank 0 report: a launcher signals all ranks, a user perhaps only one."""
+        if signal.SIGUSR1 in signals.recv(4096):
+            self._report_once(f"signal SIGUSR1 to rank {self._rank}")
+
+    def _on_message(self, channel: Channel, descriptor: int) -> None:
+        """Do what another watchdog asks for."""
+        for message in self._channels.receive(channel):
+            match message:
+                case ["where", int(question), float(seconds)]:
+                    faulthandler.cancel_dump_traceback_later()
+                    self._channels.answer(question, self._channels.collect(main_stack(), seconds))
+                case ["still", int(question), float(seconds)]:
+                    self._channels.answer(question, self._channels.collect(still_stack(), seconds, "still"))
+                case ["finished"]:
+                    self._look_soon()
+                case ["report", str(reason)]:
+                    self._report_once(reason)
+        if channel not in self._channels.channels:
+            self._selector.unregister(descriptor)
+
+    def _report_once(self, reason: str) -> None:
+        """Report on rank 0, unless the same signal has just caused a report; elsewhere, ask the rank above."""
+        if self._rank:
+            self._channels.request("report", reason)
+        elif time.monotonic() > self._quiet_until:
+            self._report(reason)
+            self._quiet_until = time.monotonic() + 1.0
+
+    def _report(self, reason: str) -> None:
+        """Ask every rank for its stack and print the roll call."""
+        stacks = self._channels.collect(main_stack(), ANSWER_TIME)
+        exits.write_error(roll_call(reason, {rank: stacks.get(rank) for rank in range(self._size)}))
+
+
+def still_stack() -> Stack:
+    """Return the stack of the main thread if this rank does nothing more without another one, else an empty one. Local.
+
+    That is so if its program has finished, or waits for other ranks for some time, and nothing else of it can run.
+    """
+    busy = progress.has_tasks() or any(_is_users(thread) for thread in threading.enumerate())
+    stack = main_stack()
+    return stack if not busy and (stack == [FINISHED] or idle.waited_for_ranks() > STILL) else []
+
+
+def _is_users(thread: threading.Thread) -> bool:
+    return thread is not threading.main_thread() and not thread.name.startswith("gondwana-")
+
+
+def main_stack() -> Stack:
+    """Return the stack of the main thread, outermost frame first. Local."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    frames = traceback.extract_stack(frame, -DEEPEST)
+    stack = [(entry.name, entry.filename, entry.lineno or 0) for entry in frames]
+    # A rank that has finished may still run what others call on it.
+    return [FINISHED] if exits.leaving() and not has_user_code(stack) else stack
+
+
+@dataclass(frozen=True)
+class Member(report.Seat):
+    """A rank, where it is, and its process."""
+
+    rank: int
+    page: SharedFile
+
+
+class Monitor:
+    """Watches the processes of the other ranks of this host. Local; the members come from an allgather.
+
+    Attributes:
+        handles: file descriptors that become readable when a process has ended, with the member.
+    """
+
+    def __init__(self, own: Member, members: list[Member]) -> None:
+        neighbours = [member for member in members if member.host == own.host]
+        self._own = own
+        self._page = _map(neighbours[0])
+        self.handles: dict[int, Member] = {}
+        for member in neighbours:
+            if member.rank != own.rank:
+                with contextlib.suppress(OSError):  # an old kernel, or an invisible process: it is not watched
+                    self.handles[os.pidfd_open(member.page.process)] = member
+
+    def announce(self) -> None:
+        """Announce that this rank ends the job and reports the reason itself. Local."""
+        if self._page is not None:
+            self._page[0] = 1
+
+    @property
+    def announced(self) -> bool:
+        """Whether a rank of this host has announced the end."""
+        return self._page is not None and self._page[0] == 1
+
+    def text(self, member: Member) -> str | None:
+        """Return the report on a member that has ended; None if another rank prints it or it was announced. Local."""
+        lower = [handle for handle, other in self.handles.items() if other.rank < self._own.rank]
+        gone = {handle for handle, _ in _poll(lower)}
+        if self.announced or any(handle not in gone for handle in lower):
+            return None
+        return (
+            f"gondwana: rank {member.rank} (process {member.page.process} on {member.host}) terminated abnormally: "
+            "it was killed, crashed, or called os._exit; ending the job\n"
+        )
+
+
+def own_member(rank: int) -> Member:
+    """Describe this process; the ranks of a host use the page of the first one. Local."""
+    try:
+        page = SharedFile.create("gondwana-end", mmap.PAGESIZE)
+    except OSError as error:
+        raise LaunchError(f"this system provides no shared memory (memfd_create): {error}") from error
+    seat = report.own_seat()
+    return Member(seat.host, seat.machine, seat.cores, rank, page)
+
+
+def _map(first: Member) -> mmap.mmap | None:
+    """Map the page of the first rank of this host; return None if its process is not visible."""
+    try:
+        descriptor = first.page.open()
+    except (OSError, ForeignFileError):
+        return None
+    try:
+        return mmap.mmap(descriptor, mmap.PAGESIZE)
+    finally:
+        os.close(descriptor)
+
+
+def _poll(handles: list[int]) -> list[tuple[int, int]]:
+    poll = select.poll()
+    for handle in handles:
+        poll.register(handle, select.POLLIN)
+    return poll.poll(0)

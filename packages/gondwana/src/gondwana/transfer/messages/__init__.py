@@ -1,0 +1,1 @@
+"""Messages between ranks under one name for Python and for compiled code."""

@@ -1,0 +1,267 @@
+"""Messages under one name for Python and for compiled code: `gw.send`, `gw.recv`, `gw.isend`, ...
+
+In Python these are short forms of methods of `Team`. Inside `@gw.jit` functions they call MPI directly, without the
+interpreter and without the GIL; a rank that is in compiled code and one that is in Python can talk to each other. User
+level progress (remote calls, callbacks) is made by the Python forms only.
+
+Blocking messages of arrays from Python go by machine code, as fast as mpi4py's although they can wait with progress:
+mpi4py's own blocking calls would hold up remote calls, and its requests take twice as long. So one call of machine code
+starts a message and polls it; only what is not complete then is waited for in Python. Machine code looks at the array
+itself (`compiler.native`). What it leaves goes the way through mpi4py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gondwana.compiler.mpi import objects
+from gondwana.compiler.native import Native, abi_is_known, pays_off
+from gondwana.runtime import progress
+from gondwana.teams import Request, Team, addresses, mpi
+from gondwana.teams.messages import ANY as ANY
+from gondwana.teams.messages import DONE as DONE
+from gondwana.teams.messages import UNFIT as UNFIT
+from gondwana.teams.messages import Start
+from gondwana.teams.request import LONG, size_of
+
+Buffer: TypeAlias = Any
+"""An ndarray or an `Array` without gaps."""
+
+_finish = Native("gondwana.transfer.messages.verbs_native", "finish", 1, brief=True)
+
+POLLS = 20
+"""Polls of a message before a waiting rank makes progress."""
+KINDS = 32
+"""Numbers of dtypes that the block of a team has room for."""
+COMMUNICATOR, SIZE, RANK, DATATYPES = 0, 8, 16, 24
+ITEM_SIZES = DATATYPES + 8 * KINDS
+"""Where in the block are the handle of the communicator, its size, and this rank; and by the numbers of dtypes, handles
+of datatypes, 0 if MPI has none, and bytes of an element."""
+
+_DTYPES = tuple(map(np.dtype, "?bhilqBHILQfdFD"))
+_abandoned: list[object] = []
+"""Buffers of requests whose wait an exception has ended, which MPI still uses."""
+
+_MODULE = "gondwana.transfer.messages.verbs_native"
+_send = Native(_MODULE, "send", 4, brief=True)
+_receive = Native(_MODULE, "receive", 4, brief=True)
+_start = Native(_MODULE, "start", 4, brief=True)
+_go_on = Native(_MODULE, "go_on", 1, brief=True)
+
+
+def send(team: Team, buf: Buffer, dest: int, tag: int = 0) -> None:
+    """Send an array to a rank. Blocking until it may be changed; the memory of `buf` is host memory.
+
+    Messages between two ranks with one tag arrive in the order in which they were sent. It may block until the
+    receiver has come to its `recv`: two ranks that send to each other use `sendrecv`. Callable in compiled code.
+
+    Args:
+        team: the ranks among which `dest` counts.
+        buf: an ndarray or an Array without gaps; elements travel in the order of their indices. Compiled code refuses
+            Fortran's order, in which it would have to copy them.
+        dest: rank of the receiver.
+        tag: from 0; the receiver asks for it.
+
+    Raises:
+        ValueError: `buf` has gaps, or there is no such rank.
+
+    Example:
+        >>> import gondwana as gw
+        >>> if gw.world.size > 1 and gw.world.rank == 0:
+        ...     gw.send(gw.world, np.arange(3.0), 1)
+    """
+    team.Send(memory_of(buf), dest, tag)
+
+
+def recv(team: Team, buf: Buffer, source: int, tag: int = 0) -> None:
+    """Receive what a rank sends with this tag. Blocking until it is in `buf`. Callable in compiled code.
+
+    Args:
+        team: the ranks among which `source` counts.
+        buf: an ndarray or an Array without gaps, at least as large as the message.
+        source: rank of the sender.
+        tag: the one that the sender gives.
+
+    Raises:
+        ValueError: `buf` has gaps or is read-only, or there is no such rank.
+        RuntimeError: the message is larger than `buf` (without MPI, a ValueError).
+
+    Example:
+        >>> import gondwana as gw
+        >>> a = np.zeros(3)
+        >>> if gw.world.size > 1 and gw.world.rank == 1:
+        ...     gw.recv(gw.world, a, 0)
+    """
+    team.Recv(memory_of(buf), source, tag)
+
+
+def sendrecv(team: Team, sendbuf: Buffer, dest: int, recvbuf: Buffer, source: int, tag: int = 0) -> None:
+    """Send one array and receive another, in either order. Blocking until both are done. Callable in compiled code.
+
+    What a ring and a shift need: no rank waits for its turn. Arguments as for `send` and `recv`; the two buffers must
+    not overlap.
+
+    Example:
+        >>> import gondwana as gw
+        >>> left, right = (gw.world.rank - 1) % gw.world.size, (gw.world.rank + 1) % gw.world.size
+        >>> a, b = np.array([gw.world.rank]), np.array([-1])
+        >>> gw.sendrecv(gw.world, a, right, b, left)
+        >>> int(b[0]) == left
+        True
+    """
+    arrival = team.Irecv(memory_of(recvbuf), source, tag)
+    team.Send(memory_of(sendbuf), dest, tag)
+    arrival.wait()
+
+
+def isend(team: Team, buf: Buffer, dest: int, tag: int = 0) -> Request:
+    """Start to send an array to a rank. Non-blocking. Callable in compiled code.
+
+    Arguments as for `send`. The memory must stay unchanged until the request is complete; the request keeps it alive.
+
+    Returns:
+        The request, for `gw.wait_all`. In compiled code it is an integer, which may be stored and returned: keep
+        several in a tuple or an array of int64. Wait for each once: until then what it keeps is not freed.
+
+    Example:
+        >>> import gondwana as gw
+        >>> left, right = (gw.world.rank - 1) % gw.world.size, (gw.world.rank + 1) % gw.world.size
+        >>> a, b = np.array([gw.world.rank]), np.array([-1])
+        >>> gw.wait_all([gw.irecv(gw.world, b, left), gw.isend(gw.world, a, right)])
+        >>> int(b[0]) == left
+        True
+    """
+    return team.Isend(memory_of(buf), dest, tag)
+
+
+def irecv(team: Team, buf: Buffer, source: int, tag: int = 0) -> Request:
+    """Start to receive what a rank sends with this tag. Non-blocking. Callable in compiled code.
+
+    Arguments as for `recv`. The memory belongs to the message until the request is complete.
+
+    Returns:
+        The request, as that of `isend`.
+    """
+    return team.Irecv(memory_of(buf), source, tag)
+
+
+def wait_all(requests: Iterable[Request | int]) -> None:
+    """Wait until requests are complete. Blocking; user-level progress. Callable in compiled code.
+
+    Args:
+        requests: requests, or integers that `isend` and `irecv` have returned in compiled code, each of which can be
+            waited for once, by any thread of this process. In compiled code they are a tuple, a list or an array of
+            int64. An integer 0 stands for no request.
+
+    Raises:
+        ProgressError: called inside a callback before they have completed.
+        Exception: MPI has refused an operation.
+    """
+    for request in requests:
+        if not isinstance(request, int | np.integer):
+            request.wait()
+        elif request != 0:
+            _wait_for(int(request))
+
+
+def _wait_for(request: int) -> None:
+    found: int = 0
+
+    def done() -> bool:
+        nonlocal found
+        found = _finish.call(request)
+        return found <= 0
+
+    progress.wait_until(done, "a request of compiled code")
+    objects.release()
+    if found < 0:
+        raise mpi.module().Exception(-found)
+
+
+def memory_of(buf: Buffer) -> np.ndarray[Any, Any]:
+    """Return a buffer as an array. Local."""
+    array: np.ndarray[Any, Any] = buf if isinstance(buf, np.ndarray) else buf.numpy()
+    return array
+
+
+class DirectMessages:
+    """The machine code for the messages of a team, as `teams.messages.Direct` describes it. Local.
+
+    Args:
+        team: of MPI ranks.
+    """
+
+    def __init__(self, team: Team) -> None:
+        words = [addresses.handle(team.comm), team.size, team.rank, *_datatypes(), *_item_sizes()]
+        self._words = np.array(words, np.int64)
+        self.block = int(self._words.ctypes.data)
+        self.any_tag = int(mpi.any_tag(team.comm, None) or 0)
+        self.send: Start = partial(self._load, "send", _send)
+        self.receive: Start = partial(self._load, "receive", _receive)
+        self.start: Start = partial(self._load, "start", _start)
+        self._calls = 0
+
+    def finish(self, found: int, what: str, *buffers: np.ndarray[Any, Any]) -> bool:
+        """Wait for the request that a call has left, with progress. Local; blocking.
+
+        Args:
+            found: what the call has returned.
+            what: is waited for, for messages.
+            *buffers: of the call; MPI still uses them if an exception ends the wait.
+
+        Returns:
+            False if nothing was done, so that it is left to mpi4py.
+
+        Raises:
+            RuntimeError: MPI has refused the message; mpi4py's exception.
+        """
+        if found == UNFIT:
+            return False
+        if found == DONE:
+            return True
+
+        def done() -> bool:
+            nonlocal found
+            if found > 0:
+                found = _go_on.call(found)
+            return found <= 0
+
+        try:
+            progress.wait_until(done, what, for_ranks=size_of(buffers) <= LONG)
+        except BaseException:
+            _abandoned.append(buffers)
+            raise
+        if found < 0:
+            raise mpi.module().Exception(-found)
+        return True
+
+    def _load(self, name: str, function: Native, block: int, array: int, rank: int, tag: int) -> int:
+        """Leave a message to mpi4py, and later ones to machine code if it pays to load it."""
+        self._calls += 1
+        if pays_off(self._calls):
+            setattr(self, name, function.call)
+        return UNFIT
+
+
+def _datatypes() -> list[int]:
+    handles = [0] * KINDS
+    for dtype in _DTYPES:
+        handles[dtype.num] = addresses.datatype(dtype.name)
+    return handles
+
+
+def _item_sizes() -> list[int]:
+    sizes = [0] * KINDS
+    for dtype in _DTYPES:
+        sizes[dtype.num] = dtype.itemsize
+    return sizes
+
+
+def attach(team: Team) -> None:
+    """Give a team machine code for messages. Local."""
+    if not mpi.is_serial(team.comm) and abi_is_known():
+        team.direct = DirectMessages(team)
