@@ -10,10 +10,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from gondwana.cli import library
+from gondwana.cli import library, slurm_step
 from gondwana.cli.library import Library
 from gondwana.inputs import whole_number
-from gondwana.runtime import cache_folder, launcher, slurm_step
+from gondwana.runtime import cache_folder, launcher
 
 SRUN = "srun"
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING or __name__ != "__main__":
     from gondwana.runtime import supervisor
 else:
-    sys.path.append(os.path.dirname(__file__))  # at the end: none of what is there hides a module of Python's
+    # At the end, so that none of what is there hides a module of Python's.
+    sys.path.append(os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime"))
     import supervisor
 
 NAME = "--job-name="
