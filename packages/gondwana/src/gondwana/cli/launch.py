@@ -48,8 +48,8 @@ MEMORY_OF_A_RANK = 16 << 20
 DESCRIPTORS, DESCRIPTORS_OF_A_RANK = 22, 5
 """Open files of MPI's launcher, without its ranks and for each of them."""
 
-HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
-"""Variables that name the file in which Open MPI's launcher finds its hosts, one a line."""
+HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
+"""Variables that name the file in which a launcher finds its hosts, one a line: Open MPI's, Hydra, PBS and LSF."""
 
 
 _WITHIN_STEP = {"SLURM_OVERLAP": "1"}
@@ -115,7 +115,7 @@ def become(command: Command) -> NoReturn:
         argv = (sys.executable, "-I", "-S", script, f"{command.end_signal:d}", *argv)
     sys.stdout.flush()
     sys.stderr.flush()
-    # MPI's launchers would leave it blocked in the ranks.
+    # MPI's launchers would leave the signal blocked in the ranks.
     keeping = beginning.kept_signal() if argv[0] == sys.executable else contextlib.nullcontext()
     try:
         with keeping:
@@ -184,7 +184,7 @@ def command(
     per_node = _on_hosts(ranks, ranks_per_node)
     threads = threads or default_threads(per_node or ranks)
     layout = _Layout(ranks, threads, per_node, bind)
-    _check_number(layout.on_host, threads, oversubscribe)
+    _check_number(ranks, threads, oversubscribe)
     settings = dict.fromkeys(("GONDWANA_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
     if time_limit is not None:
         settings["GONDWANA_TIME_LIMIT"] = f"{time_limit:g}"
@@ -270,11 +270,13 @@ def _nodes(library: Library) -> int:
     """The number of hosts that the launcher has for the job."""
     if slurm.there():
         return slurm.nodes()
-    if library.vendor == "Open MPI":
-        for name in HOST_LISTS:
-            if name in os.environ:
-                return _listed(os.environ[name])
-    return 1
+    return _listed(os.environ[name]) if (name := _host_list(library)) else 1
+
+
+def _host_list(library: Library) -> str:
+    """The variable that names the launcher's list of hosts, "" if there is none."""
+    others = HOST_LISTS[1] if library.vendor == "Open MPI" else HOST_LISTS[0]
+    return next((name for name in HOST_LISTS if name in os.environ and name != others), "")
 
 
 def _listed(path: str) -> int:
@@ -285,8 +287,11 @@ def _listed(path: str) -> int:
 
 
 def _cores_of_all() -> int:
-    """The cores of all hosts of the job, as far as they are known."""
-    return (slurm.cores() if slurm.there() else None) or cores()
+    """The cores of all hosts of the job; those in a list have as many as this one."""
+    if slurm.there():
+        return slurm.cores() or sys.maxsize
+    paths = [os.environ.get(name, "") for name in HOST_LISTS]
+    return cores() * max((_listed(path) for path in paths if os.path.isfile(path)), default=1)
 
 
 def _check_number(ranks: int, threads: int, oversubscribe: bool) -> None:
@@ -360,10 +365,10 @@ def _by_mpis_own(
     _check_limits(layout.on_host)
     launch = find_launcher(library, python)
     if library.vendor == "Open MPI":
-        return _open_mpi(launch, layout, program, settings, on_one_host=_nodes(library) == 1)
+        return _open_mpi(launch, layout, program, settings, library)
     # Hydra would start its proxy over ssh or a scheduler even on one host. At SIGTERM it would wait for ranks that
     # handle that; if it is killed, its proxies kill theirs.
-    started = {"HYDRA_LAUNCHER": "fork"}
+    started = {"HYDRA_LAUNCHER": "fork"} if _nodes(library) == 1 else {}
     if slurm.there():
         started = {"HYDRA_LAUNCHER": "slurm", "HYDRA_RMK": "slurm", "I_MPI_HYDRA_BOOTSTRAP": "slurm", **_WITHIN_STEP}
     variables = {**started, **settings}
@@ -378,10 +383,10 @@ def _by_mpis_own(
 def _check_limits(ranks: int) -> None:
     """Refuse limits of this process with which MPI's launcher, or the ranks of this host, would fail at the start."""
     needed = DESCRIPTORS + DESCRIPTORS_OF_A_RANK * ranks
-    if _limit(resource.RLIMIT_NOFILE) < needed:
+    if (may := _limit(resource.RLIMIT_NOFILE)) < needed:
         raise UsageError(
-            f"the launcher of {ranks} ranks needs {needed} open files and may have {_limit(resource.RLIMIT_NOFILE)} "
-            f"(RLIMIT_NOFILE): call `ulimit -n {max(needed, 1024)}` before, or start fewer ranks"
+            f"the launcher of {ranks} ranks needs {needed} open files and may have {may} (RLIMIT_NOFILE): call "
+            f"`ulimit -n {max(needed, 1024)}` before, or start fewer ranks"
         )
     if _limit(resource.RLIMIT_FSIZE) < MEMORY_OF_A_RANK:
         raise UsageError(
@@ -391,14 +396,14 @@ def _check_limits(ranks: int) -> None:
 
 
 def _limit(which: int) -> int:
-    limit = resource.getrlimit(which)[0]
-    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+    return sys.maxsize if (limit := resource.getrlimit(which)[0]) == resource.RLIM_INFINITY else limit
 
 
 def _open_mpi(
-    launch: str, layout: _Layout, program: tuple[str, ...], settings: dict[str, str], *, on_one_host: bool
+    launch: str, layout: _Layout, program: tuple[str, ...], settings: dict[str, str], library: Library
 ) -> Command:
-    crowded = layout.on_host * layout.threads > cores()
+    nodes = _nodes(library)
+    crowded = (layout.per_node or -(-layout.ranks // nodes)) * layout.threads > cores()
     # Open MPI refuses more ranks than physical cores; here the user decides how many ranks to start.
     argv = [launch, "-n", str(layout.ranks)]
     if layout.per_node is None:
@@ -407,13 +412,17 @@ def _open_mpi(
         argv += ["--map-by", f"ppr:{layout.per_node}:node:OVERSUBSCRIBE"]
     if crowded or layout.threads > 1 or layout.bind is not None:
         argv += ["--bind-to", "none"]
-    # Ranks on other hosts get only the variables that are named.
-    for name in settings:
+    names = set(settings)
+    if nodes > 1:  # ranks on other hosts get only the variables that are named
+        names |= {name for name in os.environ if name.startswith("GONDWANA_") and name != launcher.NOTE}
+        if _host_list(library) in HOST_LISTS[2:]:  # Open MPI's launcher may not know this scheduler
+            argv += ["--hostfile", os.environ[_host_list(library)]]
+    for name in sorted(names):
         argv += ["-x", name]
     mpi_settings = {**as_root(), **_missing()}
     if crowded:
         mpi_settings["OMPI_MCA_mpi_yield_when_idle"] = "1"
-    if on_one_host and supervisor.MEMORY not in os.environ:
+    if nodes == 1 and supervisor.MEMORY not in os.environ:
         mpi_settings[supervisor.MEMORY] = _memory_place(layout.ranks)
     if slurm.there():
         mpi_settings |= _WITHIN_STEP
@@ -470,8 +479,8 @@ def _in_slurm(
         if layout.per_node is None and layout.ranks % slurm.nodes() == 0:
             layout = layout._replace(per_node=layout.ranks // slurm.nodes())  # as srun deals them
         own = _by_mpis_own(layout, library, python, program, settings)
-        name, starts = f"{library.vendor} {library.version}", Path(own.argv[0]).name
-        print(f"gondwana: srun cannot start ranks of {name} here ({problem}): {starts} does", file=sys.stderr)
+        what = f"ranks of {library.vendor} {library.version} here ({problem})"
+        print(f"gondwana: srun cannot start {what}: {Path(own.argv[0]).name} does", file=sys.stderr)
         return own
     argv = slurm.srun(layout.ranks, layout.threads, layout.per_node, kind, bound=layout.bind is not None)
     return Command((*argv, *program), settings, signal.SIGTERM, slurm.stale())

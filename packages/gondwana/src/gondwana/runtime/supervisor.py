@@ -193,7 +193,8 @@ class Supervisor:
 
     def prepare(self) -> list[str]:
         """Make what the launcher and the ranks get from here, and return the folders to remove. Local."""
-        os.environ[STDIN] = f"/proc/{os.getpid()}/fd/{_readable_by_others()}"
+        number = _readable_by_others()
+        os.environ[STDIN] = f"/proc/{os.getpid()}/fd/{number} {os.fstat(number).st_ino}"
         sessions = "" if os.environ.get(SESSIONS) else _make_folder(os.environ.get("TMPDIR", "/tmp"), SESSIONS)
         return [sessions, _memory_folder()]
 
@@ -408,7 +409,6 @@ def _pump(sink: int) -> None:
 
 
 def _print_errors(source: int, errors: Errors) -> None:
-    """Print what comes from a pipe until all that write to it have ended."""
     while data := os.read(source, 1 << 16):
         _write_all(errors.pass_on(data))
     _write_all(errors.end())
@@ -477,7 +477,7 @@ def _handles(pid: int, number: int) -> bool:
 
 
 def _written(pids: Sequence[int]) -> int:
-    """The bytes that processes have written so far: handed over in system calls, and brought to disks."""
+    """The bytes that processes have written so far."""
     lines = [line.split() for pid in pids for line in _read(f"/proc/{pid}/io").splitlines()]
     return sum(int(count) for name, count in lines if name in (b"wchar:", b"write_bytes:"))
 
