@@ -1,7 +1,7 @@
-"""Two hosts on one machine: each a network namespace with a host name of its own, joined by a virtual cable.
+"""Two hosts on one machine, and jobs of Open MPI's launcher on them.
 
-Open MPI's launcher runs in the first. What it starts on the second goes through a stand-in for ssh. So messages travel
-by TCP and no two ranks share a node, as on a cluster. Needs root and Linux's `ip` (package iproute2).
+The launcher runs on the first. What it starts on the second goes through a stand-in for ssh. So messages travel by TCP,
+and no two ranks share a node, processes, memory or /tmp, as on a cluster.
 """
 
 from __future__ import annotations
@@ -9,15 +9,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import shlex
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import unittest.mock
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,95 +21,75 @@ import pytest
 from gondwana.cli import launch
 from gondwana.runtime.placement.binding import Bind
 from support import jobs
+from support.cluster import hosts
+from support.cluster.hosts import Host
 
-_ENTER = 'hostname "$0" && exec "$@"'
-"""What a shell in a namespace does first: it makes its own name that of the host, and runs the words behind."""
+_SERVER = """
+import socket, subprocess, sys, threading
 
-_AGENT = """#!/bin/sh
-while [ "${{1#-}}" != "$1" ]; do shift; done
-[ "$1" = {address} ] || {{ echo "no host $1" >&2; exit 1; }}
-shift
-exec {enter} sh -c "$*"
+def serve(connection):
+    with connection, connection.makefile() as words:
+        command = words.readline()
+        with subprocess.Popen(
+            ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as running:
+            while data := running.stdout.read1():
+                connection.sendall(data)
+        connection.sendall(bytes([running.returncode % 256]))
+
+listening = socket.create_server((sys.argv[1], 22))
+print("ready", flush=True)
+while True:
+    threading.Thread(target=serve, args=listening.accept()[:1], daemon=True).start()
+"""
+"""Runs on the second host in place of sshd: starts the command of each connection. Its status follows its output."""
+
+_AGENT = """#!{python} -IS
+import os, socket, sys
+words = sys.argv[1:]
+while words[0].startswith("-"):
+    del words[0]
+with socket.create_connection((words[0], 22)) as connection:
+    connection.sendall(" ".join(words[1:]).encode() + b"\\n")
+    held = b""
+    while data := connection.recv(1 << 16):
+        held += data
+        os.write(1, held[:-1])
+        held = held[-1:]
+sys.exit(held[0] if held else 255)
 """
 """Stands in for ssh: it drops options, takes the host, and has a shell there run the rest."""
-
-
-@dataclass(frozen=True)
-class Host:
-    """One of the two hosts: the name of its namespace, which is its host name too, and its address."""
-
-    space: str
-    address: str
-
-    def enter(self) -> list[str]:
-        """The words to put before a command that is to run on this host."""
-        return ["ip", "netns", "exec", self.space, "unshare", "--uts", "sh", "-c", _ENTER, self.space]
 
 
 @functools.cache
 def missing() -> str | None:
     """What this machine lacks for two hosts, None if it has all of it."""
-    if os.geteuid() != 0:
-        return "two hosts need root"
-    for tool in ("ip", "unshare", "hostname"):
-        if shutil.which(tool) is None:
-            return f"two hosts need the command {tool}"
     if launch.mpi_library().vendor != "Open MPI":
         return "two hosts are started with Open MPI's launcher"
-    try:
-        with two_hosts():
-            return None
-    except subprocess.CalledProcessError as error:
-        return f"two hosts cannot be made here: {error.stderr.strip()}"
+    return hosts.missing()
+
+
+def outside(process: int, word: str) -> int:
+    """Return the number that a process of a host has here: it has that number there, and a word among its own."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            numbers = (entry / "status").read_text().partition("NSpid:")[2].partition("\n")[0].split()
+            if len(numbers) > 1 and int(numbers[-1]) == process and word in (entry / "cmdline").read_text():
+                return int(entry.name)
+    raise LookupError(f"no host has a process {process} with {word}")
 
 
 @contextlib.contextmanager
-def two_hosts(delay: int | None = None) -> Iterator[tuple[Host, Host]]:
-    """Make two hosts; remove them and kill all that runs on them at the end.
-
-    Args:
-        delay: microseconds that each frame takes on the cable; None: a cable of the kernel, without delay.
-    """
-    number = os.getpid() % 250
-    hosts = [Host(f"gw{name}-{os.getpid()}", f"10.77.{number}.{place}") for place, name in ((1, "a"), (2, "b"))]
-    cables = [f"{host.space}"[:15] for host in hosts]
-    stack = contextlib.ExitStack()
-    try:
-        for host in hosts:
-            _ip("netns", "add", host.space)
-            _ip("-n", host.space, "link", "set", "lo", "up")
-        if delay is None:
-            _ip("-n", hosts[0].space, "link", "add", cables[0], "type", "veth", "peer", "name", cables[1])
-            _ip("-n", hosts[0].space, "link", "set", cables[1], "netns", hosts[1].space)
-        else:
-            stack.enter_context(_delayed_cable(cables, delay))
-            for host, name in zip(hosts, cables, strict=True):
-                _ip("link", "set", name, "netns", host.space)
-                _ip("-n", host.space, "link", "set", name, "mtu", "60000")
-        for host, cable in zip(hosts, cables, strict=True):
-            _ip("-n", host.space, "address", "add", f"{host.address}/24", "dev", cable)
-            _ip("-n", host.space, "link", "set", cable, "up")
-        yield hosts[0], hosts[1]
-    finally:
-        stack.close()
-        for host in hosts:
-            _remove(host)
-
-
-@contextlib.contextmanager
-def _delayed_cable(names: list[str], delay: int) -> Iterator[None]:
-    """Run the program that carries frames between two devices, which it makes."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "delayed_cable"
-        source = Path(__file__).with_name("delayed_cable.c")
-        subprocess.run(["cc", "-O2", "-o", program, source], check=True, capture_output=True, text=True, timeout=60)
-        with subprocess.Popen([program, *names, str(delay)], stdout=subprocess.PIPE, text=True) as running:
-            try:
-                assert running.stdout is not None
-                assert running.stdout.readline() == "ready\n"
-                yield
-            finally:
-                running.kill()
+def _open_to_others(host: Host) -> Iterator[None]:
+    """Have a host start what others ask it for."""
+    words = [*host.enter(), sys.executable, "-I", "-S", "-c", _SERVER, host.address]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            assert running.stdout.readline() == "ready\n"
+            yield
+        finally:
+            running.kill()
 
 
 def run_two_hosts(
@@ -124,6 +100,7 @@ def run_two_hosts(
     ranks_per_node: int | None = None,
     bind: Bind | None = None,
     delay: int | None = None,
+    shared: Sequence[Path] = (),
 ) -> jobs.Outcome:
     """Run a program on two ranks, each on a host of its own; skip the test where that is impossible.
 
@@ -135,13 +112,21 @@ def run_two_hosts(
         ranks_per_node: so many ranks on each host, as `gondwana run --ranks-per-node` asks for; None: one, unasked.
         bind: as `gondwana run --bind`; the program is then started as that does.
         delay: microseconds that each frame takes between the hosts.
+        shared: folders below /tmp that both hosts see.
     """
     if (reason := missing()) is not None:
         pytest.skip(reason)
     started = [] if bind is None else ["-P", "-m", "gondwana.cli.rank"]
-    with two_hosts(delay) as hosts, tempfile.TemporaryDirectory() as folder:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        hosts.hosts([f"gwa-{os.getpid()}", f"gwb-{os.getpid()}"], shared=[folder, *shared], delay=delay) as (
+            first,
+            second,
+        ),
+        _open_to_others(second),
+    ):
         listed = Path(folder) / "hosts"
-        listed.write_text("".join(f"{host.address} slots={ranks_per_node or 1}\n" for host in hosts))
+        listed.write_text("".join(f"{host.address} slots={ranks_per_node or 1}\n" for host in (first, second)))
         listing = {"PRTE_MCA_prte_default_hostfile": str(listed)}
         with unittest.mock.patch.dict(os.environ, listing):
             command = launch.command(
@@ -151,14 +136,14 @@ def run_two_hosts(
                 ranks_per_node=ranks_per_node,
                 bind=bind,
                 time_limit=max(1.0, timeout - 10),
-                variables={**_paths(), **(variables or {})},
+                variables={**_paths(), "TMPDIR": folder, **(variables or {})},
             )
         launcher, *rest = command.argv
         agent = Path(folder) / "agent"
-        agent.write_text(_AGENT.format(address=hosts[1].address, enter=shlex.join(hosts[1].enter())))
+        agent.write_text(_AGENT.format(python=sys.executable))
         agent.chmod(0o755)
         options = ["--prtemca", "plm_ssh_agent", str(agent)]
-        network = f"{hosts[0].address}/24"
+        network = f"{first.address}/24"
         options += ["--prtemca", "oob_tcp_if_include", network]
         for name, value in (("btl_tcp_if_include", network), ("pml", "ob1"), ("btl", "tcp,self,sm")):
             options += ["--mca", name, value]
@@ -167,7 +152,9 @@ def run_two_hosts(
             options += ["--bind-to", "none"]
         options += ["--mca", "mpi_yield_when_idle", "1"]
         return jobs.run_command(
-            [*hosts[0].enter(), launcher, *options, *rest], timeout=timeout, variables={**command.variables, **listing}
+            [*first.enter(os.getcwd()), launcher, *options, *rest],
+            timeout=timeout,
+            variables={**command.variables, **listing},
         )
 
 
@@ -175,19 +162,6 @@ def _paths() -> dict[str, str]:
     """Where the ranks find the same packages as this process."""
     names = ("PYTHONPATH", "PATH", "GONDWANA_CACHE_DIR")
     return {name: os.environ[name] for name in names if name in os.environ}
-
-
-def _ip(*arguments: str) -> str:
-    done = subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=20)
-    return done.stdout
-
-
-def _remove(host: Host) -> None:
-    with contextlib.suppress(subprocess.CalledProcessError):
-        for pid in _ip("netns", "pids", host.space).split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-        _ip("netns", "delete", host.space)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def test_programs_are_started_by_our_launcher(monkeypatch: pytest.MonkeyPatch) -
     assert alone.variables == {"OMP_NUM_THREADS": "1", "NPB_TIMER_FLAG": "1"}
     monkeypatch.setattr(launch, "mpi_library", lambda python: launch.Library("Open MPI", "5", "libmpi.so"))
     monkeypatch.setattr(launch, "find_launcher", lambda library, python: "mpirun")
-    monkeypatch.setattr(launch, "in_slurm", lambda: False)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     together = launch.native(3, ["mg.A.x"], {})
     assert together.argv[:3] == ("mpirun", "-n", "3")
     assert together.argv[-1] == "mg.A.x"

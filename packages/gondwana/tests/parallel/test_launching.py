@@ -217,12 +217,23 @@ def test_no_launch_inside_a_launched_process(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_slurm_allocations_use_srun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     srun = tmp_path / "srun"
-    srun.write_text("#!/bin/sh\necho 'MPI plugin types are... none cray_shasta pmi2 pmix pmix_v5'\n")
+    # It says what Slurm says of its kinds of PMI, and does what two ranks do in a trial.
+    srun.write_text("#!/bin/sh\necho none cray_shasta pmi2 pmix pmix_v5; echo ranks 2; echo ranks 2\n")
     srun.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     command = launch.command(8, ["x.py"], threads=4)
     assert command.argv[:6] == ("srun", "-n", "8", "-c", "4", "--mpi=pmix")
+    assert launch.default_ranks() == 1
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+    assert launch.default_ranks() == 3
+    monkeypatch.setenv("SLURM_NTASKS", "12")
+    assert launch.default_ranks() == 12
+    monkeypatch.setenv("SLURM_JOB_CPUS_PER_NODE", "4(x2),3")
+    assert launch.command(2, ["x.py"], threads=4).argv[3:7] == ("-c", "4", "-N", "2")
+    assert launch.command(12, ["x.py"], threads=1).argv[3:4] == ("--overcommit",)
+    with pytest.raises(UsageError, match="more than 8 threads for each of 11 cores"):
+        launch.command(89, ["x.py"], threads=1)
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "6")
     assert launch.default_threads(8) == 6
     program, variables = launch.as_rank("x.py", WORDS, module=True)

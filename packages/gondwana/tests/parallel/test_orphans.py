@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support import jobs
-from support.two_hosts import missing, run_two_hosts
+from support.two_hosts import missing, outside, run_two_hosts
 from torture.orphans import PROGRAM, Case, seconds_to_end
 
 pytestmark = pytest.mark.parallel
@@ -45,15 +45,16 @@ def kill_daemon(folder: Path) -> list[int]:
     while not all((folder / f"here.{rank}").exists() for rank in (0, 1)):
         assert time.monotonic() < end
         time.sleep(0.1)
-    rank = int((folder / "here.1").read_text())
-    launcher, daemon = parent(int((folder / "here.0").read_text())), parent(rank)
+    first, rank = (outside(int((folder / f"here.{rank}").read_text()), str(folder)) for rank in (0, 1))
+    launcher, daemon = parent(first), parent(rank)
     assert Path(f"/proc/{daemon}/comm").read_text() == "prted\n"
-    os.kill(launcher, signal.SIGSTOP)  # or it would end the job, and with it the namespaces
+    os.kill(launcher, signal.SIGSTOP)  # or it would end the job, and with it the hosts
     try:
         os.kill(daemon, signal.SIGKILL)
         return jobs.left_behind([rank], PATIENCE)
     finally:
-        os.kill(launcher, signal.SIGCONT)
+        for pid in (launcher, parent(launcher)):  # what has entered the host stops with the launcher
+            os.kill(pid, signal.SIGCONT)
 
 
 def parent(pid: int) -> int:
@@ -65,7 +66,7 @@ def test_a_rank_on_another_host_ends_with_the_daemon_there(tmp_path: Path) -> No
         pytest.skip(reason)
     with ThreadPoolExecutor(1) as pool:
         left = pool.submit(kill_daemon, tmp_path)
-        outcome = run_two_hosts(PROGRAM, "spinning", str(tmp_path))
+        outcome = run_two_hosts(PROGRAM, "spinning", str(tmp_path), shared=[tmp_path])
     assert left.result() == [], str(outcome)
 
 

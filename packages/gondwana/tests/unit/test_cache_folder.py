@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import signal
 import subprocess
@@ -209,6 +210,21 @@ def test_a_stopped_process_is_not_waited_for(
             holder.send_signal(signal.SIGCONT)
         holder.communicate(timeout=60)
     assert not file.with_suffix(".lock").exists()
+
+
+def test_a_process_of_another_host_has_a_fixed_time(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cache_folder, "PATIENCE", math.inf)
+    monkeypatch.setattr(cache_folder, "FAR_PATIENCE", 0.3)
+    monkeypatch.setattr(cache_folder, "_processor_time", lambda process: pytest.fail("it has this number elsewhere"))
+    file = tmp_path / "entry.o"
+    with cache_folder.locked(file):
+        file.with_suffix(".lock").write_text(f"{os.getpid()} elsewhere")
+        with cache_folder.locked(file):
+            message = capfd.readouterr().err
+    expected = f"gondwana: process {os.getpid()} on elsewhere, which compiles the same, has held its lock for 0.3 s"
+    assert message.startswith(expected)
 
 
 def test_a_process_that_computes_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,9 +129,9 @@ def test_options_are_read_as_typer_reads_them(monkeypatch: pytest.MonkeyPatch, o
     started: list[dict[str, Any]] = []
 
     def start(target: str, arguments: list[str], **given: Any) -> None:
-        defaults = dict.fromkeys(("threads", "ranks_per_node", "bind", "device", "time_limit", "trace"))
+        defaults = dict.fromkeys(("ranks", "threads", "ranks_per_node", "bind", "device", "time_limit", "trace"))
         flags = dict.fromkeys(("module", "oversubscribe", "timing", "dry_run"), False)
-        started.append({"ranks": 1, **defaults, **flags, **given, "target": target, "arguments": arguments})
+        started.append({**defaults, **flags, **given, "target": target, "arguments": arguments})
 
     for module in (run, run_options):
         monkeypatch.setattr(module, "start", start)

@@ -286,13 +286,35 @@ def test_hydra_is_told_the_ranks_of_a_node(vendor: pytest.MonkeyPatch, name: str
 @pytest.fixture
 def slurm(vendor: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
     srun = tmp_path / "srun"
-    srun.write_text("#!/bin/sh\necho 'MPI plugin types are... none pmi2 pmix'\n")
+    srun.write_text("#!/bin/sh\necho none pmi2 pmix; echo ranks 2; echo ranks 2\n")
     srun.chmod(0o755)
     vendor.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     vendor.setenv("SLURM_JOB_ID", "1")
     vendor.setenv("SLURM_JOB_NUM_NODES", "2")
     use(vendor, "MPICH")
     return vendor
+
+
+def test_lists_of_hosts_are_honoured(vendor: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("n1\nn1\nn2\nn3\n")
+    vendor.setenv("GONDWANA_CACHE_DIR", "/somewhere")
+    vendor.setenv("HYDRA_HOST_FILE", str(tmp_path / "hosts"))
+    use(vendor, "MPICH")
+    assert "HYDRA_LAUNCHER" not in launch.command(3, ["x.py"], threads=1).variables  # which would be this host alone
+    with pytest.raises(UsageError, match="this job has 3"):
+        launch.command(8, ["x.py"], threads=1, ranks_per_node=2)
+    launch.command(3 * 256, ["x.py"], threads=1)
+    with pytest.raises(UsageError, match="more than 8 threads for each of 96 cores"):
+        launch.command(3 * 256 + 1, ["x.py"], threads=1)
+    use(vendor, "Open MPI")
+    assert "-x GONDWANA_CACHE_DIR" not in str(launch.command(3, ["x.py"], threads=1))
+    for name in ("PBS_NODEFILE", "LSB_DJOB_HOSTFILE"):
+        vendor.setenv(name, str(tmp_path / "hosts"))
+        words = str(launch.command(33, ["x.py"], threads=1))
+        assert f"--hostfile {tmp_path / 'hosts'} " in words
+        assert "-x GONDWANA_CACHE_DIR " in words
+        assert "yield_when_idle" not in words
+        vendor.delenv(name)
 
 
 def test_slurm_is_told_the_ranks_of_a_node(slurm: pytest.MonkeyPatch) -> None:

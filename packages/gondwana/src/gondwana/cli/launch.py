@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from gondwana.cli import slurm, slurm_step
 from gondwana.cli.library import Library as Library
 from gondwana.cli.library import mpi_library as mpi_library
 from gondwana.errors import LaunchError, UsageError
@@ -47,8 +48,12 @@ MEMORY_OF_A_RANK = 16 << 20
 DESCRIPTORS, DESCRIPTORS_OF_A_RANK = 22, 5
 """Open files of MPI's launcher, without its ranks and for each of them."""
 
-HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
-"""Variables that name the file in which Open MPI's launcher finds its hosts, one a line."""
+HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
+"""Variables that name the file in which a launcher finds its hosts, one a line: Open MPI's, Hydra, PBS and LSF."""
+
+
+_WITHIN_STEP = {"SLURM_OVERLAP": "1"}
+"""For MPI's own launcher, which starts its part on each node by `srun`: that shares the cores of the step it is in."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +63,18 @@ class Command:
     Args:
         argv: the command and its arguments.
         variables: the environment variables to set, beside those that are there.
-        end_signal: what makes this launcher end a job without a delay; None: it gets all signals itself, instead of
-            `gondwana.runtime.supervisor`.
+        end_signal: what makes this launcher end a job without a delay; None: there is no launcher.
+        unset: the environment variables that the job is not to have.
     """
 
     argv: tuple[str, ...]
     variables: dict[str, str] = field(default_factory=dict)
     end_signal: signal.Signals | None = None
+    unset: frozenset[str] = frozenset()
 
     def environment(self) -> dict[str, str]:
         """Return the whole environment for the job. Local."""
-        return {**os.environ, **self.variables}
+        return {name: value for name, value in os.environ.items() if name not in self.unset} | self.variables
 
     def __str__(self) -> str:
         settings = [f"{name}={shlex.quote(value)}" for name, value in self.variables.items()]
@@ -105,10 +111,11 @@ def become(command: Command) -> NoReturn:
     argv = command.argv
     if command.end_signal is not None:
         # Isolated and without site: it is there as long as the job, and needs little of Python.
-        argv = (sys.executable, "-I", "-S", supervisor.__file__, f"{command.end_signal:d}", *argv)
+        script = slurm_step.__file__ if argv[0] == slurm.SRUN else supervisor.__file__
+        argv = (sys.executable, "-I", "-S", script, f"{command.end_signal:d}", *argv)
     sys.stdout.flush()
     sys.stderr.flush()
-    # MPI's launchers would leave it blocked in the ranks.
+    # MPI's launchers would leave the signal blocked in the ranks.
     keeping = beginning.kept_signal() if argv[0] == sys.executable else contextlib.nullcontext()
     try:
         with keeping:
@@ -129,14 +136,14 @@ def cores() -> int:
 
 def default_threads(ranks: int) -> int:
     """Return the threads of each of ``ranks`` ranks: an equal share of the cores. Local."""
-    if in_slurm():
+    if slurm.there():
         return whole_number(os.environ.get("SLURM_CPUS_PER_TASK", "")) or 1
     return max(1, cores() // ranks)
 
 
-def in_slurm() -> bool:
-    """Return whether this process is inside a Slurm allocation that can start ranks. Local."""
-    return "SLURM_JOB_ID" in os.environ and shutil.which("srun") is not None
+def default_ranks() -> int:
+    """Return how many ranks a job has if nobody says it: those of Slurm's allocation, else one. Local."""
+    return slurm.ranks() if slurm.starts_ranks() else 1
 
 
 def command(
@@ -151,10 +158,10 @@ def command(
     variables: Mapping[str, str] | None = None,
     oversubscribe: bool = False,
 ) -> Command:
-    """Return the command that runs ``program`` on ``ranks`` ranks. Local: starts no job.
+    """Return the command that runs ``program`` on ``ranks`` ranks. Local: does not start it.
 
     Args:
-        ranks: how many; one rank needs no launcher and no MPI.
+        ranks: how many; one rank needs no MPI, and no launcher outside of Slurm's allocations.
         program: arguments for the Python interpreter: a script and its arguments, or ``-m module ...``.
         threads: per rank; None divides the cores.
         ranks_per_node: a divisor of the ranks; None leaves it to the launcher.
@@ -177,14 +184,14 @@ def command(
     per_node = _on_hosts(ranks, ranks_per_node)
     threads = threads or default_threads(per_node or ranks)
     layout = _Layout(ranks, threads, per_node, bind)
-    _check_number(layout.on_host, threads, oversubscribe)
+    _check_number(ranks, threads, oversubscribe)
     settings = dict.fromkeys(("GONDWANA_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"), str(threads))
     if time_limit is not None:
         settings["GONDWANA_TIME_LIMIT"] = f"{time_limit:g}"
     if bind is not None:
         settings[binding.VARIABLE] = bind.value
     settings.update(variables or {})
-    if ranks == 1:
+    if ranks == 1 and not slurm.starts_ranks():
         _check_binding(layout)
         return Command((python, *program), settings)
     settings[terminal.VARIABLE] = terminal.describe()
@@ -218,7 +225,7 @@ def native(ranks: int, program: Sequence[str], variables: Mapping[str, str], *, 
     """
     _check_number(ranks, 1, oversubscribe)
     settings = {"OMP_NUM_THREADS": "1", **variables}
-    if ranks == 1:
+    if ranks == 1 and not slurm.starts_ranks():
         return Command(tuple(program), settings)
     return _with_launcher(_Layout(ranks, 1), sys.executable, tuple(program), settings)
 
@@ -249,7 +256,7 @@ def _check_hosts(layout: _Layout, nodes: int) -> None:
             f"but this job has {nodes}; give at most {nodes * layout.per_node} ranks (-n), or simulate nodes by "
             f"GONDWANA_RANKS_PER_NODE={layout.per_node}"
         )
-    if nodes == 1 and not in_slurm():
+    if nodes == 1 and not slurm.there():
         _check_binding(layout)
 
 
@@ -261,13 +268,15 @@ def _check_binding(layout: _Layout) -> None:
 
 def _nodes(library: Library) -> int:
     """The number of hosts that the launcher has for the job."""
-    if in_slurm():
-        return whole_number(os.environ.get("SLURM_JOB_NUM_NODES", "")) or 1
-    if library.vendor == "Open MPI":
-        for name in HOST_LISTS:
-            if name in os.environ:
-                return _listed(os.environ[name])
-    return 1
+    if slurm.there():
+        return slurm.nodes()
+    return _listed(os.environ[name]) if (name := _host_list(library)) else 1
+
+
+def _host_list(library: Library) -> str:
+    """The variable that names the launcher's list of hosts, "" if there is none."""
+    others = HOST_LISTS[1] if library.vendor == "Open MPI" else HOST_LISTS[0]
+    return next((name for name in HOST_LISTS if name in os.environ and name != others), "")
 
 
 def _listed(path: str) -> int:
@@ -277,16 +286,23 @@ def _listed(path: str) -> int:
     return max(1, len({words[0] for words in lines if words}))
 
 
+def _cores_of_all() -> int:
+    """The cores of all hosts of the job; those in a list have as many as this one."""
+    if slurm.there():
+        return slurm.cores() or sys.maxsize
+    paths = [os.environ.get(name, "") for name in HOST_LISTS]
+    return cores() * max((_listed(path) for path in paths if os.path.isfile(path)), default=1)
+
+
 def _check_number(ranks: int, threads: int, oversubscribe: bool) -> None:
-    """Refuse what the cores of this host cannot run. Slurm knows the cores of all its hosts, and does that itself."""
-    if in_slurm():
-        return
+    """Refuse what the cores of the job's hosts cannot run."""
+    there = _cores_of_all()
     total = ranks * threads
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
     given = f"{ranks} rank{'s' * (ranks > 1)} of {threads} thread{'s' * (threads > 1)}"
-    if total > THREADS_PER_CORE * cores() and not oversubscribe:
+    if total > THREADS_PER_CORE * there and not oversubscribe:
         raise UsageError(
-            f"{given}: more than {THREADS_PER_CORE} threads for each of {cores()} cores; give fewer ranks (-n) or "
+            f"{given}: more than {THREADS_PER_CORE} threads for each of {there} cores; give fewer ranks (-n) or "
             "threads (-t), or --oversubscribe if you mean it"
         )
     if total > most:
@@ -337,15 +353,25 @@ def _with_launcher(layout: _Layout, python: str, program: tuple[str, ...], setti
         _check_hosts(layout, _nodes(library))
     if layout.bind is not None:
         settings = {**UNBOUND.get(library.vendor, {}), **settings}
-    if in_slurm():
-        return _slurm(layout, library, program, settings)
+    if slurm.there():
+        return _in_slurm(layout, library, python, program, settings)
+    return _by_mpis_own(layout, library, python, program, settings)
+
+
+def _by_mpis_own(
+    layout: _Layout, library: Library, python: str, program: tuple[str, ...], settings: dict[str, str]
+) -> Command:
+    """The command line of the MPI's own launcher."""
     _check_limits(layout.on_host)
     launch = find_launcher(library, python)
     if library.vendor == "Open MPI":
-        return _open_mpi(launch, layout, program, settings, on_one_host=_nodes(library) == 1)
+        return _open_mpi(launch, layout, program, settings, library)
     # Hydra would start its proxy over ssh or a scheduler even on one host. At SIGTERM it would wait for ranks that
     # handle that; if it is killed, its proxies kill theirs.
-    variables = {"HYDRA_LAUNCHER": "fork", **settings}
+    started = {"HYDRA_LAUNCHER": "fork"} if _nodes(library) == 1 else {}
+    if slurm.there():
+        started = {"HYDRA_LAUNCHER": "slurm", "HYDRA_RMK": "slurm", "I_MPI_HYDRA_BOOTSTRAP": "slurm", **_WITHIN_STEP}
+    variables = {**started, **settings}
     argv = [launch, "-n", str(layout.ranks)]
     if layout.per_node is not None:
         argv += ["-ppn", str(layout.per_node)]
@@ -357,10 +383,10 @@ def _with_launcher(layout: _Layout, python: str, program: tuple[str, ...], setti
 def _check_limits(ranks: int) -> None:
     """Refuse limits of this process with which MPI's launcher, or the ranks of this host, would fail at the start."""
     needed = DESCRIPTORS + DESCRIPTORS_OF_A_RANK * ranks
-    if _limit(resource.RLIMIT_NOFILE) < needed:
+    if (may := _limit(resource.RLIMIT_NOFILE)) < needed:
         raise UsageError(
-            f"the launcher of {ranks} ranks needs {needed} open files and may have {_limit(resource.RLIMIT_NOFILE)} "
-            f"(RLIMIT_NOFILE): call `ulimit -n {max(needed, 1024)}` before, or start fewer ranks"
+            f"the launcher of {ranks} ranks needs {needed} open files and may have {may} (RLIMIT_NOFILE): call "
+            f"`ulimit -n {max(needed, 1024)}` before, or start fewer ranks"
         )
     if _limit(resource.RLIMIT_FSIZE) < MEMORY_OF_A_RANK:
         raise UsageError(
@@ -370,14 +396,14 @@ def _check_limits(ranks: int) -> None:
 
 
 def _limit(which: int) -> int:
-    limit = resource.getrlimit(which)[0]
-    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+    return sys.maxsize if (limit := resource.getrlimit(which)[0]) == resource.RLIM_INFINITY else limit
 
 
 def _open_mpi(
-    launch: str, layout: _Layout, program: tuple[str, ...], settings: dict[str, str], *, on_one_host: bool
+    launch: str, layout: _Layout, program: tuple[str, ...], settings: dict[str, str], library: Library
 ) -> Command:
-    crowded = layout.on_host * layout.threads > cores()
+    nodes = _nodes(library)
+    crowded = (layout.per_node or -(-layout.ranks // nodes)) * layout.threads > cores()
     # Open MPI refuses more ranks than physical cores; here the user decides how many ranks to start.
     argv = [launch, "-n", str(layout.ranks)]
     if layout.per_node is None:
@@ -386,15 +412,21 @@ def _open_mpi(
         argv += ["--map-by", f"ppr:{layout.per_node}:node:OVERSUBSCRIBE"]
     if crowded or layout.threads > 1 or layout.bind is not None:
         argv += ["--bind-to", "none"]
-    # Ranks on other hosts get only the variables that are named.
-    for name in settings:
+    names = set(settings)
+    if nodes > 1:  # ranks on other hosts get only the variables that are named
+        names |= {name for name in os.environ if name.startswith("GONDWANA_") and name != launcher.NOTE}
+        if _host_list(library) in HOST_LISTS[2:]:  # Open MPI's launcher may not know this scheduler
+            argv += ["--hostfile", os.environ[_host_list(library)]]
+    for name in sorted(names):
         argv += ["-x", name]
     mpi_settings = {**as_root(), **_missing()}
     if crowded:
         mpi_settings["OMPI_MCA_mpi_yield_when_idle"] = "1"
-    if on_one_host and supervisor.MEMORY not in os.environ:
+    if nodes == 1 and supervisor.MEMORY not in os.environ:
         mpi_settings[supervisor.MEMORY] = _memory_place(layout.ranks)
-    if "SLURM_JOB_ID" in os.environ:  # of an allocation that cannot start ranks, as in a container: see `in_slurm`
+    if slurm.there():
+        mpi_settings |= _WITHIN_STEP
+    elif "SLURM_JOB_ID" in os.environ:  # of an allocation that cannot start ranks, as in a container
         for framework in ("ras", "plm"):
             if f"PRTE_MCA_{framework}" not in os.environ:
                 mpi_settings[f"PRTE_MCA_{framework}"] = "^slurm"
@@ -435,29 +467,33 @@ def _memory_place(ranks: int) -> str:
     )
 
 
-def _slurm(layout: _Layout, library: Library, program: tuple[str, ...], settings: dict[str, str]) -> Command:
-    argv = ["srun", "-n", str(layout.ranks), "-c", str(layout.threads)]
-    if layout.per_node is not None:
-        nodes = layout.ranks // layout.per_node
-        argv += ["-N", str(nodes), f"--ntasks-per-node={layout.per_node}", "--distribution=block"]
-    if layout.bind is not None:
-        argv.append("--cpu-bind=none")
-    listed = subprocess.run(["srun", "--mpi=list"], capture_output=True, text=True, timeout=60)
-    offered = (listed.stdout + listed.stderr).split()
-    wanted = ("pmix",) if library.vendor == "Open MPI" else ("cray_shasta", "pmi2", "pmix")
-    argv += [f"--mpi={kind}" for kind in wanted if kind in offered][:1]
-    # For all ranks, each would have a copy of the standard input.
-    return Command((*argv, "--input=0", *program), settings)
+def _in_slurm(
+    layout: _Layout, library: Library, python: str, program: tuple[str, ...], settings: dict[str, str]
+) -> Command:
+    """The command line of `srun`, or of the MPI's own launcher if `srun` cannot start ranks of this MPI."""
+    if "PMIX_MCA_psec" not in os.environ:
+        # Slurm's PMIx offers MUNGE, of which the one in the wheel knows nothing, and each rank would say so.
+        settings = {"PMIX_MCA_psec": "native", **settings}
+    kind, problem = slurm.pmi(library, python, settings) if layout.ranks > 1 else ("none", "")
+    if kind is None:
+        if layout.per_node is None and layout.ranks % slurm.nodes() == 0:
+            layout = layout._replace(per_node=layout.ranks // slurm.nodes())  # as srun deals them
+        own = _by_mpis_own(layout, library, python, program, settings)
+        what = f"ranks of {library.vendor} {library.version} here ({problem})"
+        print(f"gondwana: srun cannot start {what}: {Path(own.argv[0]).name} does", file=sys.stderr)
+        return own
+    argv = slurm.srun(layout.ranks, layout.threads, layout.per_node, kind, bound=layout.bind is not None)
+    return Command((*argv, *program), settings, signal.SIGTERM, slurm.stale())
 
 
 def _refuse_nesting() -> None:
     launch = launcher.detect()
-    if launch is not None:
+    if launch is not None and not slurm.in_shell():
         raise LaunchError(
             f"this process was itself started by {launch.launcher}: start the job with `gondwana run` alone, or call "
             "`python -P -m gondwana.cli.rank PROGRAM ...` below your own launcher"
         )
-    if in_slurm() and launcher.in_step():
+    if slurm.there() and launcher.in_step():
         raise LaunchError(
             "this process was started by a rank of a Slurm step, and srun would wait until that has ended: start the "
             "job from the batch script, or one rank here, without -n"

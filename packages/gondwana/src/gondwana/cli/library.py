@@ -40,15 +40,15 @@ def mpi_library(python: str = sys.executable) -> Library:
     Raises:
         LaunchError: there is no mpi4py, or it finds no MPI library.
     """
-    circumstances = _circumstances() if python == sys.executable else None
-    folder = None if circumstances is None else cache_folder.cache_folder("mpi", quiet=True)
+    seen = circumstances() if python == sys.executable else None
+    folder = None if seen is None else cache_folder.cache_folder("mpi", quiet=True)
     if folder is None:
         return ask(python)
-    file = folder / f"{binascii.crc32(repr(circumstances).encode()):08x}.json"
-    found = _kept(file, circumstances)
+    file = folder / f"{binascii.crc32(repr(seen).encode()):08x}.json"
+    found = _kept(file, seen)
     if found is None:
         found = ask(python)
-        cache_folder.keep(file, json.dumps([circumstances, found, _state(found.path)]).encode())
+        cache_folder.keep(file, json.dumps([seen, found, _state(found.path)]).encode())
     return found
 
 
@@ -71,18 +71,8 @@ def ask(python: str) -> Library:
     return Library(**json.loads(done.stdout))
 
 
-def _kept(file: Path, circumstances: list[str] | None) -> Library | None:
-    """The library that an earlier process has found in the same circumstances, None if none has."""
-    try:
-        then, found, state = json.loads(cache_folder.read(file) or b"")
-        library = Library(*found)
-        return library if then == circumstances and state == _state(library.path) else None
-    except (ValueError, TypeError):
-        return None
-
-
-def _circumstances() -> list[str] | None:
-    """What the answer may depend on, as far as this process sees it; None: there is no mpi4py that it could find.
+def circumstances() -> list[str] | None:
+    """Return what the MPI may depend on, as far as this process sees it; None: it finds no mpi4py. Local.
 
     An installation changes the folders in which packages and libraries are, or what the system knows of libraries.
     """
@@ -94,6 +84,16 @@ def _circumstances() -> list[str] | None:
     places += [folder for folder in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if folder]
     variables = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_DECIDING)]
     return [sys.executable, sys.version, *map(_state, places), *variables]
+
+
+def _kept(file: Path, seen: list[str] | None) -> Library | None:
+    """The library that an earlier process has found in the same circumstances, None if none has."""
+    try:
+        then, found, state = json.loads(cache_folder.read(file) or b"")
+        library = Library(*found)
+        return library if then == seen and state == _state(library.path) else None
+    except (ValueError, TypeError):
+        return None
 
 
 def _state(path: str) -> str:

@@ -75,7 +75,7 @@ def start(
     target: str,
     arguments: list[str],
     *,
-    ranks: int = 1,
+    ranks: int | None = None,
     threads: int | None = None,
     ranks_per_node: int | None = None,
     bind: Bind | None = None,
@@ -93,6 +93,7 @@ def start(
         UsageError: an argument is wrong, or a setting that the program refuses.
         LaunchError: there is no launcher for so many ranks.
     """
+    ranks = ranks or launch.default_ranks()
     arguments = [*device_option(target, device, module), *arguments]
     if module:
         check_module(target)

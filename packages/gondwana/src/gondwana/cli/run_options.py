@@ -23,7 +23,12 @@ def run(
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the program untouched.")
     ] = None,
-    ranks: Annotated[int, typer.Option("-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks.")] = 1,
+    ranks: Annotated[
+        int | None,
+        typer.Option(
+            "-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks [default: Slurm's tasks, else 1]."
+        ),
+    ] = None,
     threads: Annotated[
         int | None,
         typer.Option(

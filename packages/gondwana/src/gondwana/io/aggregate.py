@@ -87,12 +87,14 @@ class AggregatedSink:
         except Exception as problem:
             error = problem
         team.agree(error)
-        paths = team.gather([buffer.path for buffer in self._buffers])
+        # Of ranks of other nodes, the writer has no memory to open.
+        paths = team.gather([] if team.rank in self._remote else [buffer.path for buffer in self._buffers])
         try:
             if paths is not None:
                 variables = {name: (shape_of(array), array.dtype) for name, array in arrays.items()}
                 blocks = tuple(chain.from_iterable(self._placed.values()))
-                buffers = tuple(zip(*paths, strict=True))
+                near = {rank: names for rank, names in enumerate(paths) if names}
+                buffers = tuple(dict(zip(near, names, strict=True)) for names in zip(*near.values(), strict=True))
                 lock = claim(Path(path), empty=not keep, replace=replace)
                 plan = Plan(path, keep, operator, dict(attributes), variables, blocks, buffers, lock)
                 self._backend = BackgroundWriter(plan) if background else StagedWriter(plan)

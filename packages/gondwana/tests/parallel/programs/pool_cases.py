@@ -10,6 +10,7 @@ import itertools
 import logging
 import operator
 import os
+import platform
 import sys
 import tempfile
 import threading
@@ -35,7 +36,12 @@ def case(function: Callable[[gw.WorkerPool], None]) -> Callable[[gw.WorkerPool],
 
 def is_alone(pool: gw.WorkerPool) -> bool:
     """Whether tasks run where they are submitted."""
-    return pool.submit(os.getpid).result(PATIENCE) == os.getpid()
+    return pool.submit(process).result(PATIENCE) == process()
+
+
+def process() -> tuple[str, int]:
+    """The process that calls it: two hosts may have the same numbers."""
+    return platform.node(), os.getpid()
 
 
 def error_of(function: Callable[..., object], *arguments: object) -> Exception:

@@ -30,6 +30,9 @@ LONGEST_MESSAGE = 2**22
 SEND_TIME = 1.0
 """Seconds in which the other side must take a message."""
 
+KEPT_ALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 4}
+"""After so many seconds of silence, between two questions, and questions without an answer, the other host is gone."""
+
 SPARE = 64
 """How many connections may be unauthenticated at a time, beside those of the expected ranks."""
 
@@ -57,6 +60,10 @@ class Channel:
             OSError: the other side has closed the connection.
         """
         self.socket = connected
+        if connected.family == socket.AF_INET:  # or nobody would learn of a host that has lost its power
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in KEPT_ALIVE.items():
+                connected.setsockopt(socket.IPPROTO_TCP, option, value)
         self.peer: int | None = None
         self.authenticated = False
         self._secret = secret

@@ -42,6 +42,9 @@ ANSWER_TIME = 3.0
 LAUNCHER_GRACE = 0.02
 """Seconds that the launcher has to end this rank too; after that, this rank reports that another one terminated."""
 
+HOST_GRACE = 5.0
+"""Seconds that the launcher has to end this rank after the channel to another host has closed; see `LAUNCHER_GRACE`."""
+
 TIMED_OUT = 124
 """The exit status of a job that has reached its time limit, as timeout(1) has it."""
 
@@ -257,6 +260,20 @@ class _Watchdog:
                     self._report_once(reason)
         if channel not in self._channels.channels:
             self._selector.unregister(descriptor)
+            self._on_silence(0 if channel.peer is None else channel.peer)
+
+    def _on_silence(self, rank: int) -> None:
+        """Report that the host of a rank is gone, if the launcher does not end this rank, and end the job."""
+        host = self._watch.elsewhere.get(rank)
+        if host is None:
+            return  # a rank of this host, whose process is watched
+        time.sleep(HOST_GRACE)
+        if not exits.left():
+            exits.write_error(
+                f"gondwana: host {host} does not answer any more: it is gone, or what has started rank {rank} there; "
+                "ending the job\n"
+            )
+            exits.abort(1)
 
     def _report_once(self, reason: str) -> None:
         """Report on rank 0, unless the same signal has just caused a report; elsewhere, ask the rank above."""
@@ -308,11 +325,13 @@ class Monitor:
 
     Attributes:
         handles: file descriptors that become readable when a process has ended, with the member.
+        elsewhere: the hosts of the ranks that are not on this one.
     """
 
     def __init__(self, own: Member, members: list[Member]) -> None:
         neighbours = [member for member in members if member.host == own.host]
         self._own = own
+        self.elsewhere = {member.rank: member.host for member in members if member.host != own.host}
         self._page = _map(neighbours[0])
         self.handles: dict[int, Member] = {}
         for member in neighbours:

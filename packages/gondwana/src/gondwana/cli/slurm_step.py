@@ -1,0 +1,72 @@
+"""The supervisor of a job that `srun` starts as a step of an allocation of Slurm.
+
+At SIGTERM, srun kills all ranks at once, wherever they are. So they are asked by `scancel`, which reaches all hosts.
+Slurm ends the ranks itself when it ends the allocation. Executed by its path, like `gondwana.runtime.supervisor`, with
+the same arguments.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING or __name__ != "__main__":
+    from gondwana.runtime import supervisor
+else:
+    # At the end, so that none of what is there hides a module of Python's.
+    sys.path.append(os.path.join(os.path.dirname(os.path.dirname(__file__)), "runtime"))
+    import supervisor
+
+NAME = "--job-name="
+"""How the word of srun begins that names the step."""
+
+PATIENCE = supervisor.LONGEST
+"""Seconds that the ranks have to stop: from here it cannot be seen whether they write."""
+
+ANSWER = 30.0
+"""Seconds that Slurm has to answer."""
+
+
+class Step(supervisor.Supervisor):
+    """A step and what is asked of it. Local; starts srun.
+
+    Args:
+        command: srun with its arguments, of which one names the step.
+        end_signal: what makes srun end the step.
+    """
+
+    grants = ""
+
+    def __init__(self, command: Sequence[str], end_signal: int) -> None:
+        self._name = next(word.removeprefix(NAME) for word in command if word.startswith(NAME))
+        super().__init__(command, end_signal, PATIENCE)
+
+    def prepare(self) -> list[str]:
+        """Leave the standard input to srun, which passes it on to rank 0, wherever that is. Local."""
+        return []
+
+    def ask(self, number: int) -> bool:
+        """Have Slurm send SIGTERM to all ranks, and return whether it does; those that do not handle it end. Local."""
+        job = os.environ.get("SLURM_JOB_ID", "")
+        listed = _output("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i %j")
+        steps = [words[0] for line in listed.splitlines() if (words := line.split())[1:] == [self._name]]
+        return bool(steps) and _output("scancel", f"--signal={signal.SIGTERM:d}", *steps, failed="no") != "no"
+
+
+def _output(*words: str, failed: str = "") -> str:
+    """What a command of Slurm prints."""
+    try:
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=ANSWER)
+    except (OSError, subprocess.TimeoutExpired):
+        return failed
+    return done.stdout if done.returncode == 0 else failed
+
+
+if __name__ == "__main__":
+    _status = Step(sys.argv[2:], int(sys.argv[1])).run()
+    supervisor.merge_trace(dict(os.environ))
+    sys.exit(_status)

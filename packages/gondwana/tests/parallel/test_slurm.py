@@ -1,0 +1,211 @@
+"""Jobs in allocations of a real Slurm, on nodes that share neither processes nor memory, for an ordinary user."""
+
+from __future__ import annotations
+
+import functools
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from support import jobs
+from support.cluster.hosts import CannotBuildError
+from support.cluster.slurm import Cluster, slurm
+
+pytestmark = pytest.mark.parallel
+
+PATIENCE = 60.0
+"""Seconds for what takes a moment: a loaded machine may need many of them."""
+
+HELLO = """
+import socket
+import gondwana as gw
+print(gw.world.rank, gw.world.size, gw.launched_by(), int(gw.world.allreduce(1)), socket.gethostname(), flush=True)
+"""
+
+SAVES = """
+import numpy as np
+import gondwana as gw
+from gondwana.io import checkpoint
+
+def fill(array):
+    (first, second), (end, last) = array.owned.lo, array.owned.hi
+    return 100.0 * np.arange(first, end)[:, None] + np.arange(second, last)
+
+array = gw.zeros(gw.RectDomain((0, 0), (12, 5)))
+expected = fill(array)
+if gw.world.size == 2:
+    array.local.numpy()[...] = expected
+    checkpoint.save("state.bp", {"array": array}, step=3)
+else:
+    assert checkpoint.load("state.bp", {"array": array}).step == 3
+    assert (array.local.numpy() == expected).all()
+    print("as written", expected.size)
+"""
+
+STOPS = """
+import os, time
+import gondwana as gw
+from gondwana.io.stop import StopRequest
+
+with StopRequest() as stop:
+    while (why := stop.agreed()) is None:
+        open(f"running.{gw.world.rank}", "w").close()
+        time.sleep(0.05)
+time.sleep(6)  # as long as a checkpoint may take: srun would have killed the ranks by now
+open(f"draft.{gw.world.rank}", "w").write(why)
+os.rename(f"draft.{gw.world.rank}", f"saved.{gw.world.rank}")
+"""
+
+
+KILLED = """
+import os, signal
+import gondwana as gw
+gw.world.barrier()
+if gw.world.rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+gw.world.recv(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Cluster]:
+    try:
+        with slurm() as cluster:
+            yield cluster
+    except CannotBuildError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def cluster(running: Cluster) -> Iterator[Cluster]:
+    yield running
+    running.run("scancel", f"--user={running.home.name}")
+    wait_for(lambda: running.run("squeue", "--noheader").stdout == "", "the end of all jobs")
+    wait_for(lambda: not left(running), "the end of what they have started and made", running.left)
+
+
+def left(cluster: Cluster) -> list[str]:
+    """What is left on hosts; Open MPI has empty folders if it finds no PMIx."""
+    return [line for line in cluster.left() if ": ompi." not in line]
+
+
+def wait_for(there: Callable[[], bool], what: str, seen: Callable[[], object] = str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not there():
+        assert time.monotonic() < end, f"{what}: {seen()}"
+        time.sleep(0.1)
+
+
+def ranks_of(outcome: jobs.Outcome) -> list[list[str]]:
+    """What the ranks say of themselves, in order."""
+    assert outcome.status == 0, str(outcome)
+    return sorted(line.split() for line in outcome.stdout.splitlines())
+
+
+def test_an_allocation_says_how_many_ranks_there_are(cluster: Cluster) -> None:
+    program = cluster.write("hello.py", HELLO)
+    outcome = cluster.run("salloc", "-Q", "-N3", "gondwana", "run", program)
+    assert [[*rank[:4]] for rank in ranks_of(outcome)] == [[str(rank), "3", "srun", "3"] for rank in range(3)]
+    assert sorted(rank[4] for rank in ranks_of(outcome)) == ["alpha", "beta", "gamma"]
+    assert outcome.stderr == "", str(outcome)
+    # More ranks than cores, one rank alone, and what is in the allocation but not a part of it.
+    crowded = cluster.run("salloc", "-Q", "-n1", "gondwana", "run", "-n", "2", program)
+    assert [rank[:2] for rank in ranks_of(crowded)] == [["0", "2"], ["1", "2"]]
+    alone = cluster.run("salloc", "-Q", "-N2", "gondwana", "run", "-n", "1", program)
+    assert ranks_of(alone)[0][:2] == ["0", "1"]
+    assert ranks_of(alone)[0][-1] != "login"
+    assert (crowded.stderr, alone.stderr) == ("", "")
+
+
+@pytest.mark.parametrize("kind", ["pmix", "pmi2", "none", "cray_shasta"])
+def test_no_rank_computes_alone(cluster: Cluster, kind: str) -> None:
+    program = cluster.write("hello.py", HELLO)
+    outcome = cluster.run("srun", "-n2", f"--mpi={kind}", "python", "-P", "-m", "gondwana.cli.rank", program)
+    if kind == "pmix":  # which Open MPI needs
+        assert [rank[:2] for rank in ranks_of(outcome)] == [["0", "2"], ["1", "2"]]
+    else:
+        assert (outcome.status, outcome.stdout) == (2, ""), str(outcome)
+        assert outcome.stderr.count("gondwana: error: srun started 2 processes") == 1, str(outcome)
+
+
+def test_a_shell_of_a_step_starts_ranks(cluster: Cluster) -> None:
+    program = cluster.write("hello.py", HELLO)
+    shell = f"srun -N1 -n1 --pty bash -c 'gondwana run -n 2 {program} > found'"
+    outcome = cluster.run("salloc", "-Q", "-n2", "script", "-qec", shell, "/dev/null")
+    assert outcome.status == 0, str(outcome)
+    assert sorted(line.split()[:2] for line in cluster.read("found").splitlines()) == [["0", "2"], ["1", "2"]]
+
+
+def test_without_pmix_the_launcher_of_the_mpi_starts_ranks(cluster: Cluster) -> None:
+    program = cluster.write("hello.py", HELLO)
+    cluster.login.run("sh", "-c", "cd /usr/lib/*/pmix2/lib && mv libpmix.so hidden")
+    try:
+        cluster.run("rm", "-rf", ".cache/gondwana/mpi")
+        outcome = cluster.run("salloc", "-Q", "-N2", "gondwana", "run", program)
+    finally:
+        cluster.login.run("sh", "-c", "cd /usr/lib/*/pmix2/lib && mv hidden libpmix.so")
+    assert sorted(rank[-1] for rank in ranks_of(outcome)) == ["alpha", "beta"], str(outcome)
+    assert outcome.stderr.startswith("gondwana: srun cannot start ranks of Open MPI"), str(outcome)
+    assert "mpirun does\n" in outcome.stderr
+
+
+def test_a_dataset_of_two_nodes_is_read_on_three(cluster: Cluster) -> None:
+    program = cluster.write("saves.py", SAVES)
+    saved = cluster.run("salloc", "-Q", "-N2", "gondwana", "run", program)
+    assert (saved.status, saved.stderr) == (0, ""), str(saved)
+    loaded = cluster.run("salloc", "-Q", "-N3", "gondwana", "run", program)
+    assert [rank[:2] for rank in ranks_of(loaded)] == 3 * [["as", "written"]]
+    assert sum(int(rank[2]) for rank in ranks_of(loaded)) == 60
+
+
+def start_to_stop(cluster: Cluster, how: str) -> tuple[str, str]:
+    """Have a job stopped when its ranks run, wait for its end, and return its output and how long the ranks lived."""
+    folder = cluster.home / how.replace(" ", "")
+    seen = cluster.login.seen(folder)
+    cluster.run("mkdir", str(folder))
+    script = cluster.write(
+        f"{folder.name}/job.sh", f"#!/bin/sh\necho $$ > pid\nexec gondwana run {cluster.home}/stops.py\n"
+    )
+    cluster.run("chmod", "+x", script)
+    start = ["salloc", "-Q", "-N2"] if how.startswith("SIG") else ["sbatch", "--parsable", "-N2", "-o", "output"]
+    words = cluster.command(["sh", "-c", 'cd "$0" && exec "$@"', str(folder), *start, script])
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
+        assert job.stdout is not None
+        number = "" if how.startswith("SIG") else job.stdout.readline().strip()
+        wait_for(lambda: len(list(seen.glob("running.*"))) == 2, "the start of the ranks")
+        if number:
+            cluster.run(*how.split(), number)
+        else:
+            cluster.run("kill", f"-{getattr(signal, how):d}", cluster.read(f"{folder.name}/pid").strip())
+        output = job.communicate(timeout=PATIENCE)[0]
+    wait_for(lambda: len(list(seen.glob("saved.*"))) == 2, f"what {how} leaves time for", lambda: output)
+    saved = [cluster.read(f"{folder.name}/saved.{rank}") for rank in (0, 1)]
+    return f"status {job.returncode}\n{output}", saved[0] if saved[0] == saved[1] else "not the same"
+
+
+def test_ranks_have_time_to_save(cluster: Cluster) -> None:
+    cluster.write("stops.py", STOPS)
+    ways = "SIGTERM", "SIGINT", "scancel", "scancel --full"
+    with ThreadPoolExecutor(len(ways)) as pool:
+        found = dict(zip(ways, pool.map(functools.partial(start_to_stop, cluster), ways), strict=True))
+    for how, (output, saved) in found.items():
+        assert saved == "signal SIGTERM", f"{how}: {output}"
+        if how.startswith("SIG"):
+            assert output.startswith(f"status {128 + getattr(signal, how)}\n")
+            assert f"{how}: the program has 600 s to stop; a second signal ends it at once" in output
+
+
+@pytest.mark.parametrize("mpi", ["Open MPI", "MPICH"])
+def test_a_killed_rank_ends_the_job(cluster: Cluster, mpi: str, request: pytest.FixtureRequest) -> None:
+    """With MPICH the others wait for ever for the only rank of a node, unless Slurm ends them."""
+    python = request.getfixturevalue("mpich_python") if mpi == "MPICH" else sys.executable
+    program = cluster.write("killed.py", KILLED)
+    outcome = cluster.run("salloc", "-Q", "-N2", str(python), "-P", "-m", "gondwana.cli.main", "run", program)
+    assert outcome.status not in (0, 2), str(outcome)
+    assert "beta" in outcome.stderr, str(outcome)
+    assert "Killed" in outcome.stderr, str(outcome)
