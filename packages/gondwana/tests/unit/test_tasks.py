@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import subprocess
 import sys
 import threading
 import time
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -99,6 +101,30 @@ def test_waiting_for_a_future_suspends_the_task_and_not_the_rank() -> None:
     assert polled[0] < 10
     assert polled == sorted(polled)
     waiter.wait(60)
+
+
+def test_what_was_waited_for_is_not_kept() -> None:
+    class Round:
+        def __init__(self) -> None:
+            self.polls = 0
+
+        def is_over(self) -> bool:
+            self.polls += 1
+            return self.polls > 3
+
+    def wait() -> list[weakref.ref[Any]]:
+        polled, promise = Round(), gw.Promise()
+        progress.wait_until(polled.is_over, "a round")
+        gw.Task(promise.set_result, 1).schedule()
+        promise.future.wait()
+        return [weakref.ref(polled), weakref.ref(promise.future)]
+
+    gc.disable()
+    try:
+        left = [*wait(), *gw.Task(wait).schedule().result(60)]
+        assert [ref() for ref in left] == [None] * 4
+    finally:
+        gc.enable()
 
 
 def test_the_program_waits_on_while_tasks_run_and_remote_calls_are_served() -> None:

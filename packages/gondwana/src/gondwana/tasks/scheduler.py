@@ -220,7 +220,10 @@ class Home:
         else:
             me.waits = source
             source.at_once(me)
-        self.pause_for(me, what, seconds)
+        try:
+            self.pause_for(me, what, seconds)
+        finally:
+            me.waits, me.condition = None, bool  # they may be all that keeps an array
 
     def forget(self, strand: Strand) -> bool:
         """Remove a strand that sleeps or whose condition is polled; return whether it was to be woken."""
