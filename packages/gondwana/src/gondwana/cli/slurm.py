@@ -66,7 +66,8 @@ def srun(number: int, threads: int, per_node: int | None, kind: str, *, bound: b
         bound: whether the ranks bind themselves.
     """
     argv = [SRUN, "-n", str(number)]
-    crowded = number * threads > (cores() or number * threads)
+    on_node = (per_node or -(-number // nodes())) * threads
+    crowded = on_node * nodes() > (cores() or on_node * nodes())
     argv += ["--overcommit"] if crowded else ["-c", str(threads)]
     if per_node is not None:
         argv += ["-N", str(number // per_node), f"--ntasks-per-node={per_node}", "--distribution=block"]
