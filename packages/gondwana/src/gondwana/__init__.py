@@ -15,6 +15,9 @@ from gondwana.runtime.tracing import recorder as _recorder
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+if "t" in _sys.abiflags:  # its objects are laid out differently, and machine code reads and counts them
+    raise ImportError("gondwana does not support free-threaded Python: use a Python with the global interpreter lock")
+
 from gondwana import moved as _moved
 from gondwana.runtime import later as _later
 

@@ -14,11 +14,13 @@ pytestmark = pytest.mark.parallel
 
 TIMEOUT = 280
 MPI = {"GONDWANA_MPI": "1"}
+FEWER = {"FEWER_ROUNDS": "1"}
+"""For the programs of test_one_sided: so both files share a job."""
 
 ON_ONE_NODE = pytest.mark.ranks(1, 2, 3, 4, 6, timeout=TIMEOUT)
 TWO_NODES = pytest.mark.ranks(2, ranks_per_node=1, timeout=TIMEOUT)
 TWO_PER_NODE = pytest.mark.ranks(4, ranks_per_node=2, timeout=TIMEOUT)
-MPICH = pytest.mark.ranks(2, python=jobs.MPICH_PYTHON, id="mpich", timeout=TIMEOUT)
+MPICH = pytest.mark.ranks(2, variables=FEWER, python=jobs.MPICH_PYTHON, id="mpich", timeout=TIMEOUT)
 ALONE = pytest.mark.ranks(1, variables=MPI, id="mpi", timeout=TIMEOUT)
 ALONE_MPICH = pytest.mark.ranks(1, variables=MPI, python=jobs.MPICH_PYTHON, id="mpich", timeout=TIMEOUT)
 

@@ -110,7 +110,7 @@ GOOD = """
 SECOND = """
     import sys
 
-    @pytest.mark.ranks(2)
+    @pytest.mark.ranks(2, id="other")
     def test_second(world):
         assert "test_users" in sys.modules
 """
@@ -126,7 +126,8 @@ def test_marked_tests_share_a_job_for_each_setting(folder: Path) -> None:
     assert {name for name, word in found.items() if word == "PASSED"} == {
         *(f"test_each[{ranks}-{letter}]" for ranks in ("1rank", "2ranks", "3ranks") for letter in "ab"),
         "TestTogether::test_closest[1rank]", "TestTogether::test_closest[2ranks]", "TestTogether::test_own[3ranks]",
-        "test_added[2ranks]", "test_added[1rank-mpi]", "test_second[2ranks]", "test_alone", "test_on_the_emulated_gpu",
+        "test_added[2ranks]", "test_added[1rank-mpi]", "test_second[2ranks-other]",
+        "test_alone", "test_on_the_emulated_gpu",
     }  # fmt: skip
     assert "there is no interpreter /nowhere/python" in outcome.stdout
     assert "Captured stdout of rank 1 call" in outcome.stdout
@@ -143,7 +144,7 @@ def test_a_selection_starts_no_more_than_it_needs(folder: Path) -> None:
     write(folder, SECOND, "test_second.py")
     outcome = run(folder, "-rA", "-k", "(each or second) and 2ranks", "-n", "2", "--dist", "loadfile")
     assert outcome.status == 0, str(outcome)
-    names = ("test_each[2ranks-a]", "test_each[2ranks-b]", "test_second[2ranks]")
+    names = ("test_each[2ranks-a]", "test_each[2ranks-b]", "test_second[2ranks-other]")
     assert outcomes(outcome) == dict.fromkeys(names, "PASSED")
     assert processes(folder) == 2 * 2 + 2 * 2 - 1  # both modules, on two ranks and in the two sessions of xdist
 

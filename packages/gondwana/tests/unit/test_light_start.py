@@ -31,6 +31,12 @@ def loaded(code: str) -> tuple[int, set[str]]:
     return count, set(names)
 
 
+def test_free_threaded_python_is_refused() -> None:
+    outcome = jobs.run_command([sys.executable, "-c", "import sys; sys.abiflags += 't'; import gondwana"])
+    assert outcome.status == 1
+    assert "ImportError: gondwana does not support free-threaded Python" in outcome.stderr
+
+
 @pytest.mark.parametrize(
     ("use", "most"), [("", 60), ("gw.world.barrier()", 130)], ids=["only imported", "the world has met"]
 )

@@ -9,6 +9,7 @@ closed leaves ``NAME_PID_profiling.json`` in /tmp, whatever TMPDIR and the engin
 from __future__ import annotations
 
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -58,13 +59,19 @@ LOCK = RLock()
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
+INSTALL = "pip install 'gondwana[io]'"
+"""What a user without adios2 is to do."""
+if platform.machine() == "aarch64":
+    INSTALL = "PyPI has no wheel of it for aarch64, conda-forge has one: conda install -c conda-forge adios2"
+
+
 @cache
 def load() -> ModuleType:
     """Import and return adios2; the error explains how to install it. Local."""
     try:
         import adios2
     except ImportError as error:
-        raise UsageError(f"datasets need adios2 ({error}): pip install 'gondwana[io]'") from None
+        raise UsageError(f"datasets need adios2 ({error}): {INSTALL}") from None
     module: ModuleType = adios2
     return module
 

@@ -61,7 +61,7 @@ _CODES = {
     "uint64": "Q", "float32": "f", "float64": "d",
 }  # fmt: skip
 
-_PAGE = 4096
+_PAGE = mmap.PAGESIZE
 _WHERE = struct.Struct("=5q")
 _PUNCH_HOLE_KEEP_SIZE = 3
 _MOST_OPEN = 256

@@ -104,7 +104,7 @@ def _specification(items: list[pytest.Item], setting: Setting, folder: Path, con
     return {
         "folder": str(folder),
         "ranks": setting.ranks,
-        "setting": setting.name,
+        "settings": [*dict.fromkeys(other.name for item in items if (other := setting_of(item)))],
         "limit": _until_report(setting.timeout),
         "modules": [*dict.fromkeys(str(item.path) for item in items)],
         "arguments": arguments,

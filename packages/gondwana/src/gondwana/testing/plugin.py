@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +29,8 @@ PARAMETER = "ranks_job"
 SIZE = pytest.StashKey[int]()
 """How many ranks the job has that this session is part of: absent in a session that starts jobs."""
 
-SETTING = pytest.StashKey[str]()
-"""The name of the setting whose tests alone this session runs: absent in sessions that a user has started."""
+SETTINGS = pytest.StashKey[list[str]]()
+"""The names of the settings whose tests alone this session runs: absent in sessions that a user has started."""
 
 BY_SETTING = "gondwana_by_setting"
 """What a worker of pytest-xdist is told: that all tests with equal settings are its own."""
@@ -61,8 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make one test of a marked function for each of its jobs."""
     settings = settings_of(metafunc.definition)
-    only = metafunc.config.stash.get(SETTING, None)
-    settings = [setting for setting in settings if setting.name == only] or settings  # those of others take time, too
+    only = metafunc.config.stash.get(SETTINGS, [])
+    settings = [setting for setting in settings if setting.name in only] or settings  # those of others take time, too
     if settings:
         metafunc.fixturenames.append(PARAMETER)
         metafunc.parametrize(PARAMETER, settings, ids=[setting.name for setting in settings])
@@ -184,7 +184,7 @@ class Setting:
         variables: environment variables of the job, as pairs.
         python: the interpreter of the ranks.
         timeout: seconds for the tests of each module in the job.
-        id: what the names of its tests end with, beside the numbers.
+        id: what the names of its tests end with, beside the numbers; settings may be equal that differ in it.
     """
 
     ranks: int
@@ -193,7 +193,7 @@ class Setting:
     variables: tuple[tuple[str, str], ...] = ()
     python: str = sys.executable
     timeout: float = 120
-    id: str = ""
+    id: str = field(default="", compare=False)
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from gondwana.runtime import exits, launcher
 from gondwana.runtime.watching import watchdog
 from gondwana.testing.agreement import Agreement
 from gondwana.testing.groups import ORDER, module_of
-from gondwana.testing.plugin import SETTING, SIZE
+from gondwana.testing.plugin import SETTINGS, SIZE
 
 BROKEN = ("failed", "xfailed")
 """Outcomes after which ranks may stand at different places."""
@@ -66,7 +66,7 @@ class Recorder:
         self._tests: list[str] = specification["tests"]
         self._rank = rank
         self._size: int = specification["ranks"]
-        self._setting: str = specification["setting"]
+        self._settings: list[str] = specification["settings"]
         self._limit: float | None = specification["limit"] if len(specification["modules"]) > 1 else None
         self._options: dict[str, Any] = specification["options"]
         self._folder = Path(specification["folder"])
@@ -91,7 +91,7 @@ class Recorder:
     def pytest_configure(self, config: pytest.Config) -> None:
         """Have marked tests executed in this session."""
         config.stash[SIZE] = self._size
-        config.stash[SETTING] = self._setting
+        config.stash[SETTINGS] = self._settings
         for name, value in self._options.items():
             setattr(config.option, name, value)
 

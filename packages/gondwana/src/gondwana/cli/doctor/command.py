@@ -20,6 +20,7 @@ from gondwana.cli.doctor.allocation import allocation
 from gondwana.cli.doctor.findings import Finding, Verdict
 from gondwana.cli.doctor.gpus import gpus
 from gondwana.errors import LaunchError
+from gondwana.io import adios
 from gondwana.results import check_writable, write_json
 from gondwana.runtime import cache_folder
 
@@ -102,7 +103,7 @@ def versions() -> Iterator[Finding]:
     try:
         version = importlib.metadata.version("adios2")
     except importlib.metadata.PackageNotFoundError:
-        yield Finding("adios2", Verdict.WARN, "not installed", "pip install 'gondwana[io]' to write and read datasets")
+        yield Finding("adios2", Verdict.WARN, "not installed", f"to write and read datasets: {adios.INSTALL}")
         return
     # In a process of its own: an adios2 with MPI may start MPI when imported.
     probe = "import adios2.bindings as b; print(bool(getattr(b, 'is_built_with_mpi', False)))"
