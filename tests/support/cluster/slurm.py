@@ -17,7 +17,7 @@ from pathlib import Path
 
 from support import jobs
 from support.cluster import packages
-from support.cluster.hosts import CannotBuildError, Host, hosts
+from support.cluster.hosts import CannotBuildError, Host, hosts, missing
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "libpmi2-0", "libpmix2")
 
@@ -134,6 +134,8 @@ def slurm(names: Sequence[str] = ("alpha", "beta", "gamma")) -> Iterator[Cluster
     Raises:
         CannotBuildError: that is not possible here; the text says what is missing.
     """
+    if (reason := missing()) is not None:
+        raise CannotBuildError(reason)
     layer = packages.unpacked(PACKAGES)
     with hosts(["login", *names], layers=[layer]) as (login, *nodes), contextlib.ExitStack() as stack:
         _prepare(login, nodes)

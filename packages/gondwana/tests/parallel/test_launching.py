@@ -401,6 +401,21 @@ def test_a_program_that_imports_mpi4py_shares_its_world() -> None:
     assert jobs.run_command([sys.executable, "-c", code]).stdout == "True\n"
 
 
+@pytest.mark.parametrize(("other", "found"), [(0, "words"), (1, "")])
+def test_the_input_of_a_process_with_the_same_number_is_not_read(tmp_path: Path, other: int, found: str) -> None:
+    """On another host, the number of `gondwana run` is that of another process."""
+    (tmp_path / "input").write_text("words")
+    code = (
+        "import sys; from gondwana.runtime import beginning as b; b.receive_stdin(first=True); print(sys.stdin.read())"
+    )
+    with open(tmp_path / "input") as file:
+        path, inode = f"/proc/{os.getpid()}/fd/{file.fileno()}", os.fstat(file.fileno()).st_ino
+        outcome = jobs.run_command(
+            [sys.executable, "-c", code], variables={"GONDWANA_STDIN": f"{path} {inode + other}"}
+        )
+    assert (outcome.status, outcome.stdout) == (0, f"{found}\n"), str(outcome)
+
+
 READS = """
 import sys, gondwana as gw
 found = gw.world.allgather(len(sys.stdin.read()) if len(sys.argv) > 1 else -1)

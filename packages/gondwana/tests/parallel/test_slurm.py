@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import signal
 import subprocess
 import sys
@@ -56,11 +57,19 @@ with StopRequest() as stop:
     while (why := stop.agreed()) is None:
         open(f"running.{gw.world.rank}", "w").close()
         time.sleep(0.05)
-time.sleep(6)  # as long as a checkpoint may take: srun would have killed the ranks by now
-open(f"draft.{gw.world.rank}", "w").write(why)
-os.rename(f"draft.{gw.world.rank}", f"saved.{gw.world.rank}")
+    time.sleep(6)  # as long as a checkpoint may take: srun would have killed the ranks by now
+    open(f"draft.{gw.world.rank}", "w").write(why)
+    os.rename(f"draft.{gw.world.rank}", f"saved.{gw.world.rank}")
 """
 
+
+SLEEPS = """
+import time
+import gondwana as gw
+gw.world.barrier()
+open(f"sleeping.{gw.world.rank}", "w").close()
+time.sleep(600)
+"""
 
 KILLED = """
 import os, signal
@@ -90,8 +99,8 @@ def cluster(running: Cluster) -> Iterator[Cluster]:
 
 
 def left(cluster: Cluster) -> list[str]:
-    """What is left on hosts; Open MPI has empty folders if it finds no PMIx."""
-    return [line for line in cluster.left() if ": ompi." not in line]
+    """What is left on hosts, but for folders of Open MPI that finds no PMIx, and of Slurm that was killed."""
+    return [line for line in cluster.left() if ": ompi." not in line and ": spmix_appdir" not in line]
 
 
 def wait_for(there: Callable[[], bool], what: str, seen: Callable[[], object] = str) -> None:
@@ -122,13 +131,17 @@ def test_an_allocation_says_how_many_ranks_there_are(cluster: Cluster) -> None:
     assert (crowded.stderr, alone.stderr) == ("", "")
 
 
-@pytest.mark.parametrize("kind", ["pmix", "pmi2", "none", "cray_shasta"])
-def test_no_rank_computes_alone(cluster: Cluster, kind: str) -> None:
+def test_no_rank_computes_alone(cluster: Cluster) -> None:
     program = cluster.write("hello.py", HELLO)
-    outcome = cluster.run("srun", "-n2", f"--mpi={kind}", "python", "-P", "-m", "gondwana.cli.rank", program)
-    if kind == "pmix":  # which Open MPI needs
-        assert [rank[:2] for rank in ranks_of(outcome)] == [["0", "2"], ["1", "2"]]
-    else:
+    kinds = "pmix", "pmi2", "none", "cray_shasta"
+    rank = ["python", "-P", "-m", "gondwana.cli.rank", program]
+    with ThreadPoolExecutor(len(kinds)) as pool:
+        found = dict(
+            zip(kinds, pool.map(lambda kind: cluster.run("srun", "-n2", f"--mpi={kind}", *rank), kinds), strict=True)
+        )
+    # Open MPI needs PMIx.
+    assert [rank[:2] for rank in ranks_of(found.pop("pmix"))] == [["0", "2"], ["1", "2"]]
+    for outcome in found.values():
         assert (outcome.status, outcome.stdout) == (2, ""), str(outcome)
         assert outcome.stderr.count("gondwana: error: srun started 2 processes") == 1, str(outcome)
 
@@ -209,3 +222,34 @@ def test_a_killed_rank_ends_the_job(cluster: Cluster, mpi: str, request: pytest.
     assert outcome.status not in (0, 2), str(outcome)
     assert "beta" in outcome.stderr, str(outcome)
     assert "Killed" in outcome.stderr, str(outcome)
+
+
+def test_doctor_examines_all_nodes(cluster: Cluster) -> None:
+    other = cluster.nodes[2]
+    other.run("mount", "-o", "remount,size=1g", "/dev/shm")
+    outcome = cluster.run("salloc", "-Q", "-N3", "gondwana", "doctor", "--json", "found.json", timeout=120)
+    assert outcome.status == 0, str(outcome)
+    findings = {finding["subject"]: finding for finding in json.loads(cluster.read("found.json"))["findings"]}
+    names = [node.name for node in cluster.nodes]
+    assert findings["nodes"]["found"] == f"{', '.join(names)}; ranks are started by srun"
+    assert findings["node team"]["found"] == "2 of 2 ranks share memory"
+    assert findings["dataset of all nodes"]["found"].startswith("1 MB written by 3 nodes and read back")
+    assert findings["network"]["found"].startswith(f"a message from {names[0]} takes ")
+    assert findings["cache of nodes"]["found"] == f"{cluster.home}/.cache/gondwana/objects, on each"
+    differing = findings["shared memory of nodes"]
+    assert (differing["verdict"], f"{other.name}: 1.0 GiB" in differing["found"]) == ("WARN", True)
+    assert [name for name in cluster.run("ls", "-A").stdout.split() if "doctor" in name] == []
+
+
+@pytest.mark.more
+def test_a_node_that_is_gone_is_named(cluster: Cluster) -> None:
+    """It takes as long as srun waits for the node."""
+    program = cluster.write("sleeps.py", SLEEPS)
+    seen = cluster.login.seen(cluster.home)
+    words = cluster.command(["salloc", "-Q", "-N2", "gondwana", "run", program])
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as job:
+        wait_for(lambda: len(list(seen.glob("sleeping.*"))) == 2, "the start of the ranks")
+        cluster.nodes[1].run("pkill", "-KILL", "slurmstepd")
+        errors = job.communicate(timeout=200)[1]
+    assert job.returncode == 1, errors
+    assert f"gondwana: host {cluster.nodes[1].name} does not answer any more" in errors

@@ -52,6 +52,11 @@ def test_ranks_in_words(ranks: list[int], text: str) -> None:
         ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "PMI_RANK": "3", "PMI_SIZE": "4"}, (3, 4, True)),
         ({"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "PMIX_RANK": "2"}, (2, 4, True)),
         ({"PMI_RANK": "1", "PMI_SIZE": "3"}, (1, 3, True)),
+        (
+            {"PMI_RANK": "1", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "2"}
+            | {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"},
+            (1, 4, True),
+        ),
         ({"PALS_RANKID": "7"}, (7, None, True)),
         ({"PALS_RANKID": "7", "PMI_RANK": "7", "PMI_SIZE": "9"}, (7, 9, True)),
         ({"FLUX_TASK_RANK": "0", "FLUX_JOB_SIZE": "2"}, (0, 2, True)),

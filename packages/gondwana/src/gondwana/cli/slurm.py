@@ -66,7 +66,8 @@ def srun(number: int, threads: int, per_node: int | None, kind: str, *, bound: b
         bound: whether the ranks bind themselves.
     """
     argv = [SRUN, "-n", str(number)]
-    crowded = number * threads > (cores() or number * threads)
+    filled = number if per_node is None else per_node * nodes()  # as if all nodes had as many ranks as one of the job
+    crowded = filled * threads > (cores() or filled * threads)
     argv += ["--overcommit"] if crowded else ["-c", str(threads)]
     if per_node is not None:
         argv += ["-N", str(number // per_node), f"--ntasks-per-node={per_node}", "--distribution=block"]

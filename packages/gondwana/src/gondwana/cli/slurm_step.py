@@ -51,19 +51,25 @@ class Step(supervisor.Supervisor):
 
     def ask(self, number: int) -> bool:
         """Have Slurm send SIGTERM to all ranks, and return whether it does; those that do not handle it end. Local."""
-        job = os.environ.get("SLURM_JOB_ID", "")
-        listed = _output("squeue", "--steps", "--noheader", f"--jobs={job}", "--format=%i %j")
+        job = f"--jobs={os.environ.get('SLURM_JOB_ID', '')}"
+        listed = _output("squeue", "--steps", "--noheader", job, "--format=%i %j")
         steps = [words[0] for line in listed.splitlines() if (words := line.split())[1:] == [self._name]]
-        return bool(steps) and _output("scancel", f"--signal={signal.SIGTERM:d}", *steps, failed="no") != "no"
+        if steps:
+            _output("scancel", f"--signal={signal.SIGTERM:d}", *steps)
+            return True
+        # Slurm ends the job, which is why this process has the signal, and the ranks have it already.
+        return _output("squeue", "--noheader", job, "--format=%T").strip() not in ("RUNNING", "")
 
 
-def _output(*words: str, failed: str = "") -> str:
-    """What a command of Slurm prints."""
+def _output(*words: str) -> str:
+    """What a command of Slurm prints, "" if it fails."""
     try:
-        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, timeout=ANSWER)
-    except (OSError, subprocess.TimeoutExpired):
-        return failed
-    return done.stdout if done.returncode == 0 else failed
+        done = subprocess.run(
+            words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=ANSWER, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
 
 
 if __name__ == "__main__":

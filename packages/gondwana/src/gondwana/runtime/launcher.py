@@ -52,6 +52,9 @@ _VARIABLES = (
     ("a launcher with PMIx", "PMIX_RANK", ""),
 )
 
+_WITHIN_STEPS = ("OMPI_COMM_WORLD_SIZE", "HYDI_CONTROL_FD", "MPI_LOCALNRANKS")
+"""Variables of the launchers of Open MPI and of Hydra, whose parts on other nodes may be tasks of `srun`."""
+
 _LISTENS = "0A"
 """The state of a socket that listens, in the kernel's tables."""
 
@@ -96,7 +99,7 @@ def detect(environment: Mapping[str, str] = os.environ) -> Launch | None:
     for name, rank, size in _VARIABLES:
         number = whole_number(environment.get(rank, ""))
         if number is not None and number >= 0:
-            if tasks is not None and number == process and not environment.get("OMPI_COMM_WORLD_SIZE"):
+            if tasks is not None and number == process and not any(name in environment for name in _WITHIN_STEPS):
                 return Launch("srun", number, tasks, wired=True)
             return Launch(name, number, whole_number(environment.get(size, "")) if size else None, wired=True)
     # srun without PMI or PMIx: N processes that cannot find each other. Batch scripts are no steps.

@@ -15,7 +15,8 @@ from typing import Annotated
 
 import typer
 
-from gondwana.cli import launch, library
+from gondwana.cli import launch, library, slurm
+from gondwana.cli.doctor.allocation import allocation
 from gondwana.cli.doctor.findings import Finding, Verdict
 from gondwana.cli.doctor.gpus import gpus
 from gondwana.errors import LaunchError
@@ -126,7 +127,8 @@ def mpi() -> Iterator[Finding]:
     version = importlib.metadata.version("mpi4py")
     yield Finding("MPI", Verdict.OK, f"{found.vendor} {found.version} ({found.path}), mpi4py {version}")
     try:
-        command = launch.command(2, ["-P", "-c", TRIAL], threads=1, time_limit=60)
+        together = 2 if slurm.starts_ranks() else None
+        command = launch.command(2, ["-P", "-c", TRIAL], threads=1, ranks_per_node=together, time_limit=60)
     except LaunchError as error:
         yield Finding("launcher", Verdict.FAIL, str(error), "install the launcher of this MPI, or put it in PATH")
         return
@@ -216,7 +218,7 @@ def compiler() -> Iterator[Finding]:
         yield Finding("C compiler", Verdict.OK, path)
 
 
-EXAMINATIONS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, mpi, machine, gpus, cache, compiler)
+EXAMINATIONS: tuple[Callable[[], Iterator[Finding]], ...] = (versions, mpi, allocation, machine, gpus, cache, compiler)
 
 
 def _show(findings: list[Finding]) -> None:
