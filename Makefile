@@ -1,6 +1,7 @@
 # Every target sets up what it needs in .venv, from wheels only. PYTHON=python3.12 make ... chooses another interpreter.
 #   make demo   the Gray-Scott simulation on two ranks, and pictures of it in demo/
 #   make test   all tests but those of make test-more; those of one package with PACKAGE=apps (bench, emulator, gondwana)
+#   make test-pythons   make test with each Python that is found, from 3.11 to 3.14; PYTHONS= names them
 #   make test-more   tests that make test has on fewer ranks, on 4, 6 and 8
 #   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
@@ -14,8 +15,11 @@ SHELL := /bin/bash
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
     $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 
+# Where the packages are installed. make test-pythons has one for each interpreter.
+ENV ?= .venv
+
 # The programs of the environment come first, so that recipes read as a user would type them.
-export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PATH := $(CURDIR)/$(ENV)/bin:$(PATH)
 # Without byte code in files every rank of every job would compile the sources again.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
@@ -25,30 +29,36 @@ MINUTES ?= 10
 SEED ?= 1
 PARTS ?=
 
-.PHONY: demo test test-more torture lint docs clean test-gpu gpu-wheels
+PYTHONS ?= $(shell for p in python3.11 python3.12 python3.13 python3.14; do $$p -c "" 2>/dev/null && echo $$p; done)
 
-demo: .venv/have-openmpi,io,plot
+.PHONY: demo test test-more test-pythons torture lint docs clean test-gpu gpu-wheels
+
+demo: $(ENV)/have-openmpi,io,plot
 	gondwana run -n 2 gray-scott examples/gray-scott/demo.json
 	gondwana plot gray-scott.bp --out demo
 	@echo; ls -l demo
 
 # The second MPI is optional: without it, the tests of it are skipped and say so.
-test test-more: .venv/have-openmpi,tests
-	@python tests/support/make_mpich_env.py || { rm -rf .venv-mpich; echo "make: no MPICH here; its tests will be skipped"; }
+test test-more: $(ENV)/have-openmpi,tests
+	@python tests/support/make_mpich_env.py || { rm -rf $(ENV)-mpich; echo "make: no MPICH here; its tests will be skipped"; }
 	@# A worker that is lost ends the run: pytest-xdist would start its test again, and may wait for ever.
 	@# Three on two cores: jobs that wait for a time limit leave theirs to others.
 	pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0 $(if $(filter test-more,$@),--more) \
 	    $(if $(PACKAGE),packages/$(TESTED)/tests) $(PYTEST_ARGS)
 
-torture: .venv/have-openmpi,tests
+test-pythons:
+	@test -n "$(PYTHONS)" || { echo "make: none of python3.11 to python3.14 was found; name them: PYTHONS='...'"; exit 2; }
+	for p in $(PYTHONS); do $(MAKE) test PYTHON=$$p ENV=.venv-$$(basename $$p); done
+
+torture: $(ENV)/have-openmpi,tests
 	PYTHONPATH=tests python -m torture $(PARTS) --minutes $(MINUTES) --seed $(SEED) $(if $(TRY),--only $(TRY))
 
-lint: .venv/have-openmpi,tests
+lint: $(ENV)/have-openmpi,tests
 	ruff check .
 	ruff format --check .
 	mypy
 
-docs: .venv/have-openmpi,io,docs
+docs: $(ENV)/have-openmpi,io,docs
 	sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
@@ -67,20 +77,20 @@ GPU_MACHINE := --python-version 312 --implementation cp $(foreach v,2_28 2_17,--
     --platform manylinux2014_x86_64 --platform manylinux1_x86_64
 GPU_WHEELS ?= openmpi mpi4py msgspec platformdirs xxhash "numpy<2.5" pytest-timeout pip hatchling editables
 
-gpu-wheels: .venv/bin/pip
+gpu-wheels: $(ENV)/bin/pip
 	pip download --quiet --disable-pip-version-check --only-binary :all: --dest $(WHEELS) $(GPU_MACHINE) $(GPU_WHEELS)
 	@du -ch $(WHEELS)/*.whl
 
 # One stamp for each list of extras: the second call does nothing, a change of the dependencies installs anew.
-.venv/have-%: $(wildcard packages/*/pyproject.toml) | .venv/bin/pip
+$(ENV)/have-%: $(wildcard packages/*/pyproject.toml) | $(ENV)/bin/pip
 	pip install --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[$*]' \
 	    $(patsubst %,--editable packages/gondwana-%,apps bench emulator)
 	@touch $@
 
-.venv/bin/pip:
+$(ENV)/bin/pip:
 	@test -n "$(PYTHON)" || { echo "make: Python 3.11 or newer is needed; none was found"; exit 2; }
-	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "make: on Debian and Ubuntu: apt install python3-venv"; exit 2; }
+	@$(PYTHON) -m venv $(ENV) || { rm -rf $(ENV); echo "make: on Debian and Ubuntu: apt install python3-venv"; exit 2; }
 
 clean:
-	rm -rf .venv .venv-mpich .venv-gpu wheels demo gray-scott.bp dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* wheels demo gray-scott.bp dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

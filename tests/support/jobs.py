@@ -23,7 +23,7 @@ from gondwana.testing.jobs import run_ranks as run_ranks
 from gondwana.testing.jobs import start_command as start_command
 
 ROOT = Path(__file__).resolve().parents[2]
-MPICH_PYTHON = ROOT / ".venv-mpich" / "bin" / "python"
+MPICH_PYTHON = Path(f"{sys.prefix}-mpich", "bin", "python")
 
 P = ParamSpec("P")
 T = TypeVar("T")

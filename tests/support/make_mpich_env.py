@@ -1,4 +1,4 @@
-"""Make .venv-mpich beside .venv: the second MPI of the tests. Does nothing if it is there and works.
+"""Make an environment beside this one, as .venv-mpich beside .venv: the second MPI of the tests. Does nothing if it is there and works.
 
 The wheels of Open MPI and MPICH overwrite each other's mpiexec, so each needs an environment of its own. This one holds
 only mpi4py and MPICH; everything else comes from the main environment, whose packages are found after its own.
@@ -15,8 +15,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENT = ROOT / ".venv-mpich"
+ENVIRONMENT = Path(f"{sys.prefix}-mpich")
 REQUIREMENTS = ("mpi4py>=4.1", "mpich>=4.3")
 PROBE = "import gondwana, numpy; from mpi4py import MPI; assert MPI.get_vendor()[0] == 'MPICH', MPI.get_vendor()"
 
