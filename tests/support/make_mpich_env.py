@@ -1,4 +1,4 @@
-"""Make an environment beside this one, as .venv-mpich beside .venv: the second MPI of the tests. Does nothing if it is there and works.
+"""Make the environment with the second MPI of the tests, .venv-mpich beside .venv. Does nothing if it works.
 
 The wheels of Open MPI and MPICH overwrite each other's mpiexec, so each needs an environment of its own. This one holds
 only mpi4py and MPICH; everything else comes from the main environment, whose packages are found after its own.
