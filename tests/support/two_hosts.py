@@ -14,6 +14,7 @@ import sys
 import tempfile
 import unittest.mock
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,48 @@ def _open_to_others(host: Host) -> Iterator[None]:
             running.kill()
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Two hosts.
+
+    Attributes:
+        first: the host on which launchers run.
+        folder: what both hosts see.
+        agent: the stand-in for ssh, as a program.
+        listed: the file that lists the hosts.
+    """
+
+    first: Host
+    folder: Path
+    agent: Path
+    listed: Path
+
+
+@contextlib.contextmanager
+def pair(slots: int = 1, delay: int | None = None, shared: Sequence[Path] = ()) -> Iterator[Pair]:
+    """Make two hosts, of which the second can be reached from the first; skip the test where that is impossible.
+
+    Args:
+        slots: ranks of each host.
+        delay: microseconds that each frame takes between the hosts.
+        shared: folders below /tmp that both hosts see.
+    """
+    if (reason := missing()) is not None:
+        pytest.skip(reason)
+    names = [f"gwa-{os.getpid()}", f"gwb-{os.getpid()}"]
+    with (
+        tempfile.TemporaryDirectory() as name,
+        hosts.hosts(names, shared=[name, *shared], delay=delay) as (first, second),
+        _open_to_others(second),
+    ):
+        folder = Path(name)
+        listed, agent = folder / "hosts", folder / "agent"
+        listed.write_text("".join(f"{host.address} slots={slots}\n" for host in (first, second)))
+        agent.write_text(_AGENT.format(python=sys.executable))
+        agent.chmod(0o755)
+        yield Pair(first, folder, agent, listed)
+
+
 def run_two_hosts(
     program: jobs.Program,
     *arguments: str,
@@ -114,20 +157,9 @@ def run_two_hosts(
         delay: microseconds that each frame takes between the hosts.
         shared: folders below /tmp that both hosts see.
     """
-    if (reason := missing()) is not None:
-        pytest.skip(reason)
     started = [] if bind is None else ["-P", "-m", "gondwana.cli.rank"]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        hosts.hosts([f"gwa-{os.getpid()}", f"gwb-{os.getpid()}"], shared=[folder, *shared], delay=delay) as (
-            first,
-            second,
-        ),
-        _open_to_others(second),
-    ):
-        listed = Path(folder) / "hosts"
-        listed.write_text("".join(f"{host.address} slots={ranks_per_node or 1}\n" for host in (first, second)))
-        listing = {"PRTE_MCA_prte_default_hostfile": str(listed)}
+    with pair(ranks_per_node or 1, delay, shared) as two:
+        listing = {"PRTE_MCA_prte_default_hostfile": str(two.listed)}
         with unittest.mock.patch.dict(os.environ, listing):
             command = launch.command(
                 2 * (ranks_per_node or 1),
@@ -136,14 +168,11 @@ def run_two_hosts(
                 ranks_per_node=ranks_per_node,
                 bind=bind,
                 time_limit=max(1.0, timeout - 10),
-                variables={**_paths(), "TMPDIR": folder, **(variables or {})},
+                variables={**_paths(), "TMPDIR": str(two.folder), **(variables or {})},
             )
         launcher, *rest = command.argv
-        agent = Path(folder) / "agent"
-        agent.write_text(_AGENT.format(python=sys.executable))
-        agent.chmod(0o755)
-        options = ["--prtemca", "plm_ssh_agent", str(agent)]
-        network = f"{first.address}/24"
+        options = ["--prtemca", "plm_ssh_agent", str(two.agent)]
+        network = f"{two.first.address}/24"
         options += ["--prtemca", "oob_tcp_if_include", network]
         for name, value in (("btl_tcp_if_include", network), ("pml", "ob1"), ("btl", "tcp,self,sm")):
             options += ["--mca", name, value]
@@ -152,7 +181,7 @@ def run_two_hosts(
             options += ["--bind-to", "none"]
         options += ["--mca", "mpi_yield_when_idle", "1"]
         return jobs.run_command(
-            [*first.enter(os.getcwd()), launcher, *options, *rest],
+            [*two.first.enter(os.getcwd()), launcher, *options, *rest],
             timeout=timeout,
             variables={**command.variables, **listing},
         )

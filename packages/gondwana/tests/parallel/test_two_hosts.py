@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -49,6 +50,33 @@ world.barrier()
         assert f"({reason}):" in outcome.stderr, str(outcome)
     # The launcher writes lines of its own between those of a report.
     assert outcome.stderr.count("rank 0 in first (<string>:7); rank 1 in second (<string>:10)") == 2, str(outcome)
+
+
+PLACES = """
+import os, platform
+import gondwana as gw
+places = gw.world.gather((platform.node(), os.environ["GONDWANA_TRIAL"], gw.world.node.size))
+print(places if gw.world.rank == 0 else "", end="")
+"""
+
+
+@pytest.mark.parametrize("variable", ["PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "HYDRA_HOST_FILE"])
+def test_the_hosts_in_a_list_are_used(variable: str, request: pytest.FixtureRequest) -> None:
+    hydra = variable == "HYDRA_HOST_FILE"
+    python = request.getfixturevalue("mpich_python") if hydra else sys.executable
+    with two_hosts.pair() as two:
+        (two.folder / "places.py").write_text(PLACES)
+        two.listed.write_text("".join(line.split()[0] + "\n" for line in two.listed.read_text().splitlines()))
+        variables = {variable: str(two.listed), "GONDWANA_TRIAL": "here"}
+        if hydra:
+            variables |= {"HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(two.agent), "HYDRA_IFACE": "eth0"}
+        else:
+            variables["PRTE_MCA_plm_ssh_agent"] = str(two.agent)
+        words = [str(python), "-P", "-m", "gondwana.cli.main", "run", "-n", "2", "--ranks-per-node", "1", "places.py"]
+        outcome = jobs.run_command([*two.first.enter(two.folder), *words], variables=variables)
+    assert (outcome.status, outcome.stderr) == (0, ""), str(outcome)
+    names = [f"gw{letter}-{os.getpid()}" for letter in "ab"]
+    assert outcome.stdout == str([(name, "here", 1) for name in names]), str(outcome)
 
 
 def of_hosts() -> list[str]:

