@@ -84,7 +84,7 @@ def outside(process: int, word: str) -> int:
 def _open_to_others(host: Host) -> Iterator[None]:
     """Have a host start what others ask it for."""
     words = [*host.enter(), sys.executable, "-I", "-S", "-c", _SERVER, host.address]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=jobs.clean_environment()) as running:
         try:
             assert running.stdout is not None
             assert running.stdout.readline() == "ready\n"
@@ -160,7 +160,7 @@ def run_two_hosts(
     started = [] if bind is None else ["-P", "-m", "gondwana.cli.rank"]
     with pair(ranks_per_node or 1, delay, shared) as two:
         listing = {"PRTE_MCA_prte_default_hostfile": str(two.listed)}
-        with unittest.mock.patch.dict(os.environ, listing):
+        with unittest.mock.patch.dict(os.environ, {**jobs.clean_environment(), **listing}, clear=True):
             command = launch.command(
                 2 * (ranks_per_node or 1),
                 [*started, *jobs.python_arguments(program), *arguments],
