@@ -6,6 +6,7 @@ Imported only where a rank records.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import sys
 from typing import Any
 
@@ -44,6 +45,11 @@ def _leave_alone(one: Recorder) -> None:
     if one.active and exits.alone():
         one.finish()
         _merge(one)
+        if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
+            # Python ends by SIGINT if the code that it has executed last was interrupted. That was this program's, but
+            # modules execute code, too, when they are imported.
+            with contextlib.suppress(KeyboardInterrupt):
+                exec("raise KeyboardInterrupt")
 
 
 def _merge(one: Recorder) -> None:
