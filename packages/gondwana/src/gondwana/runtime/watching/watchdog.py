@@ -99,8 +99,9 @@ def start(comm: exits.Communicator, limit: float | None) -> None:
 def arm(limit: float | None, *, first: bool) -> None:
     """Make the C runtime print this process's stacks after the limit, should Python be unable to run then. Local.
 
-    That is the case while compiled code holds the interpreter. A watchdog that can run cancels this: on rank 0 when it
-    reports, on the others when they answer. Uncancelled, it also ends the process of rank 0, and with it the job.
+    That is the case while compiled code holds the interpreter. A watchdog that can run cancels this when the limit is
+    over: the stack of a thread that runs meanwhile may be read wrongly, which ends the process. Uncancelled, it also
+    ends the process of rank 0, and with it the job.
     """
     if limit is not None:
         patience = ANSWER_TIME * (2 if first else 0.5)
@@ -158,7 +159,8 @@ class _Watchdog:
         self._limit = limit
         # Rank 0 ends the job in time. If it is stopped, or cannot be reached, one of the others does it later.
         late = OVERDUE + 0.1 * min(rank, 50) if rank else 0.0
-        self._deadline = math.inf if limit is None else time.monotonic() + limit + late
+        self._over = math.inf if limit is None else time.monotonic() + limit
+        self._deadline = self._over + late
         self._next_look = math.inf
         self._still = 0
         self._finish = os.eventfd(0, os.EFD_CLOEXEC)
@@ -175,15 +177,22 @@ class _Watchdog:
     def run(self) -> None:
         """Sleep until a rank asks, a signal arrives, a process ends or a time has come, and react."""
         while True:
-            next_time = min(self._deadline, self._next_look)
+            next_time = min(self._over, self._deadline, self._next_look)
             ready = self._selector.select(None if next_time == math.inf else max(0.0, next_time - time.monotonic()))
             now = time.monotonic()
+            self._disarm(now)
             if now >= self._deadline:
                 self._on_deadline()
             if now >= self._next_look:
                 self._look()
             for key, _ in ready:
                 key.data()
+
+    def _disarm(self, now: float) -> None:
+        """Cancel what `arm` has started, if the time limit is over at a time: Python can run here."""
+        if now >= self._over:
+            faulthandler.cancel_dump_traceback_later()
+            self._over = math.inf
 
     def note_finish(self) -> None:
         """Take note that the program of this rank has finished. Local; any thread may call it."""
@@ -218,7 +227,6 @@ class _Watchdog:
 
     def _on_deadline(self) -> None:
         """Report that the time limit is over, and end the job."""
-        faulthandler.cancel_dump_traceback_later()
         reason = f"the time limit of {self._limit:g} s is over"
         if self._rank:
             reason += f", and rank 0 does not end the job: rank {self._rank} does"
@@ -250,7 +258,7 @@ class _Watchdog:
         for message in self._channels.receive(channel):
             match message:
                 case ["where", int(question), float(seconds)]:
-                    faulthandler.cancel_dump_traceback_later()
+                    self._disarm(time.monotonic() + seconds)
                     self._channels.answer(question, self._channels.collect(main_stack(), seconds))
                 case ["still", int(question), float(seconds)]:
                     self._channels.answer(question, self._channels.collect(still_stack(), seconds, "still"))
