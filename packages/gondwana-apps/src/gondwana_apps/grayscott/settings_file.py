@@ -115,9 +115,12 @@ def kind(value: object) -> str:
 def _is_missing(path: Path) -> bool:
     """Return False, too, for a name that the system does not take: reading it says why."""
     try:
-        return not path.exists()
+        path.stat()  # `exists` tells no reason from Python 3.14 on
+    except (FileNotFoundError, NotADirectoryError):
+        return True
     except (OSError, ValueError):
-        return False
+        pass
+    return False
 
 
 def _similar(path: Path) -> str:
