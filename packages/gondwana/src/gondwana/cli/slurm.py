@@ -76,13 +76,9 @@ def srun(number: int, threads: int, per_node: int | None, kind: str, *, bound: b
     if bound:
         argv.append("--cpu-bind=none")
     argv += _within_step()
+    name = f"{slurm_step.NAME}gondwana-{os.uname().nodename}-{os.getpid()}"  # by which the supervisor finds the step
     # With --input=all, each rank would have a copy of the standard input.
-    return [*argv, f"--mpi={kind}", "--kill-on-bad-exit=1", f"{slurm_step.NAME}{_name()}", "--input=0"]
-
-
-def _name() -> str:
-    """The name by which the supervisor finds the step that this process starts."""
-    return f"gondwana-{os.uname().nodename}-{os.getpid()}"
+    return [*argv, f"--mpi={kind}", "--kill-on-bad-exit=1", name, "--input=0"]
 
 
 def _within_step() -> list[str]:

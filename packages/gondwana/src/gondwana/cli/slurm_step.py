@@ -24,9 +24,6 @@ else:
 NAME = "--job-name="
 """How the word of srun begins that names the step."""
 
-PATIENCE = supervisor.LONGEST
-"""Seconds that the ranks have to stop: from here it cannot be seen whether they write."""
-
 ANSWER = 30.0
 """Seconds that Slurm has to answer."""
 
@@ -43,7 +40,8 @@ class Step(supervisor.Supervisor):
 
     def __init__(self, command: Sequence[str], end_signal: int) -> None:
         self._name = next(word.removeprefix(NAME) for word in command if word.startswith(NAME))
-        super().__init__(command, end_signal, PATIENCE)
+        # From here it cannot be seen whether the ranks write.
+        super().__init__(command, end_signal, supervisor.LONGEST)
 
     def prepare(self) -> list[str]:
         """Leave the standard input to srun, which passes it on to rank 0, wherever that is. Local."""

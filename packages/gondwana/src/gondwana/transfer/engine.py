@@ -236,16 +236,12 @@ def late(
     reusable: Promise[None] = Promise()
 
     def steps() -> Steps:
-        yield deferred_by(_delays.randint(0, _most), _nothing)
+        yield deferred_by(_delays.randint(0, _most), lambda: None)
         operation, source = begin()
         reusable.set_result(source)
         yield operation
 
     return run(steps()), reusable.future
-
-
-def _nothing() -> None:
-    return None
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ class Recorder:
         self.words[part.FORMAT] = part.MAGIC
         self._first = _WORD * self.layout.records
         self._places = itertools.count()
-        self.note(host=socket.gethostname(), main=self._main, command=_command())
+        self.note(host=socket.gethostname(), main=self._main, command=rank_words.command(sys.orig_argv))
         self.active = True
         self._imports = now()
         self.add_at(
@@ -253,11 +253,6 @@ def _born() -> int:
     except (OSError, ValueError, IndexError):
         age = 0
     return now() - max(0, age)
-
-
-def _command() -> list[str]:
-    """The words of the command that runs in this process, as far as Python knows them yet."""
-    return rank_words.command(sys.orig_argv)
 
 
 def _from_environment() -> Recorder | None:
