@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gondwana.cli import launch, slurm
-from gondwana.cli.doctor.findings import Finding, Verdict
+from gondwana.cli.doctor.findings import Finding, Verdict, answer
 from gondwana.errors import LaunchError
 
 PROGRAM = "gondwana.cli.doctor.nodes_trial"
@@ -29,27 +27,14 @@ def allocation() -> Iterator[Finding]:
             command = launch.command(
                 number, program, threads=1, ranks_per_node=1, time_limit=PATIENCE - 20, variables={"GONDWANA_MPI": "1"}
             )
-            done = subprocess.run(
-                command.argv,
-                env=command.environment(),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=PATIENCE,
-            )
         except LaunchError as error:
             yield Finding("nodes", Verdict.FAIL, str(error), "install the launcher of this MPI, or put it in PATH")
             return
-        except subprocess.TimeoutExpired:
-            yield Finding("nodes", Verdict.FAIL, f"no answer within {PATIENCE} s", f"try it by hand: {command}")
+        found = answer("nodes", command, "NODES ", PATIENCE, f"try it by hand: {command}")
+        if isinstance(found, Finding):
+            yield found
             return
-        lines = [line for line in done.stdout.splitlines() if line.startswith("NODES ")]
-        if done.returncode or not lines:
-            reason = next((line for line in done.stderr.splitlines() if line.strip(" -")), f"status {done.returncode}")
-            yield Finding("nodes", Verdict.FAIL, reason, f"try it by hand: {command}")
-            return
-        yield from describe(json.loads(lines[0].removeprefix("NODES ")), command.argv[0])
+        yield from describe(found, command.argv[0])
 
 
 def describe(found: dict[str, Any], launcher: str) -> Iterator[Finding]:

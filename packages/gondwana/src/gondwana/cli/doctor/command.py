@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ import typer
 
 from gondwana.cli import launch, library, slurm
 from gondwana.cli.doctor.allocation import allocation
-from gondwana.cli.doctor.findings import Finding, Verdict
+from gondwana.cli.doctor.findings import Finding, Verdict, answer
 from gondwana.cli.doctor.gpus import gpus
 from gondwana.errors import LaunchError
 from gondwana.io import adios
@@ -138,19 +137,11 @@ def mpi() -> Iterator[Finding]:
 
 def trial(command: launch.Command) -> Iterator[Finding]:
     """Start two ranks and report what they found. Local."""
-    try:
-        done = subprocess.run(
-            command.argv, env=command.environment(), capture_output=True, text=True, errors="replace", timeout=90
-        )
-    except subprocess.TimeoutExpired:
-        yield Finding("two ranks", Verdict.FAIL, "still running after 90 s", f"try it by hand: {command}")
+    remedy = "run `gondwana run -n 2` on a small program to see all of it"
+    found = answer("two ranks", command, "DOCTOR ", 90, remedy)
+    if isinstance(found, Finding):
+        yield found
         return
-    lines = [line for line in done.stdout.splitlines() if line.startswith("DOCTOR ")]
-    if done.returncode or not lines:
-        reason = next((line for line in done.stderr.splitlines() if line.strip(" -")), f"status {done.returncode}")
-        yield Finding("two ranks", Verdict.FAIL, reason, "run `gondwana run -n 2` on a small program to see all of it")
-        return
-    found = json.loads(lines[0].removeprefix("DOCTOR "))
     yield Finding("two ranks", Verdict.OK, f"{found['ranks']} ranks, a message takes {found['ping_us']:.2f} us")
     together = found["node"] == 2
     yield Finding(

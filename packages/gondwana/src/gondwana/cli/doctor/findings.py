@@ -1,9 +1,14 @@
-"""Findings of ``gondwana doctor``: the lines of its report."""
+"""Findings of ``gondwana doctor``: the lines of its report, and the trials of ranks that they come from."""
 
 from __future__ import annotations
 
 import enum
+import json
+import subprocess
 from dataclasses import dataclass
+from typing import Any
+
+from gondwana.cli import launch
 
 
 class Verdict(enum.StrEnum):
@@ -22,3 +27,33 @@ class Finding:
     verdict: Verdict
     found: str
     remedy: str = ""
+
+
+def answer(subject: str, command: launch.Command, word: str, seconds: float, remedy: str) -> dict[str, Any] | Finding:
+    """Run a job; return the JSON that it prints behind a word, or the finding that there is none. Local: starts it.
+
+    Args:
+        subject: of the finding.
+        command: the job.
+        word: how the line begins.
+        seconds: after which it is ended.
+        remedy: what to do if it fails.
+    """
+    try:
+        done = subprocess.run(
+            command.argv,
+            env=command.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired:
+        return Finding(subject, Verdict.FAIL, f"still running after {seconds:g} s", f"try it by hand: {command}")
+    lines = [line for line in done.stdout.splitlines() if line.startswith(word)]
+    if done.returncode or not lines:
+        reason = next((line for line in done.stderr.splitlines() if line.strip(" -")), f"status {done.returncode}")
+        return Finding(subject, Verdict.FAIL, reason, remedy)
+    found: dict[str, Any] = json.loads(lines[0].removeprefix(word))
+    return found

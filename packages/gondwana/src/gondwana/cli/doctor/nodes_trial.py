@@ -6,7 +6,6 @@ Prints one line, "NODES" and what was found as JSON. Argument: a folder in which
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import sys
@@ -20,6 +19,7 @@ import numpy as np
 import gondwana as gw
 from gondwana.runtime import cache_folder
 from gondwana.runtime import cores as world_cores
+from gondwana.runtime.placement import control_groups
 
 ROUNDS = 100
 LARGE = 4 << 20
@@ -28,7 +28,6 @@ LARGE = 4 << 20
 
 def describe() -> dict[str, Any]:
     """Return what this node has, as text by subject. Local."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     packages = ("gondwana", "numpy", "numba", "mpi4py")
     try:
         cache = str(cache_folder.private_folder("objects"))
@@ -39,7 +38,7 @@ def describe() -> dict[str, Any]:
         "launcher": gw.launched_by() or "none",
         "same": {
             "cores": str(world_cores.count()),
-            "memory": f"{memory / 2**30:.0f} GiB",
+            "memory": f"{control_groups.memory() / 2**30:.0f} GiB",
             "shared memory": f"{shutil.disk_usage('/dev/shm').total / 2**30:.1f} GiB",
             "Python": f"{platform.python_version()} ({sys.executable})",
             "packages": ", ".join(f"{name} {metadata.version(name)}" for name in packages),
