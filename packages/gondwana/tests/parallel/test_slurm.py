@@ -176,6 +176,10 @@ def test_a_dataset_of_two_nodes_is_read_on_three(cluster: Cluster) -> None:
     assert sum(int(rank[2]) for rank in ranks_of(loaded)) == 60
 
 
+LIMITS = {"time limit": ((), "now"), "signal": (("--signal=TERM@120",), "now+100")}
+"""What jobs are started with that come to the end of their time, or close to it, and when that is said to be."""
+
+
 def start_to_stop(cluster: Cluster, how: str) -> tuple[str, str]:
     """Have a job stopped when its ranks run, wait for its end, and return its output and how long the ranks lived."""
     folder = cluster.home / how.replace(" ", "")
@@ -185,25 +189,30 @@ def start_to_stop(cluster: Cluster, how: str) -> tuple[str, str]:
         f"{folder.name}/job.sh", f"#!/bin/sh\necho $$ > pid\nexec gondwana run {cluster.home}/stops.py\n"
     )
     cluster.run("chmod", "+x", script)
-    start = ["salloc", "-Q", "-N2"] if how.startswith("SIG") else ["sbatch", "--parsable", "-N2", "-o", "output"]
+    batch = ["sbatch", "--parsable", "-N2", "-o", "output", "--time=60", *LIMITS.get(how, ((), ""))[0]]
+    start = ["salloc", "-Q", "-N2"] if how.startswith("SIG") else batch
     words = cluster.command(["sh", "-c", 'cd "$0" && exec "$@"', str(folder), *start, script])
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as job:
         assert job.stdout is not None
         number = "" if how.startswith("SIG") else job.stdout.readline().strip()
         wait_for(lambda: len(list(seen.glob("running.*"))) == 2, "the start of the ranks")
-        if number:
+        if how in LIMITS:
+            # Slurm looks at the times of jobs each 30 seconds.
+            cluster.login.run("scontrol", "update", f"JobId={number}", f"EndTime={LIMITS[how][1]}")
+        elif number:
             cluster.run(*how.split(), number)
         else:
             cluster.run("kill", f"-{getattr(signal, how):d}", cluster.read(f"{folder.name}/pid").strip())
         output = job.communicate(timeout=PATIENCE)[0]
     wait_for(lambda: len(list(seen.glob("saved.*"))) == 2, f"what {how} leaves time for", lambda: output)
+    output = output or cluster.read(f"{folder.name}/output")
     saved = [cluster.read(f"{folder.name}/saved.{rank}") for rank in (0, 1)]
     return f"status {job.returncode}\n{output}", saved[0] if saved[0] == saved[1] else "not the same"
 
 
 def test_ranks_have_time_to_save(cluster: Cluster) -> None:
     cluster.write("stops.py", STOPS)
-    ways = "SIGTERM", "SIGINT", "scancel", "scancel --full"
+    ways = "SIGTERM", "SIGINT", "scancel", "scancel --full", *LIMITS
     with ThreadPoolExecutor(len(ways)) as pool:
         found = dict(zip(ways, pool.map(functools.partial(start_to_stop, cluster), ways), strict=True))
     for how, (output, saved) in found.items():
