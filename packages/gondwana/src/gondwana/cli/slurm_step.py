@@ -36,7 +36,7 @@ class Step(supervisor.Supervisor):
         end_signal: what makes srun end the step.
     """
 
-    grants = ""
+    grants = ", less if Slurm ends the job"
 
     def __init__(self, command: Sequence[str], end_signal: int) -> None:
         self._name = next(word.removeprefix(NAME) for word in command if word.startswith(NAME))
