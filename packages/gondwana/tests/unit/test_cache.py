@@ -293,6 +293,22 @@ DAMAGES = [
 ]
 
 
+def test_who_must_import_numba_first_leaves_compiling_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank that is not the first of its job; the first one stores the entry while this one waits."""
+    code = cache.ObjectCode(b"code", "entry", needs_numba=False, needs_mpi=False, externs=[], about={})
+    folder = cache.folder()
+    assert folder is not None
+    file = folder / "head-start.o"
+    monkeypatch.setattr("gondwana.runtime.launcher.is_first", lambda: False)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.setattr("time.sleep", lambda _seconds: file.write_bytes(code.to_bytes("head-start")))
+    try:
+        file.unlink(missing_ok=True)
+        assert cache.get("head-start", pytest.fail) == (code, False)
+    finally:
+        file.unlink()
+
+
 def test_a_damaged_entry_is_compiled_again(program: Program) -> None:
     first = program.run()
     for damage in DAMAGES:

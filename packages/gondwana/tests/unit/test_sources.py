@@ -78,6 +78,16 @@ def test_an_edit_compiles_what_depends_on_it(tmp_path: Path) -> None:
     assert copy.run() == (0, 4)
 
 
+def test_an_installed_library_is_one_definition(tmp_path: Path) -> None:
+    """An upgrade compiles all anew, and a first start reads no syntax."""
+    copy = Copy(tmp_path / "site-packages")
+    assert copy.run() == (4, 0)
+    assert not (copy.folder / "cache" / "sources").exists() or not any((copy.folder / "cache" / "sources").iterdir())
+    assert copy.run() == (0, 4)
+    copy.edit("kernels/cpu/sweeps.py", r'^    """', '    """Other words. ')
+    assert copy.run() == (4, 0)
+
+
 def named(texts: dict[str, str], *roots: str) -> set[str]:
     """The definitions to which dotted names lead in a package of these modules, after its top folder."""
     files = {FOLDER / f"{name}.py": text.encode() for name, text in ({"__init__": ""} | texts).items()}

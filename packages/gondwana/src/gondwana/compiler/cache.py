@@ -22,6 +22,7 @@ import json
 import os
 import platform
 import sys
+import time
 import types
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -35,12 +36,16 @@ from gondwana.compiler import numba_imports, sources
 from gondwana.compiler.debugging import checks
 from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
+from gondwana.runtime import launcher
 from gondwana.runtime.cache_folder import cache_folder, keep, locked, read
 
 MAGIC = b"gondwana object 5\n"
 
 ROOMS = ("domains", "compiler", "simd", "memory", "sync", "calls", "transfer", "kernels", "arrays", "tasks", "io")
 """Packages of Gondwana whose functions are named by their sources: all that have parts of compiled code."""
+
+HEAD_START = 0.1
+"""Seconds that the first rank has, and each that has compiled before, so that few ranks of a job import Numba."""
 
 LARGEST_CONSTANT = 1_000_000
 """Bytes of a global array that becomes part of machine code; of larger ones Numba would keep the address only."""
@@ -104,6 +109,8 @@ def get(key: str, build: Callable[[], ObjectCode], kind: str = "objects") -> tup
     found = _read(file, key)
     if found is not None:
         return found, False
+    if "numba" not in sys.modules and not launcher.is_first():
+        time.sleep(HEAD_START)
     with locked(file):
         found = _read(file, key)
         if found is not None:

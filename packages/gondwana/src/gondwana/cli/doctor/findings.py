@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,8 @@ class Finding:
 def answer(subject: str, command: launch.Command, word: str, seconds: float, remedy: str) -> dict[str, Any] | Finding:
     """Run a job; return the JSON that it prints behind a word, or the finding that there is none. Local: starts it.
 
+    What a job prints that fails goes to the standard error, too.
+
     Args:
         subject: of the finding.
         command: the job.
@@ -53,6 +56,7 @@ def answer(subject: str, command: launch.Command, word: str, seconds: float, rem
         return Finding(subject, Verdict.FAIL, f"still running after {seconds:g} s", f"try it by hand: {command}")
     lines = [line for line in done.stdout.splitlines() if line.startswith(word)]
     if done.returncode or not lines:
+        sys.stderr.write(done.stderr)
         reason = next((line for line in done.stderr.splitlines() if line.strip(" -")), f"status {done.returncode}")
         return Finding(subject, Verdict.FAIL, reason, remedy)
     found: dict[str, Any] = json.loads(lines[0].removeprefix(word))
