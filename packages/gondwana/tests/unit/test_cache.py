@@ -10,12 +10,14 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gondwana.compiler import cache
 from gondwana.compiler.cache import ROOMS, ObjectCode
 from support import jobs
+from support.cluster import hosts
 
 HELPER = """
 import gondwana as gw
@@ -274,15 +276,63 @@ def test_code_that_needs_the_run_time_of_the_compiler(program: Program) -> None:
 
 
 def test_processes_that_start_together_compile_once(program: Program) -> None:
-    command = [sys.executable, "program.py"]
-    variables = {**jobs.clean_environment(), **program.variables}
-    together = [
-        subprocess.Popen(command, cwd=program.folder, env=variables, stdout=subprocess.PIPE, text=True)
-        for _ in range(8)
-    ]
-    found = [json.loads(process.communicate(timeout=120)[0]) for process in together]
-    assert all(one["value"] == 7.5 for one in found)
+    found = start_together(program, [[]] * 8)
     assert sum(one["compiled"] for one in found) == len(program.objects)
+
+
+NO_LOCKS = """
+import errno, fcntl
+
+def refuse(*given):
+    raise OSError(errno.ENOLCK, "No locks available")
+
+fcntl.flock = fcntl.lockf = refuse
+"""
+
+LOCKS_OF_THE_HOST = """
+import fcntl, os, zlib
+
+fcntl.flock = lambda file, how: fcntl.lockf(file, how, 1, zlib.crc32(os.uname().nodename.encode()))
+"""
+"""Other hosts lock other bytes, and so do not notice."""
+
+
+def test_without_locks_each_process_may_compile(program: Program) -> None:
+    program.write("sitecustomize.py", NO_LOCKS)
+    found = start_together(program, [[]] * 3)
+    assert len(program.objects) <= sum(one["compiled"] for one in found) <= 3 * len(program.objects)
+    check_the_cache(program)
+
+
+@pytest.mark.more
+def test_hosts_that_do_not_see_each_others_locks_compile_once_each(program: Program) -> None:
+    if (reason := hosts.missing()) is not None:
+        pytest.skip(reason)
+    program.write("sitecustomize.py", LOCKS_OF_THE_HOST)
+    with hosts.hosts(["a", "b", "c"], shared=[program.folder]) as made:
+        found = start_together(program, [host.enter(program.folder) for host in made for _ in range(2)])
+    of_hosts = [first["compiled"] + second["compiled"] for first, second in zip(found[::2], found[1::2], strict=True)]
+    assert max(of_hosts) <= len(program.objects) <= sum(of_hosts)
+    check_the_cache(program)
+
+
+def start_together(program: Program, places: list[list[str]]) -> list[dict[str, Any]]:
+    """Run a program by several processes with an empty cache, behind the words that say where."""
+    variables = {**jobs.clean_environment(), **program.variables, "PYTHONPATH": str(program.folder)}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    commands = [[*place, sys.executable, "program.py"] for place in places]
+    together = [subprocess.Popen(command, cwd=program.folder, env=variables, **pipes) for command in commands]
+    outputs = [process.communicate(timeout=200) for process in together]
+    assert [errors for _, errors in outputs] == [""] * len(places)
+    found = [json.loads(output) for output, _ in outputs]
+    assert all(one["value"] == 7.5 for one in found)
+    return found
+
+
+def check_the_cache(program: Program) -> None:
+    """Check that nothing of those who made it is left, and that a later process finds what it needs."""
+    assert not [file for file in program.cache.rglob("*") if file.name.startswith(".") or file.suffix == ".lock"]
+    assert program.run()["compiled"] == 0
 
 
 DAMAGES = [

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from support import jobs
 
 HUGE = "9" * 5000
 LONG = "x" * 5000
+WITH_FFTW = pytest.mark.skipif(find_spec("pyfftw") is None, reason="no pyfftw")
 OBSERVED = Path(__file__).parents[4] / "docs" / "results" / "hpcg.json"
 
 
@@ -50,7 +52,7 @@ def gondwana(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
         (["run", "npb-mg", "--side", "²"], "npb-mg: argument --side: '²' is not a whole number"),
         (["run", "npb-mg", "--side", HUGE], "is not a whole number; see gondwana run npb-mg --help"),
         (["run", "npb-ft", "--variant", LONG], "npb-ft: there is no --variant"),
-        (["run", "npb-ft", "--grid", "\u0663x\u0661"], "--grid \u0663x\u0661"),
+        pytest.param(["run", "npb-ft", "--grid", "\u0663x\u0661"], "--grid \u0663x\u0661", marks=WITH_FFTW),
         (["run", "npb-cg", "--json", ""], "--json : the name is empty; name another file"),
         (["run", "npb-cg", "--json", LONG], "File name too long; name another file"),
         (["run", "hpcg", "--nx", "\u0663\u0662"], "hpcg: argument --nx: '\u0663\u0662' is not a whole number"),

@@ -363,6 +363,7 @@ def scale(a, b, factor):
 def test_the_command_prints_whole_texts(gondwana: Command) -> None:
     words = (f"{KERNELS}:smallest", "float64[:]")
     assert "define " in gondwana("--llvm", *words)[1]
+    pytest.importorskip("numba_cuda")
     assert ".target sm_80" in gondwana("--ptx", "--capability", "8.0", *words)[1]
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana.io.paths import check_output, in_units
+from gondwana.io.paths import check_output, claim, in_units
 
 
 def dataset(path):
@@ -59,3 +63,13 @@ def test_a_directory_that_is_not_writable(tmp_path, monkeypatch):
 
 def test_units():
     assert [in_units(n) for n in (0, 1023, 1536, 5 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EBADF, errno.EOPNOTSUPP])
+def test_a_dataset_is_written_where_there_are_no_locks(tmp_path, monkeypatch, number):
+    def refuse(descriptor, how):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    os.close(claim(dataset(tmp_path / "gs.bp"), empty=True))
+    assert not any((tmp_path / "gs.bp").iterdir())

@@ -322,6 +322,7 @@ OF_OTHERS = r"gondwana\.kernels\.cpu\.intermediates\.\w+\.generic$"
 
 def test_all_that_runs_to_compile_is_part_of_the_name(tmp_path: Path) -> None:
     """Functions of the library that run while something is compiled, or are compiled with it, are in its closure."""
+    pytest.importorskip("numba_cuda")
     variables = {"GONDWANA_CACHE_DIR": str(tmp_path), "GONDWANA_CUDA": "emulated"}
     outcome = jobs.run_command([sys.executable, "-c", EVERYTHING], variables=variables, timeout=200)
     assert outcome.status == 0, str(outcome)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import itertools
 import json
 import os
@@ -103,6 +105,16 @@ def test_a_part_that_was_cut_off_is_read_as_far_as_it_goes(one: Recorder) -> Non
     about = merge(one.file).about
     assert about["notes"] == ["rank 0 ended before its time: its trace ends with what it recorded last"]
     assert len(trace_format.spans(trace_format.read(one.file), 0, "first")) == 1
+
+
+def test_parts_are_merged_where_folders_have_no_locks(one: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, how: int) -> None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))  # NFS locks what is open for writing
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    one.add(now(), one.number_of("first", "span"))
+    one.finish()
+    assert len(trace_format.spans(trace_format.read(merge(one.file).file), 0, "first")) == 1
 
 
 @pytest.mark.parametrize("damage", ["short", "format", "empty"])

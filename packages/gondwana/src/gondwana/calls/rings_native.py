@@ -125,7 +125,7 @@ def publish(out: int, record: int, size: int, kind: int, tag: int, number: int) 
     skipped = 0
     if record != data + offset:
         skipped = capacity - offset
-        store_release(data + offset, skipped | SKIP << KIND_SHIFT)
+        atomic_store(data + offset, skipped | SKIP << KIND_SHIFT)
     put_at(out, TAIL, tail + skipped + need)
     bell = at(out, BELL)
     if bell != 0:

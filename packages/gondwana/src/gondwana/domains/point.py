@@ -14,7 +14,8 @@ def is_integer(value: object) -> TypeGuard[SupportsIndex]:
     """Return whether ``value`` is a Python or NumPy integer, which a bool is not. Local."""
     if type(value) is int:
         return True
-    return hasattr(value, "__index__") and not isinstance(value, bool) and not hasattr(value, "__iter__")
+    # By name: the bool of NumPy 2.0 has an index, too.
+    return hasattr(value, "__index__") and type(value).__name__ != "bool" and not hasattr(value, "__iter__")
 
 
 def as_integer(value: object) -> int:

@@ -30,7 +30,9 @@ _LONGEST_SLEEP = 1e-2
 """Sleep with a bell [s]: the end of it is for what no bell announces, such as a timeout or another thread."""
 
 _SYS_FUTEX = {"x86_64": 202, "aarch64": 98, "ppc64le": 221, "riscv64": 98}.get(os.uname().machine, -1)
-_FUTEX_WAIT, _FUTEX_WAKE = 0, 1
+_FUTEX_WAIT, _FUTEX_WAKE, _FUTEX_WAKE_OP = 0, 1, 5
+_SET_1 = 1 << 12 | 0xFFF
+"""Of the last of these: set a word to 1; wake nobody there, since the word never was -1."""
 
 _AWAKE = 0.5
 """Seconds after the last sleep of a wait in which the rank still counts as waiting, on a loaded machine."""
@@ -58,7 +60,8 @@ class _Bell:
             if not look():
                 time.sleep(seconds)
             return
-        self.word[0] = 1
+        # The kernel writes the word, so that it is in memory before `look` reads: a store of this rank might not be.
+        _syscall(_SYS_FUTEX, self.address + 4, _FUTEX_WAKE_OP, 0, 0, self.address, _SET_1)
         self.armed = True
         try:
             if not look():

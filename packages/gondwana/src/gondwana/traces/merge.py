@@ -5,6 +5,7 @@ What a rank has noted beside its records is a line each: disks and hands may hav
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -59,7 +60,8 @@ def merge(file: Path) -> Trace:
         reason = f"{error.strerror}; a job leaves this folder when it ends before its time"
         raise UsageError(printable(f"{folder}: {reason}")) from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):  # not all file systems lock folders
+            fcntl.flock(lock, fcntl.LOCK_EX)
         parts = _read_all(folder)
         if not parts:
             raise UsageError(f"{folder} has no part of a trace: the job recorded nothing, or was merged before")

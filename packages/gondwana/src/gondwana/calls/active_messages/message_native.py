@@ -8,7 +8,6 @@ from __future__ import annotations
 import types as pytypes
 from typing import Any
 
-from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np import arrayobj, numpy_support
@@ -53,23 +52,12 @@ from gondwana.compiler.cache import ObjectCode
 from gondwana.compiler.codegen import compile_entry, guarded, typed
 from gondwana.compiler.function import HEADER_WORDS
 from gondwana.compiler.inlining import called, inlined
-from gondwana.compiler.memory_order import call_at, load_word, move_bytes, sched_yield, store_release
+from gondwana.compiler.memory_order import call_at, exchange, load_word, move_bytes, sched_yield, store_release
 from gondwana.compiler.types.arguments import Spec, spec_words, working_precision
 from gondwana.compiler.types.points import INT
 from gondwana.compiler.types.unpack import Typing, loader
 
 _STATUS = 0
-
-
-@intrinsic
-def exchange_acquire(typingctx: Any, address: Any, value: Any) -> Any:
-    """Write a 64-bit integer and return its old value; later accesses are not reordered before it."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        pointer = builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-        return builder.atomic_rmw("xchg", pointer, args[1], "acquire")
-
-    return types.int64(types.int64, types.int64), codegen
 
 
 # -- sending -------------------------------------------------------------------------------------------------------
@@ -78,7 +66,7 @@ def exchange_acquire(typingctx: Any, address: Any, value: Any) -> Any:
 @inlined
 def lock(word: int) -> None:
     """Acquire a lock against other threads of this process that send."""
-    while exchange_acquire(word, 1) != 0:
+    while exchange(word, 1) != 0:
         sched_yield()
 
 
@@ -191,7 +179,7 @@ def handle_ring(state: int, queue: int, block: int, reply: int, place: int, limi
 def serve(state: int, limit: int) -> int:
     """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
     polling = state + WORD * POLLING
-    if exchange_acquire(polling, 1) != 0:
+    if exchange(polling, 1) != 0:
         return 0  # inside a handler, or another thread runs handlers
     done = 0
     for peer in range(at(state, PEERS)):
