@@ -95,7 +95,7 @@ def run_ranks():
 def mpich_python():
     """The interpreter of the environment with MPICH; without it the test is skipped."""
     if not jobs.MPICH_PYTHON.exists():
-        pytest.skip(f"no {jobs.MPICH_PYTHON}: python tests/support/make_mpich_env.py makes it")
+        pytest.skip(f"no {jobs.MPICH_PYTHON}: python tests/support/make_mpi_env.py mpich makes it")
     return jobs.MPICH_PYTHON
 
 

@@ -66,12 +66,7 @@ def test_the_hosts_in_a_list_are_used(variable: str, request: pytest.FixtureRequ
     python = request.getfixturevalue("mpich_python") if hydra else sys.executable
     with two_hosts.pair() as two:
         (two.folder / "places.py").write_text(PLACES)
-        two.listed.write_text("".join(line.split()[0] + "\n" for line in two.listed.read_text().splitlines()))
-        variables = {variable: str(two.listed), "GONDWANA_TRIAL": "here"}
-        if hydra:
-            variables |= {"HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(two.agent), "HYDRA_IFACE": "eth0"}
-        else:
-            variables["PRTE_MCA_plm_ssh_agent"] = str(two.agent)
+        variables = {**two.reached(variable), "GONDWANA_TRIAL": "here"}
         words = [str(python), "-P", "-m", "gondwana.cli.main", "run", "-n", "2", "--ranks-per-node", "1", "places.py"]
         outcome = jobs.run_command([*two.first.enter(two.folder), *words], variables=variables)
     assert (outcome.status, outcome.stderr) == (0, ""), str(outcome)
