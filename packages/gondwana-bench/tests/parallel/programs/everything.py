@@ -48,7 +48,7 @@ found = {
     "README": readme(),
     "gray-scott": app(gray_scott, "simulation.json"),
     "CG": app(cg, "--class", "S"),
-    "heat": app(heat, *"-X 16 -Y 16 -Z 16 -N 10 -I 5".split()),
+    "heat": app(heat, "-X", "16", "-Y", "16", "-Z", "16", "-N", "10", "-I", "5"),
     "rma": all(row["verified"] for row in transfers.measure(gw.world, [64], repeat=1, batch_seconds=1e-4)),
 }
 if gw.world.rank == 0:
