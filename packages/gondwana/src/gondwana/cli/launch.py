@@ -369,9 +369,10 @@ def _by_mpis_own(
     launch = find_launcher(library, python)
     if library.vendor == "Open MPI":
         return _open_mpi(launch, layout, program, settings, library)
-    # Hydra would start its proxy over ssh or a scheduler even on one host. At SIGTERM it would wait for ranks that
-    # handle that; if it is killed, its proxies kill theirs.
-    started = {"HYDRA_LAUNCHER": "fork"} if _nodes(library) == 1 else {}
+    # Hydra would start its proxy over ssh or a scheduler even on one host, and on one only with LSF's list. At SIGTERM
+    # it would wait for ranks that handle that; if it is killed, its proxies kill theirs.
+    listed = os.environ.get(_host_list(library), "")
+    started = {"HYDRA_LAUNCHER": "fork"} if _nodes(library) == 1 else {"HYDRA_HOST_FILE": listed}
     if slurm.there():
         started = {"HYDRA_LAUNCHER": "slurm", "HYDRA_RMK": "slurm", "I_MPI_HYDRA_BOOTSTRAP": "slurm", **_WITHIN_STEP}
     argv = [launch, "-n", str(layout.ranks)]
@@ -445,10 +446,9 @@ def _missing() -> dict[str, str]:
         ) from None
     found = {} if os.environ.get("TMPDIR", "/tmp") == folder else {"TMPDIR": folder}
     if not os.environ.get("HOME"):
-        try:
+        found["HOME"] = folder
+        with contextlib.suppress(KeyError):  # as of a container's user without a name
             found["HOME"] = pwd.getpwuid(os.getuid()).pw_dir
-        except KeyError:  # as of a container's user without a name
-            found["HOME"] = folder
     return found
 
 
