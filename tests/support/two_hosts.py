@@ -100,12 +100,14 @@ class Pair:
 
     Attributes:
         first: the host on which launchers run.
+        second: the other one.
         folder: what both hosts see.
         agent: the stand-in for ssh, as a program.
         listed: the file that lists the hosts.
     """
 
     first: Host
+    second: Host
     folder: Path
     agent: Path
     listed: Path
@@ -147,7 +149,7 @@ def pair(slots: int = 1, delay: int | None = None, shared: Sequence[Path] = ()) 
         names.write_text("".join(f"{host.address}\n" for host in (first, second)))
         agent.write_text(_AGENT.format(python=sys.executable))
         agent.chmod(0o755)
-        yield Pair(first, folder, agent, listed)
+        yield Pair(first, second, folder, agent, listed)
 
 
 def run_two_hosts(

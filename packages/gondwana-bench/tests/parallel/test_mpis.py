@@ -99,6 +99,7 @@ def test_two_hosts(wheel: str) -> None:
             (two.folder / name).write_text(text)
         outcome = jobs.run_command([*two.first.enter(two.folder), *words], variables=two.reached(), timeout=200)
         check(outcome, two.folder, 2)
+        assert [host.run("ls", "-A", "/dev/shm") for host in (two.first, two.second)] == ["", ""]
 
 
 @pytest.fixture(scope="module")
