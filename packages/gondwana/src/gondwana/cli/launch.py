@@ -48,12 +48,9 @@ MEMORY_OF_A_RANK = 16 << 20
 DESCRIPTORS, DESCRIPTORS_OF_A_RANK = 22, 5
 """Open files of MPI's launcher, without its ranks and for each of them."""
 
-HYDRA_LISTS = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
-"""Variables that name the file in which Hydra finds its hosts, one a line; the first is for Intel MPI alone."""
-
+HYDRA_LISTS = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")  # the first for Intel MPI alone
 HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", *HYDRA_LISTS, "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
-"""Those of all launchers and schedulers: Open MPI's, Hydra, PBS and LSF."""
-
+"""Variables that name the file in which a launcher finds its hosts, one a line: Open MPI's, Hydra, PBS and LSF."""
 
 _WITHIN_STEP = {"SLURM_OVERLAP": "1"}
 """For MPI's own launcher, which starts its part on each node by `srun`: that shares the cores of the step it is in."""
