@@ -219,7 +219,10 @@ def test_ranks_have_time_to_save(cluster: Cluster) -> None:
         assert saved == "signal SIGTERM", f"{how}: {output}"
         if how.startswith("SIG"):
             assert output.startswith(f"status {128 + getattr(signal, how)}\n")
-            assert f"{how}: the program has 600 s to stop, less if Slurm ends the job; a second signal ends it at once" in output
+            assert (
+                f"{how}: the program has 600 s to stop, less if Slurm ends the job; a second signal ends it at once"
+                in output
+            )
 
 
 @pytest.mark.parametrize("mpi", ["Open MPI", "MPICH"])
