@@ -3,7 +3,7 @@
 #   make test   all tests but those of make test-more; those of one package with PACKAGE=apps (bench, emulator, gondwana)
 #   make test-pythons   make test with each Python of PYTHONS that is found
 #   make test-least   tests of the library alone, without extras, with the oldest NumPy that it allows
-#   make test-more   tests that make test has on fewer ranks, on 4, 6 and 8
+#   make test-more   tests that make test has on fewer ranks, on 4, 6 and 8, and those of Intel MPI
 #   make lint   style and types
 #   make torture MINUTES=60 SEED=1   random trials: bad input, damaged files, kills; PARTS= some of them, TRY= one again
 #   make docs   the documentation  make clean  remove what the other targets made
@@ -39,9 +39,9 @@ demo: $(ENV)/have-openmpi,io,plot
 	gondwana plot gray-scott.bp --out demo
 	@echo; ls -l demo
 
-# The second MPI is optional: without it, the tests of it are skipped and say so.
+# Other MPIs are optional: without one, the tests of it are skipped and say so.
 test test-more: $(ENV)/have-openmpi,tests
-	@python tests/support/make_mpich_env.py || { rm -rf $(ENV)-mpich; echo "make: no MPICH here; its tests will be skipped"; }
+	@for mpi in mpich $(if $(filter test-more,$@),intel); do python tests/support/make_mpi_env.py $$mpi || true; done
 	@# A worker that is lost ends the run: pytest-xdist would start its test again, and may wait for ever.
 	@# Three on two cores: jobs that wait for a time limit leave theirs to others.
 	pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart=0 $(if $(filter test-more,$@),--more) \

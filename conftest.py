@@ -94,9 +94,21 @@ def run_ranks():
 @pytest.fixture
 def mpich_python():
     """The interpreter of the environment with MPICH; without it the test is skipped."""
-    if not jobs.MPICH_PYTHON.exists():
-        pytest.skip(f"no {jobs.MPICH_PYTHON}: python tests/support/make_mpich_env.py makes it")
-    return jobs.MPICH_PYTHON
+    return other_python(jobs.MPICH_PYTHON)
+
+
+@pytest.fixture
+def intel_python():
+    """The interpreter of the environment with Intel MPI; without it the test is skipped."""
+    return other_python(jobs.INTEL_PYTHON)
+
+
+def other_python(path):
+    """The interpreter of an environment that `make` makes where it can; without it the test is skipped."""
+    if not path.exists():
+        name = path.parents[1].name.rpartition("-")[2]
+        pytest.skip(f"no {path}: python tests/support/make_mpi_env.py {name} makes it")
+    return path
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from gondwana.testing.jobs import run_ranks as run_ranks
 from gondwana.testing.jobs import start_command as start_command
 
 ROOT = Path(__file__).resolve().parents[2]
-MPICH_PYTHON = Path(f"{sys.prefix}-mpich", "bin", "python")
+MPICH_PYTHON, INTEL_PYTHON = (Path(f"{sys.prefix}-{mpi}", "bin", "python") for mpi in ("mpich", "intel"))
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -26,10 +26,11 @@ from support.cluster import hosts
 from support.cluster.hosts import Host
 
 _SERVER = """
-import socket, subprocess, sys, threading
+import contextlib, socket, subprocess, sys, threading
 
 def serve(connection):
-    with connection, connection.makefile() as words:
+    # A launcher may end before what it has started.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError), connection, connection.makefile() as words:
         command = words.readline()
         with subprocess.Popen(
             ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -43,7 +44,7 @@ print("ready", flush=True)
 while True:
     threading.Thread(target=serve, args=listening.accept()[:1], daemon=True).start()
 """
-"""Runs on the second host in place of sshd: starts the command of each connection. Its status follows its output."""
+"""Runs on each host in place of sshd: starts the command of each connection. Its status follows its output."""
 
 _AGENT = """#!{python} -IS
 import os, socket, sys
@@ -99,15 +100,29 @@ class Pair:
 
     Attributes:
         first: the host on which launchers run.
+        second: the other one.
         folder: what both hosts see.
         agent: the stand-in for ssh, as a program.
         listed: the file that lists the hosts.
     """
 
     first: Host
+    second: Host
     folder: Path
     agent: Path
     listed: Path
+
+    def reached(self, variable: str | None = None) -> dict[str, str]:
+        """Return variables by which the launchers of Open MPI and of Hydra start ranks on both hosts.
+
+        Args:
+            variable: the one that names the list of hosts; None: those of the launchers.
+        """
+        names = ("PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE") if variable is None else (variable,)
+        agents = ("PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC")
+        found = dict.fromkeys(names, str(self.folder / "names")) | dict.fromkeys(agents, str(self.agent))
+        # Names of hosts are known to their own host alone.
+        return {**found, "HYDRA_LAUNCHER": "ssh", "HYDRA_IFACE": "eth0", "I_MPI_HYDRA_IFACE": "eth0"}
 
 
 @contextlib.contextmanager
@@ -121,18 +136,20 @@ def pair(slots: int = 1, delay: int | None = None, shared: Sequence[Path] = ()) 
     """
     if (reason := missing()) is not None:
         pytest.skip(reason)
-    names = [f"gwa-{os.getpid()}", f"gwb-{os.getpid()}"]
+    hostnames = [f"gwa-{os.getpid()}", f"gwb-{os.getpid()}"]
     with (
         tempfile.TemporaryDirectory() as name,
-        hosts.hosts(names, shared=[name, *shared], delay=delay) as (first, second),
+        hosts.hosts(hostnames, shared=[name, *shared], delay=delay) as (first, second),
+        _open_to_others(first),
         _open_to_others(second),
     ):
         folder = Path(name)
-        listed, agent = folder / "hosts", folder / "agent"
+        listed, names, agent = folder / "hosts", folder / "names", folder / "agent"
         listed.write_text("".join(f"{host.address} slots={slots}\n" for host in (first, second)))
+        names.write_text("".join(f"{host.address}\n" for host in (first, second)))
         agent.write_text(_AGENT.format(python=sys.executable))
         agent.chmod(0o755)
-        yield Pair(first, folder, agent, listed)
+        yield Pair(first, second, folder, agent, listed)
 
 
 def run_two_hosts(

@@ -166,6 +166,7 @@ def measure_on_ranks(
     exits.report_in_one_line()
     options = json.loads(sys.argv[1])
     command, file = options.pop("command"), options.pop("file")
+    world.barrier()  # starts MPI, which the description of the environment names
     report = Panels(benchmark, None if file is None else Path(file), command=command)
     if pinned:
         pin(world)

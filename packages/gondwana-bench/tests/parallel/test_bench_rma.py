@@ -45,6 +45,8 @@ def test_every_case_is_measured_and_verified(tmp_path: Path) -> None:
         assert (row["met"] is None) == (row["goal"] is None) == (case.goal is None and case.goal_ratio is None)
     assert all(text in shown for text in ("compiled put of a word", "C memcpy flood", "met"))
     [report] = results.read(tmp_path / "rma.json")
+    assert "MPI" in report["environment"]["mpi_library"]
+    assert report["environment"]["placement"]["pattern"] == "1x2x1"
     floods = {name for case in rma.floods(512) for name in (case.ours, case.rival)}
     assert {row["operation"] for row in report["panels"]["peaks"]} == floods
     assert all(512 <= row["half_nbytes"] <= row["nine_tenths_nbytes"] <= 65536 for row in report["panels"]["peaks"])

@@ -60,18 +60,27 @@ print(places if gw.world.rank == 0 else "", end="")
 """
 
 
-@pytest.mark.parametrize("variable", ["PBS_NODEFILE", "LSB_DJOB_HOSTFILE", "HYDRA_HOST_FILE"])
-def test_the_hosts_in_a_list_are_used(variable: str, request: pytest.FixtureRequest) -> None:
-    hydra = variable == "HYDRA_HOST_FILE"
-    python = request.getfixturevalue("mpich_python") if hydra else sys.executable
+OF_SCHEDULERS = "PBS_NODEFILE", "LSB_DJOB_HOSTFILE"
+LISTS = [
+    *(pytest.param(variable, "", id=variable) for variable in OF_SCHEDULERS),
+    pytest.param("HYDRA_HOST_FILE", "mpich_python", id="HYDRA_HOST_FILE"),
+    *(
+        pytest.param(variable, python, id=f"{variable}-{python}", marks=pytest.mark.more)
+        for python, variables in (
+            ("mpich_python", OF_SCHEDULERS),
+            ("intel_python", (*OF_SCHEDULERS, "HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE")),
+        )
+        for variable in variables
+    ),
+]
+
+
+@pytest.mark.parametrize(("variable", "other"), LISTS)
+def test_the_hosts_in_a_list_are_used(variable: str, other: str, request: pytest.FixtureRequest) -> None:
+    python = request.getfixturevalue(other) if other else sys.executable
     with two_hosts.pair() as two:
         (two.folder / "places.py").write_text(PLACES)
-        two.listed.write_text("".join(line.split()[0] + "\n" for line in two.listed.read_text().splitlines()))
-        variables = {variable: str(two.listed), "GONDWANA_TRIAL": "here"}
-        if hydra:
-            variables |= {"HYDRA_LAUNCHER": "ssh", "HYDRA_LAUNCHER_EXEC": str(two.agent), "HYDRA_IFACE": "eth0"}
-        else:
-            variables["PRTE_MCA_plm_ssh_agent"] = str(two.agent)
+        variables = {**two.reached(variable), "GONDWANA_TRIAL": "here"}
         words = [str(python), "-P", "-m", "gondwana.cli.main", "run", "-n", "2", "--ranks-per-node", "1", "places.py"]
         outcome = jobs.run_command([*two.first.enter(two.folder), *words], variables=variables)
     assert (outcome.status, outcome.stderr) == (0, ""), str(outcome)

@@ -48,9 +48,9 @@ MEMORY_OF_A_RANK = 16 << 20
 DESCRIPTORS, DESCRIPTORS_OF_A_RANK = 22, 5
 """Open files of MPI's launcher, without its ranks and for each of them."""
 
-HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE", "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
+HYDRA_LISTS = ("I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")  # the first for Intel MPI alone
+HOST_LISTS = ("PRTE_MCA_prte_default_hostfile", *HYDRA_LISTS, "PBS_NODEFILE", "LSB_DJOB_HOSTFILE")
 """Variables that name the file in which a launcher finds its hosts, one a line: Open MPI's, Hydra, PBS and LSF."""
-
 
 _WITHIN_STEP = {"SLURM_OVERLAP": "1"}
 """For MPI's own launcher, which starts its part on each node by `srun`: that shares the cores of the step it is in."""
@@ -275,8 +275,8 @@ def _nodes(library: Library) -> int:
 
 def _host_list(library: Library) -> str:
     """The variable that names the launcher's list of hosts, "" if there is none."""
-    others = HOST_LISTS[1] if library.vendor == "Open MPI" else HOST_LISTS[0]
-    return next((name for name in HOST_LISTS if name in os.environ and name != others), "")
+    others = {"Open MPI": HYDRA_LISTS, "Intel MPI": HOST_LISTS[:1]}.get(library.vendor, HOST_LISTS[:2])
+    return next((name for name in HOST_LISTS if name in os.environ and name not in others), "")
 
 
 def _listed(path: str) -> int:
@@ -366,18 +366,18 @@ def _by_mpis_own(
     launch = find_launcher(library, python)
     if library.vendor == "Open MPI":
         return _open_mpi(launch, layout, program, settings, library)
-    # Hydra would start its proxy over ssh or a scheduler even on one host. At SIGTERM it would wait for ranks that
-    # handle that; if it is killed, its proxies kill theirs.
-    started = {"HYDRA_LAUNCHER": "fork"} if _nodes(library) == 1 else {}
+    # Hydra would start its proxy over ssh or a scheduler even on one host, and on one only with LSF's list. At SIGTERM
+    # it would wait for ranks that handle that; if it is killed, its proxies kill theirs.
+    listed = os.environ.get(_host_list(library), "")
+    started = {"HYDRA_LAUNCHER": "fork"} if _nodes(library) == 1 else {"HYDRA_HOST_FILE": listed}
     if slurm.there():
         started = {"HYDRA_LAUNCHER": "slurm", "HYDRA_RMK": "slurm", "I_MPI_HYDRA_BOOTSTRAP": "slurm", **_WITHIN_STEP}
-    variables = {**started, **settings}
     argv = [launch, "-n", str(layout.ranks)]
     if layout.per_node is not None:
         argv += ["-ppn", str(layout.per_node)]
     if layout.bind is not None:
         argv += ["-bind-to", "none"]
-    return Command((*argv, *program), variables, signal.SIGKILL)
+    return Command((*argv, *program), {**started, **settings}, signal.SIGKILL)
 
 
 def _check_limits(ranks: int) -> None:
@@ -415,7 +415,7 @@ def _open_mpi(
     names = set(settings)
     if nodes > 1:  # ranks on other hosts get only the variables that are named
         names |= {name for name in os.environ if name.startswith("GONDWANA_") and name != launcher.NOTE}
-        if _host_list(library) in HOST_LISTS[2:]:  # Open MPI's launcher may not know this scheduler
+        if _host_list(library) in HOST_LISTS[3:]:  # Open MPI's launcher may not know this scheduler
             argv += ["--hostfile", os.environ[_host_list(library)]]
     for name in sorted(names):
         argv += ["-x", name]
@@ -443,10 +443,9 @@ def _missing() -> dict[str, str]:
         ) from None
     found = {} if os.environ.get("TMPDIR", "/tmp") == folder else {"TMPDIR": folder}
     if not os.environ.get("HOME"):
-        try:
+        found["HOME"] = folder
+        with contextlib.suppress(KeyError):  # as of a container's user without a name
             found["HOME"] = pwd.getpwuid(os.getuid()).pw_dir
-        except KeyError:  # as of a container's user without a name
-            found["HOME"] = folder
     return found
 
 

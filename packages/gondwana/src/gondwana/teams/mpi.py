@@ -382,7 +382,7 @@ def _no_mpi(error: Exception, launch: launcher.Launch | None) -> LaunchError:
 def _no_pmi(launch: launcher.Launch) -> LaunchError:
     return LaunchError(
         f"srun started {launch.size} processes without PMI, so MPI would see 1 rank in each: N copies of one program. "
-        "Use `gondwana run` inside the allocation, or `srun --mpi=pmix` (or pmi2 for MPICH)"
+        "Use `gondwana run` inside the allocation, or `srun --mpi=pmix` (pmi2 for MPICH and Intel MPI)"
     )
 
 

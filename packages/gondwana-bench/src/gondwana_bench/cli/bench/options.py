@@ -140,8 +140,7 @@ def transfers_on_ranks(
     nbytes = numbers("--sizes", sizes) or list(bench.SIZES)
     bench.check(ranks, nbytes)
     module = bench.__name__.removeprefix("gondwana_bench.")
-    options: dict[str, Any] = {"sizes": nbytes, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, module, ranks_per_node=ranks_per_node, file=file, **options)
+    on_ranks(ranks, module, ranks_per_node=ranks_per_node, file=file, sizes=nbytes, repeat=repeat, batch_seconds=batch)
 
 
 def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None, **options: object) -> list[Row]:
