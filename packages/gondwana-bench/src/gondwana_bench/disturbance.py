@@ -1,4 +1,4 @@
-"""What else ran on the machine while a row was measured: a benchmark under foreign load says so."""
+"""What else ran on the machine while a benchmark measured: it says so, and measures again."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import os
 import resource
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gondwana import Team
 
+T = TypeVar("T")
+
+LIMIT = 0.2
+"""Foreign load above which a measurement is disturbed [processors]."""
+QUIET_WAIT = "GONDWANA_QUIET_WAIT"
+"""The variable with the seconds for which a benchmark waits for a quiet machine, at most."""
 TOGETHER = 1e-3
 """Seconds between rows that were measured together, and computed one after the other."""
 WINDOW, SHORTEST = 0.5, 0.1
@@ -40,42 +46,99 @@ class _Reading:
         )
 
 
+_left_out = _Reading(0.0, 0.0, 0.0, 0)
+"""What was spent on rounds that were taken again: the clocks of this module stand still meanwhile."""
+
+
 def watched(rows: Iterable[dict[str, Any]], team: Team | None = None) -> Iterator[dict[str, Any]]:
     """Yield rows, each with what disturbed its measurement. Collective over team if one is given, else local.
 
     `foreign_load` is the number of processors that programs other than this one and its children kept busy on average,
     on the machine with most of it; a hypervisor that took processors away counts. It is that of the last half second
     at least; None if the benchmark has not lasted a tenth of a second. `involuntary_switches` is how often the system
-    took a processor from this process and its children, or from all ranks together, in the same time.
+    took a processor from this process and its children, or from all ranks together, in the same time. Rounds that were
+    taken again (`undisturbed`) do not count.
+
+    Before the first row the machine is waited for, if `QUIET_WAIT` says so.
 
     Args:
         rows: measured as they are asked for; those that follow at once have been measured together.
         team: of ranks that measure together.
     """
+    _wait_until_quiet(float(os.environ.get(QUIET_WAIT, 0.0)), team)
     starts, found = [_read()], {"foreign_load": None, "involuntary_switches": 0}
     for row in rows:
         now = _read()
         if _slowest(now.time - starts[-1].time, team) > TOGETHER:
-            long_ago = [start for start in starts if start.time <= now.time - WINDOW]
-            starts = [*long_ago[-1:], *starts[len(long_ago) :]]
+            starts = _last(starts, now)
             found = _disturbance(now - starts[0], team)
         yield {**row, **({} if "foreign_load" in row else found)}
         starts.append(_read())
 
 
-def _disturbance(spent: _Reading, team: Team | None) -> dict[str, Any]:
-    """What the readings of all ranks say together."""
+def undisturbed(take: Callable[[int], T], rounds: int, team: Team | None = None) -> list[T]:
+    """Take rounds, and again those in which other programs ran. Collective over team if one is given, else local.
+
+    Rounds are judged together until they have lasted half a second, the last ones with those before them. As many are
+    taken again as were asked for, at most; a benchmark of less than half a second is left as it is.
+
+    Args:
+        take: measures the round of a number, and returns what it has found.
+        rounds: how many.
+        team: of ranks that measure together: they take the same rounds again.
+    """
+    global _left_out
+    found: dict[int, T] = {}
+    left, spare = list(range(rounds)), rounds
+    starts, group = [_read()], list[int]()
+    while left:
+        group.append(left.pop(0))
+        found[group[-1]] = take(group[-1])
+        if left and _slowest(time.perf_counter() - _left_out.time - starts[-1].time, team) < WINDOW:
+            continue
+        now = _read()
+        starts = _last(starts, now)
+        load = _disturbance(now - starts[0], team, WINDOW)["foreign_load"] or 0.0
+        if load > LIMIT and len(group) <= spare:
+            left += group
+            spare -= len(group)
+            _left_out -= starts[-1] - now
+        starts.append(_read())
+        group = []
+    return [found[number] for number in range(rounds)]
+
+
+def _wait_until_quiet(seconds: float, team: Team | None) -> None:
+    """Wait until other programs have left the machine alone for a second."""
+    end = time.perf_counter() + seconds
+    while (left := _slowest(end - time.perf_counter(), team)) > 0.0:
+        start = _read()
+        time.sleep(min(left, 1.0))
+        if (_disturbance(_read() - start, team)["foreign_load"] or 0.0) <= LIMIT:
+            return
+
+
+def _last(starts: list[_Reading], now: _Reading) -> list[_Reading]:
+    """Return the last of the starts that is half a second ago, and those after it; if none is, all."""
+    long_ago = [start for start in starts if start.time <= now.time - WINDOW]
+    return [*long_ago[-1:], *starts[len(long_ago) :]]
+
+
+def _disturbance(spent: _Reading, team: Team | None, shortest: float = SHORTEST) -> dict[str, Any]:
+    """What the readings of all ranks say together; nothing of the load if they are of less than `shortest`."""
     mine = (Path("/proc/sys/kernel/random/boot_id").read_text(), spent)  # the same in all containers of a machine
     machines: dict[str, list[_Reading]] = defaultdict(list)
     for machine, of_rank in [mine] if team is None else team.allgather(mine):
         machines[machine].append(of_rank)
+    # Where only one rank has measured, rounds that it has taken again are left out of its reading alone.
+    shortest_of = {machine: min(ranks, key=lambda one: one.time) for machine, ranks in machines.items()}
     foreign = max(
-        (max(one.machine for one in ranks) - sum(one.own for one in ranks)) / max(one.time for one in ranks)
-        for ranks in machines.values()
+        (shortest_of[machine].machine - sum(one.own for one in ranks)) / shortest_of[machine].time
+        for machine, ranks in machines.items()
     )
     longest = max(one.time for ranks in machines.values() for one in ranks)
     return {
-        "foreign_load": round(max(0.0, foreign), 2) if longest >= SHORTEST else None,
+        "foreign_load": round(max(0.0, foreign), 2) if longest >= shortest else None,
         "involuntary_switches": sum(one.switches for ranks in machines.values() for one in ranks),
     }
 
@@ -86,9 +149,8 @@ def _slowest(seconds: float, team: Team | None) -> float:
 
 def _read() -> _Reading:
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return _Reading(
-        time.perf_counter(), _busy_machine(), _busy_family(os.getpid()), sum(usage.ru_nivcsw for usage in usages)
-    )
+    switches = sum(usage.ru_nivcsw for usage in usages)
+    return _Reading(time.perf_counter(), _busy_machine(), _busy_family(os.getpid()), switches) - _left_out
 
 
 def _busy_machine() -> float:

@@ -6,10 +6,16 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 from gondwana import Team, compilation
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.runtime import collector, cores
+from gondwana_bench.disturbance import undisturbed
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 WARM_UP = 2
 MAX_CALLS = 1_000_000
@@ -50,7 +56,7 @@ def interleave(
 
     A variant is called a few times first, which compiles what there is to compile. Each sample is then a batch of calls
     that lasts about `batch_seconds`, so that neither the clock nor a sleeping thread counts; a tenth of a batch runs
-    untimed before it. The order rotates from round to round.
+    untimed before it. The order rotates from round to round, and rounds in which other programs ran are taken again.
 
     Args:
         variants: what to measure, by name.
@@ -78,21 +84,48 @@ def interleave(
     """
     if not variants or repeat < 1:
         raise UsageError(f"{len(variants)} variants and {repeat} rounds: give at least one of each")
-    names = list(variants)
-    batches = {name: _calls_of(variants[name], batch_seconds, team, calls) for name in names}
-    samples: dict[str, list[float]] = {name: [] for name in names}
+    batches = {name: _calls_of(variant, batch_seconds, team, calls) for name, variant in variants.items()}
+
+    def sample(name: str) -> float:
+        time.sleep(rest_seconds)
+        untimed, number_of_calls = batches[name]
+        _batch(variants[name], untimed, team)
+        return _batch(variants[name], number_of_calls, team) / number_of_calls
+
     compiled = compilation().compiled
     with collector.paused():
-        for number in range(discard + repeat):
-            for position in range(len(names)):
-                name = names[(number + position) % len(names)]
-                time.sleep(rest_seconds)
-                untimed, number_of_calls = batches[name]
-                _batch(variants[name], untimed, team)
-                samples[name].append(_batch(variants[name], number_of_calls, team) / number_of_calls)
+        samples = in_turns({name: partial(sample, name) for name in variants}, repeat, discard=discard, team=team)
     if compilation().compiled != compiled:
         raise GondwanaError("a function was compiled while the clock ran: call it with its final arguments before")
-    return {name: _over_ranks(values[discard:], team, of_ranks) for name, values in samples.items()}
+    return {name: _over_ranks(values, team, of_ranks) for name, values in samples.items()}
+
+
+def in_turns(
+    variants: Mapping[K, Callable[[], T]], repeat: int, *, discard: int = 0, team: Team | None = None
+) -> dict[K, list[T]]:
+    """Call all variants in every round, in an order that rotates. Collective over team if one is given, else local.
+
+    Rounds in which other programs ran are taken again: see `disturbance.undisturbed`.
+
+    Args:
+        variants: measure something once, by name.
+        repeat: rounds.
+        discard: rounds before those, which do not count.
+        team: ranks that call the variants together.
+
+    Returns:
+        What the variants have found, one value a round, by name.
+    """
+    names = list(variants)
+
+    def take(number: int) -> dict[K, T]:
+        first = number % len(names)
+        return {name: variants[name]() for name in (*names[first:], *names[:first])}
+
+    for number in range(discard):
+        take(number)
+    rounds = undisturbed(lambda number: take(discard + number), repeat, team)
+    return {name: [found[name] for found in rounds] for name in names}
 
 
 def pin(team: Team) -> None:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gondwana import results, world
+from gondwana import Team, results, world
 from gondwana.errors import UsageError
 from gondwana.results import ResultError, units_of, write_json
 from gondwana.runtime import exits
 from gondwana_bench import build
-from gondwana_bench.disturbance import watched
+from gondwana_bench.disturbance import LIMIT, watched
 from gondwana_bench.measure import pin
 from gondwana_bench.progress import with_progress
 from gondwana_bench.rows import Row, show_table
@@ -64,8 +64,11 @@ class Panels:
         rows: Iterable[Row],
         total: int,
         shown: Callable[[Row], bool] = lambda row: True,
+        team: Team | None = None,
     ) -> None:
         """Measure a panel, with a progress bar on a terminal, print it and write all panels so far. Local.
+
+        With a team its rank 0 does this; the others ask for the rows of `watched` meanwhile.
 
         Args:
             panel: its name.
@@ -73,10 +76,11 @@ class Panels:
             rows: measured as they are asked for; what was measured before an error stays.
             total: how many there will be at most.
             shown: which of them the table has; the file has all.
+            team: ranks that measure together.
         """
         kept = self.panels.setdefault(panel, [])
         try:
-            for row in with_progress(watched(rows), total, panel):
+            for row in with_progress(watched(rows, team), total, panel):
                 kept.append(row)
                 # The rest is still measured and printed; what the file lacks at the end is an error then.
                 with contextlib.suppress(ResultError):
@@ -98,6 +102,26 @@ class Panels:
         """Print and record what could not be measured because of an error. Local."""
         self.failures.append(text)
         print(f"gondwana: FAILED: {text}", file=sys.stderr, flush=True)
+
+    def finish(self, *, complete: bool = True) -> None:
+        """Write the file at the end, and warn of rows that were measured while other programs ran. Local.
+
+        Args:
+            complete: whether all was measured.
+
+        Raises:
+            ResultError: it cannot be written.
+        """
+        self.complete = complete
+        self.write()
+        loads = [row.get("foreign_load") or 0.0 for rows in self.panels.values() for row in rows]
+        if disturbed := [load for load in loads if load > LIMIT]:
+            print(
+                f"gondwana: other programs kept up to {max(disturbed):.2f} processors busy while {len(disturbed)} of "
+                f"{len(loads)} rows were measured: stop them, or wait until they rest with --quiet-wait SECONDS",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def write(self) -> None:
         """Write the file, if there is one. Local.
@@ -171,13 +195,12 @@ def measure_on_ranks(
     if pinned:
         pin(world)
     report.panels[benchmark] = list(watched(measure(world, **options), world))
-    report.complete = True
     if world.rank == 0:
         report.show(benchmark, columns, report.panels[benchmark])
         if derived is not None and (rows := derived.rows(report.panels[benchmark])):
             report.panels[derived.panel] = rows
             report.show(derived.panel, derived.columns, rows)
-        report.write()
+        report.finish()
     return 0 if report.verified else 1
 
 

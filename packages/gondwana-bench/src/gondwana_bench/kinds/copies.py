@@ -210,18 +210,16 @@ def main(argv: Sequence[str]) -> int:
     panels = Panels("kinds", None if file is None else Path(file), command=options["command"])
     device = Memories.device_of(kind)
     panels.device = {"name": "fake device"} if device is None else describe(device)
-    transfers = watched(measure(world, kind, sizes, windows, repeat=repeat, batch_seconds=batch), world)
-    matrix = watched(memspeed.measure(world, kind, options["volume"], repeat=repeat, batch_seconds=batch), world)
+    transfers = measure(world, kind, sizes, windows, repeat=repeat, batch_seconds=batch)
+    matrix = memspeed.measure(world, kind, options["volume"], repeat=repeat, batch_seconds=batch)
     few = len(sizes) <= len(QUICK_SIZES)
     if world.rank == 0:
         total = len(pairs()) * len(sizes) * len(windows)
-        panels.add("transfers", COLUMNS, transfers, total, lambda row: few or row["nbytes"] in QUICK_SIZES)
-        panels.add("memories", memspeed.COLUMNS, matrix, memspeed.PAIRS)
+        panels.add("transfers", COLUMNS, transfers, total, lambda row: few or row["nbytes"] in QUICK_SIZES, world)
+        panels.add("memories", memspeed.COLUMNS, matrix, memspeed.PAIRS, team=world)
+        panels.finish()
     else:
-        panels.panels |= {"transfers": list(transfers), "memories": list(matrix)}
-    panels.complete = True
-    if world.rank == 0:
-        panels.write()
+        panels.panels |= {"transfers": list(watched(transfers, world)), "memories": list(watched(matrix, world))}
     return 0 if panels.verified else 1
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from gondwana.errors import UsageError
+from gondwana_bench.measure import in_turns
 from gondwana_bench.pools.programs import Program, StartNative
 from gondwana_bench.rows import Row, check_cases, relative
 from gondwana_bench.statistics import summarize
@@ -181,14 +182,9 @@ def _jobs(native: StartNative, repeat: int) -> Samples:
 
 
 def _interleaved(variants: Mapping[str, Callable[[], list[float]]], repeat: int) -> list[Samples]:
-    """Call all variants in every round, in an order that rotates; return the samples of each of their figures."""
-    names = list(variants)
-    found: dict[str, list[list[float]]] = {name: [] for name in names}
-    for number in range(repeat):
-        for position in range(len(names)):
-            name = names[(number + position) % len(names)]
-            found[name].append(variants[name]())
-    figures = range(len(found[names[0]][0]))
+    """Call all variants in turns; return the samples of each of their figures."""
+    found = in_turns(variants, repeat)
+    figures = range(len(next(iter(found.values()))[0]))
     return [{name: [figure[i] for figure in rounds] for name, rounds in found.items()} for i in figures]
 
 

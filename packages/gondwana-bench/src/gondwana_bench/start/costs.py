@@ -10,10 +10,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from gondwana.errors import UsageError
 from gondwana_bench import build
+from gondwana_bench.measure import in_turns
 from gondwana_bench.processes import last_words, our_command, starting
 from gondwana_bench.rows import Row, relative
 from gondwana_bench.start.job import MPI4PY, OURS, USED
@@ -74,15 +76,9 @@ def measure(mpi: Path, native: StartNative, counts: Sequence[int], *, repeat: in
             MPI4PY: native(ranks, [sys.executable, "-P", _PROGRAM, MPI4PY]),
             C: native(ranks, [in_c]),
         }
-        names = list(commands)
-        runs: dict[str, list[Run]] = {name: [] for name in names}
-        for number in range(0 if ranks == counts[0] else 1, repeat + 1):
-            for position in range(len(names)):
-                name = names[(number + position) % len(names)]
-                run = _run(name, ranks, *commands[name])
-                if number:
-                    runs[name].append(run)
-        yield from (row_of(ranks, name, runs) for name in names)
+        jobs = {name: partial(_run, name, ranks, *command) for name, command in commands.items()}
+        runs = in_turns(jobs, repeat, discard=1 if ranks == counts[0] else 0)
+        yield from (row_of(ranks, name, runs) for name in runs)
 
 
 def row_of(ranks: int, name: str, runs: Mapping[str, Sequence[Run]]) -> Row:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import os
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 from gondwana.cli import launch
+from gondwana.errors import UsageError
 from gondwana_bench.cli.bench import (
     clustering,
     every,
@@ -23,11 +28,13 @@ from gondwana_bench.cli.bench import (
     start,
 )
 from gondwana_bench.cli.bench.options import (
+    LONGEST_WAIT,
     Batch,
     Dtypes,
     File,
     Nbytes,
     PerNode,
+    QuietWait,
     Ranks,
     Repeat,
     Sizes,
@@ -39,12 +46,39 @@ from gondwana_bench.cli.bench.options import (
     on_ranks,
     transfers_on_ranks,
 )
+from gondwana_bench.disturbance import QUIET_WAIT
 
 bench = typer.Typer(
     help="Measure how fast we are, as a ratio to native programs in the same run.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
+
+
+def measuring(name: str | None = None) -> Callable[[Callable[..., None]], None]:
+    """Return what makes a function a command that measures, with the option that all of these share. Local.
+
+    Args:
+        name: of the command; None: that of the function.
+    """
+
+    def add(command: Callable[..., None]) -> None:
+        @functools.wraps(command)
+        def waiting(*, quiet_wait: float, **options: Any) -> None:
+            if not 0.0 <= quiet_wait <= LONGEST_WAIT:
+                raise UsageError(f"--quiet-wait {quiet_wait:g}: legal are seconds from 0 to {LONGEST_WAIT}")
+            if quiet_wait:
+                os.environ[QUIET_WAIT] = str(quiet_wait)  # for all processes that measure
+            command(**options)
+
+        own = inspect.signature(command, eval_str=True)
+        wait = inspect.Parameter("quiet_wait", inspect.Parameter.KEYWORD_ONLY, default=0.0, annotation=QuietWait)
+        parameters = [*own.parameters.values(), wait]
+        waiting.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        vars(waiting)["__signature__"] = own.replace(parameters=parameters)
+        bench.command(name)(waiting)
+
+    return add
 
 
 @bench.callback(invoke_without_command=True)
@@ -61,7 +95,7 @@ def choose(
         raise typer.Exit(2)
 
 
-@bench.command()
+@measuring()
 def stencil(
     sizes: Sizes = None,
     kernels: Annotated[
@@ -95,7 +129,7 @@ def stencil(
     finish(report)
 
 
-@bench.command()
+@measuring()
 def exchange(
     sizes: Sizes = None,
     fields: Annotated[str | None, typer.Option(metavar="N,N,...", help="Arrays exchanged in one call [1,2].")] = None,
@@ -117,7 +151,7 @@ def exchange(
     on_ranks(ranks, "exchange", ranks_per_node=ranks_per_node, file=file, **options)
 
 
-@bench.command()
+@measuring()
 def rma(
     sizes: Nbytes = None,
     ranks: Ranks = 2,
@@ -132,7 +166,7 @@ def rma(
     transfers_on_ranks(transfers, sizes, ranks, ranks_per_node, repeat, batch, file)
 
 
-@bench.command()
+@measuring()
 def collectives(
     sizes: Nbytes = None,
     ranks: Ranks = 2,
@@ -147,7 +181,7 @@ def collectives(
     transfers_on_ranks(collectives, sizes, ranks, ranks_per_node, repeat, batch, file)
 
 
-@bench.command()
+@measuring()
 def injection(
     threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1,2,4].")] = None,
     ranks: Ranks = 2,
@@ -168,7 +202,7 @@ def injection(
     on_ranks(ranks, "injection", ranks_per_node=ranks_per_node, file=file, **options)
 
 
-@bench.command()
+@measuring()
 def tasks(
     cases: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Parts of names: task, channel, ... [all].")
@@ -190,19 +224,9 @@ def tasks(
     on_ranks(ranks, "tasks.durations", names=kept, repeat=repeat, batch_seconds=batch, file=file)
 
 
-bench.command("ping-pong")(messages.ping_pong)
-bench.command()(messages.ring)
-bench.command()(messages.osu)
-bench.command()(init.init)
-bench.command()(fib.fib)
-bench.command()(pools.pools)
-bench.command()(start.start)
-bench.command()(gpu.kinds)
-bench.command()(gpu.gpu)
-bench.command()(npb.npb)
-bench.command()(hpcg.hpcg)
-bench.command()(clustering.clustering)
-bench.command()(heat.heat)
-bench.command()(scaling.scaling)
-bench.command()(io.io)
-bench.command("all")(every.every)
+measuring("ping-pong")(messages.ping_pong)
+for _command in (messages.ring, messages.osu, init.init, fib.fib, pools.pools, start.start, gpu.kinds, gpu.gpu):
+    measuring()(_command)
+for _command in (npb.npb, hpcg.hpcg, clustering.clustering, heat.heat, scaling.scaling, io.io):
+    measuring()(_command)
+measuring("all")(every.every)

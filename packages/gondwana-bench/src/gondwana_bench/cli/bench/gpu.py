@@ -86,7 +86,7 @@ def gpu(
     run = _Run(cells, types, repeat, batch, quick, budget, file)
     for name in wanted:
         run.panel(name)
-    run.finish()
+    run.report.finish(complete=not run.report.notes and not run.report.failures)
     if not run.report.verified:
         raise typer.Exit(1)
 
@@ -163,10 +163,6 @@ class _Run:
             self.report.note("left out some of the memories of two ranks: no time is left")
         elif status:
             self.report.fail(f"the memories of two ranks: status {status}")
-
-    def finish(self) -> None:
-        self.report.complete = not self.report.notes and not self.report.failures
-        self.report.write()
 
     def _left(self) -> float:
         return self._end - time.monotonic()

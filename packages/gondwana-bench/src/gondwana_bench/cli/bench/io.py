@@ -10,7 +10,7 @@ import typer
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.results import write_text
-from gondwana_bench.cli.bench.options import File, check_common, check_files, rank_counts
+from gondwana_bench.cli.bench.options import File, check_common, check_files, finish, rank_counts
 
 
 def io(
@@ -51,11 +51,8 @@ def io(
     panel = f"{steps} steps of {size}^3 cells a rank"
     report.panels[panel] = rows = bench.rows(measured)
     report.show(panel, bench.COLUMNS, rows)
-    report.complete = True
-    report.write()
     if table is not None:
         write_text(table, bench.as_csv(rows), f"--csv {table}")
     if plot is not None:
         bench.draw(rows, str(plot))
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)

@@ -39,6 +39,11 @@ Mpirun: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="CMD", help="Starts the programs: -n N is added, or N put for {ranks} [our launcher]."),
 ]
+QuietWait: TypeAlias = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Wait for other programs to leave the machine alone, at most so long.")
+]
+LONGEST_WAIT = 86400
+"""Of `QuietWait` [s]."""
 File: TypeAlias = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write all figures.")]
 
 
@@ -90,8 +95,7 @@ def check_files(**files: Path | None) -> None:
 
 def finish(report: Panels) -> None:
     """Write a report of which everything was measured; end with status 1 if anything is not right. Local."""
-    report.complete = True
-    report.write()
+    report.finish()
     if not report.verified:
         raise typer.Exit(1)
 

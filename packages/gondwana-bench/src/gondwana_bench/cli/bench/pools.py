@@ -9,7 +9,7 @@ import typer
 
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
-from gondwana_bench.cli.bench.options import File, Repeat, case_names, check_common
+from gondwana_bench.cli.bench.options import File, Repeat, case_names, check_common, finish
 
 if TYPE_CHECKING:
     from gondwana_bench.pools.programs import Command
@@ -38,8 +38,7 @@ def pools(
     bench.check(kept)
     rows = bench.measure(_native, report.note, cases=kept, tasks=tasks, repeat=repeat)
     report.add("pools", bench.COLUMNS, rows, bench.total(kept))
-    report.complete = True
-    report.write()
+    finish(report)
 
 
 def _native(ranks: int, words: Sequence[str]) -> Command:

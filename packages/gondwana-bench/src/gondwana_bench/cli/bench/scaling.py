@@ -12,7 +12,7 @@ from gondwana.cli.numbers import whole
 from gondwana.cli.programs import program
 from gondwana.errors import UsageError
 from gondwana.results import write_text
-from gondwana_bench.cli.bench.options import File, check_common, check_files, names, rank_counts
+from gondwana_bench.cli.bench.options import File, check_common, check_files, finish, names, rank_counts
 
 if TYPE_CHECKING:
     from gondwana_bench.scaling.applications import Application
@@ -68,14 +68,11 @@ def scaling(
                 report.show(panel, bench.COLUMNS, report.panels[panel])
             report.write()
     found = [row for rows in report.panels.values() for row in rows]
-    report.complete = True
-    report.write()
     if table is not None:
         write_text(table, bench.as_csv(found), f"--csv {table}")
     if plot is not None:
         bench.draw(found, str(plot))
-    if not report.verified:
-        raise typer.Exit(1)
+    finish(report)
 
 
 _Given = tuple[int | None, int | None, str | None]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana_bench.cli.bench.options import File, Repeat, check_common, counts
+from gondwana_bench.cli.bench.options import File, Repeat, check_common, counts, finish
 
 
 def start(
@@ -31,8 +31,7 @@ def start(
     report = Panels("start", file)
     rows = bench.measure(Path(launch.mpi_library().path), _native, numbers, repeat=repeat)
     report.add("start", bench.COLUMNS, rows, 4 * len(numbers))
-    report.complete = True
-    report.write()
+    finish(report)
 
 
 def _native(ranks: int, words: Sequence[str]) -> tuple[Sequence[str], Mapping[str, str]]:
