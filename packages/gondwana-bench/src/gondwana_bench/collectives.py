@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,11 +14,12 @@ import gondwana as gw
 from gondwana import Team
 from gondwana.errors import UsageError
 from gondwana.teams import mpi
-from gondwana_bench.measure import Variant, interleave, timed
+from gondwana_bench.measure import Variant, timed
+from gondwana_bench.messages.comparison import PYTHON_PARITY, Pair, rows
 from gondwana_bench.native.collectives import Collectives
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row, relative
-from gondwana_bench.statistics import summarize
+from gondwana_bench.rma.candidates import Candidate
+from gondwana_bench.rows import Row
 
 WORD = 8
 SIZES = (8, 64, 512, 1024, 8192, 65536, 1048576, 8388608)
@@ -43,21 +43,14 @@ Run = Callable[[Doubles, int], float]
 """Performs a collective on an array, in place, a number of times; returns the seconds on this rank."""
 
 
-@dataclass(frozen=True)
-class Pair:
-    """One of our collectives and its rival.
-
-    Attributes:
-        operation: what both do: barrier, bcast or allreduce.
-        ours: its name and what performs it.
-        rival: the same.
-        goal: ours must be at least this fast, relative to the rival, up to `SMALL` bytes.
-    """
-
-    operation: str
-    ours: tuple[str, Run]
-    rival: tuple[str, Run]
-    goal: float | None = None
+_IN_SHARED_MEMORY: dict[str, Any] = {"sizes": lambda size: size <= SMALL, "on_node": True}
+BARRIERS = (Pair("compiled barrier", "C barrier"), Pair("Python barrier", "mpi4py barrier"))
+TRANSFERS = (
+    Pair("compiled allreduce", "C allreduce", goal=1.5, **_IN_SHARED_MEMORY),
+    Pair("Python allreduce", "mpi4py allreduce", goal=PYTHON_PARITY, **_IN_SHARED_MEMORY),
+    Pair("compiled bcast", "C bcast"),
+    Pair("Python bcast", "mpi4py bcast"),
+)
 
 
 def check(ranks: int, sizes: Sequence[int]) -> None:
@@ -94,35 +87,38 @@ def measure(
     """
     check(team.size, sizes)
     c = Collectives(team)
-    yield from _rows(team, _barriers(team, c), 0, repeat, batch_seconds)
+    timing: dict[str, Any] = {"repeat": repeat, "batch_seconds": batch_seconds}
+    yield from rows(team, BARRIERS, _barriers(team, c), 0, **timing)
     for size in sizes:
-        yield from _rows(team, _transfers(team, c), size, repeat, batch_seconds)
+        yield from rows(team, TRANSFERS, _transfers(team, c, size), size, **timing)
 
 
-def _barriers(team: Team, c: Collectives) -> tuple[Pair, ...]:
-    return (
-        Pair("barrier", ("compiled", lambda data, calls: _barrier(team, calls)), ("C", lambda data, n: c.barrier(n))),
-        Pair(
-            "barrier",
-            ("Python", _called(lambda data: team.barrier())),
-            ("mpi4py", _called(lambda data: team.comm.Barrier())),
-        ),
-    )
+def _barriers(team: Team, c: Collectives) -> dict[str, Candidate]:
+    runs: dict[str, Variant] = {
+        "compiled barrier": partial(_barrier, team),
+        "C barrier": c.barrier,
+        "Python barrier": timed(team.barrier),
+        "mpi4py barrier": timed(team.comm.Barrier),
+    }
+    return {name: Candidate(run, lambda: True) for name, run in runs.items()}
 
 
-def _transfers(team: Team, c: Collectives) -> tuple[Pair, ...]:
+def _transfers(team: Team, c: Collectives, size: int) -> dict[str, Candidate]:
     comm, in_place = team.comm, mpi.module().IN_PLACE
-    return (
-        Pair("allreduce", ("compiled", partial(_allreduce, team)), ("C", c.allreduce), goal=1.5),
-        Pair(
-            "allreduce",
-            ("Python", _called(lambda data: team.Allreduce(gw.IN_PLACE, data))),
-            ("mpi4py", _called(lambda data: comm.Allreduce(in_place, data))),
-            goal=1 / 1.1,
-        ),
-        Pair("bcast", ("compiled", partial(_bcast, team)), ("C", c.bcast)),
-        Pair("bcast", ("Python", _called(team.Bcast)), ("mpi4py", _called(comm.Bcast))),
-    )
+    runs: dict[str, Run] = {
+        "compiled allreduce": partial(_allreduce, team),
+        "C allreduce": c.allreduce,
+        "Python allreduce": _called(lambda data: team.Allreduce(gw.IN_PLACE, data)),
+        "mpi4py allreduce": _called(lambda data: comm.Allreduce(in_place, data)),
+        "compiled bcast": partial(_bcast, team),
+        "C bcast": c.bcast,
+        "Python bcast": _called(team.Bcast),
+        "mpi4py bcast": _called(comm.Bcast),
+    }
+    data = np.zeros(size // WORD)  # sums of zeros stay zeros, however often they are added
+    return {
+        name: Candidate(partial(run, data), partial(_is_right, team, name, run, size)) for name, run in runs.items()
+    }
 
 
 def _called(function: Callable[[Doubles], object]) -> Run:
@@ -166,54 +162,13 @@ def _allreduce(team: Team, data: Doubles, calls: int) -> float:
     return _repeat_allreduce(team, data, calls) * 1e-9
 
 
-def _rows(team: Team, pairs: Sequence[Pair], size: int, repeat: int, batch_seconds: float) -> Iterator[Row]:
-    """Time both sides of all pairs interleaved, check them, and compare."""
-    runs = {_key(pair, side): side[1] for pair in pairs for side in (pair.ours, pair.rival)}
-    data = np.zeros(size // WORD)  # sums of zeros stay zeros, however often they are added
-    variants: Mapping[str, Variant] = {name: partial(run, data) for name, run in runs.items()}
-    samples = interleave(
-        variants,
-        repeat=repeat,
-        batch_seconds=batch_seconds,
-        team=team,
-    )
-    for pair in pairs:
-        right = all(_is_right(team, pair.operation, side[1], size) for side in (pair.ours, pair.rival))
-        yield _row(team, pair, size, samples[_key(pair, pair.ours)], samples[_key(pair, pair.rival)], right)
-
-
-def _key(pair: Pair, side: tuple[str, Run]) -> str:
-    return f"{side[0]} {pair.operation}"
-
-
-def _is_right(team: Team, operation: str, run: Run, size: int) -> bool:
+def _is_right(team: Team, name: str, run: Run, size: int) -> bool:
     """Run a collective once and return on every rank whether all of them have what they should."""
     data = np.arange(size / WORD) + team.rank
     run(data, 1)
-    if operation == "barrier":
-        return True
     first = np.arange(size / WORD)
-    expected = first if operation == "bcast" else team.size * first + sum(range(team.size))
+    expected = first if name.endswith("bcast") else team.size * first + sum(range(team.size))
     return all(team.allgather(np.array_equal(data, expected)))
-
-
-def _row(team: Team, pair: Pair, size: int, ours: Sequence[float], theirs: Sequence[float], verified: bool) -> Row:
-    mine, rival, speed = summarize(ours), summarize(theirs), relative(theirs, ours)
-    goal = pair.goal if size <= SMALL and team.on_node is not None else None
-    return {
-        "operation": _key(pair, pair.ours),
-        "rival": _key(pair, pair.rival),
-        "size": size,
-        "ranks": team.size,
-        "microseconds": mine.median * 1e6,
-        "rival_microseconds": rival.median * 1e6,
-        **speed,
-        "goal": None if goal is None else f">= {goal:.2g} x",
-        "met": None if goal is None else speed["ratio"] >= goal,
-        "verified": verified,
-        "seconds": asdict(mine),
-        "rival_seconds": asdict(rival),
-    }
 
 
 if __name__ == "__main__":

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from gondwana.compiler.linker import Compilation
 from gondwana.errors import GondwanaError, UsageError
 from gondwana.results import ResultError, check_writable, host, read
 from gondwana_bench import disturbance, measure
+from gondwana_bench.cli.bench.command import bench
 from gondwana_bench.measure import interleave, timed
 from gondwana_bench.panels import Panels, environment
 from gondwana_bench.statistics import harmonic_mean, ratio, summarize
@@ -88,6 +93,7 @@ def test_variants_are_timed_in_turns_and_in_rotating_order(monkeypatch: pytest.M
         log.append(name)
 
     monkeypatch.setattr(time, "perf_counter", lambda: clock)
+    monkeypatch.setattr(disturbance, "_busy_machine", lambda: 0.0)
     samples = interleave(
         {"slow": timed(lambda: variant("slow", 0.5)), "fast": timed(lambda: variant("fast", 0.001))},
         repeat=4,
@@ -208,3 +214,113 @@ def test_work_of_this_process_and_its_children_is_not_foreign() -> None:
             pass
     spent = disturbance._read() - before
     assert 0.5 <= spent.own <= spent.machine + 0.1
+
+
+class _Machine:
+    """A machine whose clocks advance by what is run on it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.time = self.foreign = 0.0
+        monkeypatch.setattr(disturbance, "_left_out", disturbance._Reading(0.0, 0.0, 0.0, 0))
+        monkeypatch.setattr(time, "perf_counter", lambda: self.time)
+        monkeypatch.setattr(time, "sleep", lambda seconds: self.run(seconds, next(self.loads)))
+        monkeypatch.setattr(disturbance, "_busy_machine", lambda: self.time + self.foreign)
+        monkeypatch.setattr(disturbance, "_busy_family", lambda pid: self.time)
+        self.loads: Iterator[float] = itertools.repeat(0.0)
+
+    def run(self, seconds: float, load: float) -> None:
+        """Be busy by ours, and by others as much as they load it."""
+        self.time += seconds
+        self.foreign += seconds * load
+
+    def rounds(self, seconds: float, loads: Sequence[float], asked: int) -> tuple[list[int], list[int]]:
+        """Take rounds under loads one after the other; return which were taken, and the place of each that is kept."""
+        taken: list[int] = []
+
+        def take(number: int) -> int:
+            self.run(seconds, loads[len(taken)])
+            taken.append(number)
+            return len(taken) - 1
+
+        return taken, disturbance.undisturbed(take, asked)
+
+
+def test_disturbed_rounds_are_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = _Machine(monkeypatch)
+    assert machine.rounds(1.0, [0.0, 0.0, 0.1], 3) == ([0, 1, 2], [0, 1, 2])
+    assert machine.rounds(1.0, [0.0, 1.0, 0.0, 0.0], 3) == ([0, 1, 2, 1], [0, 3, 2])
+    # Again and again, as many more as were asked for: then they are kept as they are.
+    assert machine.rounds(1.0, [1.0] * 6, 3) == ([0, 1, 2, 0, 1, 2], [3, 4, 5])
+    assert machine.rounds(1.0, [0.0, 1.0, 0.0, 1.0, 1.0, 0.0], 3) == ([0, 1, 2, 1, 1, 1], [0, 5, 2])
+
+
+def test_short_rounds_are_judged_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = _Machine(monkeypatch)
+    # Windows of two rounds: of the first one is disturbed; the last round is judged with the window before it.
+    assert machine.rounds(0.3, [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0], 5) == ([0, 1, 2, 3, 4, 0, 1], [5, 6, 2, 3, 4])
+    assert machine.rounds(0.25, [0.0, 0.0, 0.9, 0.0], 3) == ([0, 1, 2, 2], [0, 1, 3])
+    # Less than half a second says nothing.
+    assert machine.rounds(0.2, [1.0, 1.0], 2) == ([0, 1], [0, 1])
+
+
+def test_rounds_that_were_taken_again_do_not_count_for_their_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = _Machine(monkeypatch)
+
+    def rows() -> Iterator[dict[str, object]]:
+        for loads in ([1.0, 0.1, 0.1], [1.0] * 4, [0.0, 0.0]):
+            yield {"kept": machine.rounds(2.0, loads, 2)[1]}
+
+    found = list(disturbance.watched(rows()))
+    assert [(row["kept"], row["foreign_load"]) for row in found] == [([2, 1], 0.1), ([2, 3], 1.0), ([0, 1], 0.0)]
+
+
+def test_all_variants_of_a_disturbed_round_are_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, log = _Machine(monkeypatch), list[str]()
+    loads = iter([0.0, 0.0, 0.0, 1.0, 0.0, 0.0])
+
+    def variant(name: str) -> int:
+        log.append(name)
+        machine.run(0.5, next(loads, 0.0))
+        return len(log)
+
+    found = measure.in_turns({name: partial(variant, name) for name in "ab"}, 2, discard=1)
+    assert "".join(log) == "ab" + "ba" + "ab" + "ab"
+    assert found == {"a": [4, 7], "b": [3, 8]}
+
+
+def test_a_benchmark_waits_for_a_quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = _Machine(monkeypatch)
+    for limit, waited in (("0", 0.0), ("10", 3.0), ("2.5", 2.5)):
+        machine.loads = iter([1.0, 0.5, 0.0])
+        monkeypatch.setenv(disturbance.QUIET_WAIT, limit)
+        before = machine.time
+        assert [row["case"] for row in disturbance.watched([{"case": 1}])] == [1]
+        assert machine.time == before + waited
+
+
+def test_rows_under_foreign_load_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    report = Panels("stencil", environment={})
+    report.panels = {"a": [{"foreign_load": 0.1}, {"foreign_load": None}, {}]}
+    report.finish()
+    assert report.complete
+    assert capsys.readouterr().err == ""
+    report.panels["b"] = [{"foreign_load": 0.3}, {"foreign_load": 1.52}]
+    report.finish(complete=False)
+    assert not report.complete
+    [line] = capsys.readouterr().err.splitlines()
+    assert all(word in line for word in ("up to 1.52 processors", "2 of 5 rows", "--quiet-wait SECONDS"))
+
+
+@pytest.mark.parametrize("given", ["-1", "nan", "86401"])
+def test_a_wait_that_is_no_length_of_time_is_refused(given: str) -> None:
+    outcome = CliRunner().invoke(bench, ["init", "--quiet-wait", given])
+    assert isinstance(outcome.exception, UsageError)
+    assert "legal are seconds from 0 to 86400" in str(outcome.exception)
+
+
+def test_all_processes_of_a_benchmark_know_how_long_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(disturbance.QUIET_WAIT, "0")  # is set back
+    for words, expected in ([], "0"), (["--quiet-wait", "1.5"], "1.5"):
+        outcome = CliRunner().invoke(bench, ["init", "--sizes", "7", *words])
+        assert "multiples of 8" in str(outcome.exception)
+        assert os.environ[disturbance.QUIET_WAIT] == expected

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from gondwana.errors import UsageError
 from gondwana_bench import processes
+from gondwana_bench.measure import in_turns
 from gondwana_bench.rows import Row, relative
 from gondwana_bench.statistics import summarize
 
@@ -56,12 +58,10 @@ def measure(edge: int, ranks: int, ours: processes.Command, theirs: processes.Co
     Raises:
         UsageError: a program failed, or printed something else.
     """
-    runs: dict[str, list[Run]] = {"ours": [], "theirs": []}
-    for number in range(repeat + 1):
-        order = [("ours", ours), ("theirs", theirs)]
-        for name, command in order if number % 2 else reversed(order):
-            runs[name].append(_run(command, steps_of(edge)))
-    seconds = {name: [run.seconds for run in of_name[1:]] for name, of_name in runs.items()}
+    commands = {"theirs": theirs, "ours": ours}
+    jobs = {name: partial(_run, command, steps_of(edge)) for name, command in commands.items()}
+    runs = in_turns(jobs, repeat, discard=1)
+    seconds = {name: [run.seconds for run in of_name] for name, of_name in runs.items()}
     values = [run.value for of_name in runs.values() for run in of_name]
     yield {
         "edge": edge, "ranks": ranks, "steps": steps_of(edge),

@@ -1,4 +1,4 @@
-"""Comparisons of one way to communicate with another, as rows of the tables of `ping-pong` and `osu`."""
+"""Comparisons of one way to communicate with another, as rows of the tables of `ping-pong`, `osu` and `collectives`."""
 
 from __future__ import annotations
 

@@ -109,11 +109,7 @@ def measure(
         wanted = sizes or SIZES[LATENCY]
         trips = RoundTrips(team, max(wanted))
         for size in wanted:
-            timing: dict[str, Any] = {
-                "repeat": repeat,
-                "discard": repeat // 10,
-                "calls": SMALL if size <= THRESHOLD else LARGE,
-            }
+            timing: dict[str, Any] = {"calls": SMALL if size <= THRESHOLD else LARGE, **rounds}
             for row in rows(team, PAIRS[LATENCY], trips.two_sided(size), size, parts=2, **timing):
                 yield {"test": LATENCY, **row}
     if ALLREDUCE in tests:

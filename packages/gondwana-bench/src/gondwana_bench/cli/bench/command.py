@@ -40,11 +40,11 @@ from gondwana_bench.cli.bench.options import (
     Sizes,
     case_names,
     check_common,
+    checked_on_ranks,
     finish,
     names,
     numbers,
     on_ranks,
-    transfers_on_ranks,
 )
 from gondwana_bench.disturbance import QUIET_WAIT
 
@@ -55,14 +55,14 @@ bench = typer.Typer(
 )
 
 
-def measuring(name: str | None = None) -> Callable[[Callable[..., None]], None]:
+def measuring(name: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return what makes a function a command that measures, with the option that all of these share. Local.
 
     Args:
         name: of the command; None: that of the function.
     """
 
-    def add(command: Callable[..., None]) -> None:
+    def add(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def waiting(*, quiet_wait: float, **options: Any) -> None:
             if not 0.0 <= quiet_wait <= LONGEST_WAIT:
@@ -76,7 +76,7 @@ def measuring(name: str | None = None) -> Callable[[Callable[..., None]], None]:
         parameters = [*own.parameters.values(), wait]
         waiting.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         vars(waiting)["__signature__"] = own.replace(parameters=parameters)
-        bench.command(name)(waiting)
+        return bench.command(name)(waiting)
 
     return add
 
@@ -140,15 +140,9 @@ def exchange(
     file: File = None,
 ) -> None:
     """Exchange ghosts of blocks of 64 and 128 cells a side between ranks, beside MPI in C on the same ranks."""
-    from gondwana_bench import build, exchange
+    from gondwana_bench import exchange
 
-    check_common(batch, file)
-    build.command()
-    cells = numbers("--sizes", sizes) or list(exchange.SIZES)
-    counts = numbers("--fields", fields) or list(exchange.FIELDS)
-    exchange.check(ranks, cells, counts)
-    options: dict[str, Any] = {"sizes": cells, "fields": counts, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, "exchange", ranks_per_node=ranks_per_node, file=file, **options)
+    checked_on_ranks(exchange, ranks, ranks_per_node, repeat, batch, file, sizes=sizes, fields=fields)
 
 
 @measuring()
@@ -163,7 +157,7 @@ def rma(
     """Reach the memory of another rank, in transfers of 8 bytes to 4 MiB, beside MPI in C, mpi4py and memcpy."""
     from gondwana_bench.rma import transfers
 
-    transfers_on_ranks(transfers, sizes, ranks, ranks_per_node, repeat, batch, file)
+    checked_on_ranks(transfers, ranks, ranks_per_node, repeat, batch, file, sizes=sizes)
 
 
 @measuring()
@@ -178,7 +172,7 @@ def collectives(
     """Barriers, broadcasts and sums of 8 bytes to 8 MiB, compiled and from Python, beside MPI in C and mpi4py."""
     from gondwana_bench import collectives
 
-    transfers_on_ranks(collectives, sizes, ranks, ranks_per_node, repeat, batch, file)
+    checked_on_ranks(collectives, ranks, ranks_per_node, repeat, batch, file, sizes=sizes)
 
 
 @measuring()
@@ -191,15 +185,9 @@ def injection(
     file: File = None,
 ) -> None:
     """Put, add and send from several threads of a rank at the same time, beside threads in C with MPI."""
-    from gondwana_bench import build
-    from gondwana_bench import injection as bench_injection
+    from gondwana_bench import injection
 
-    check_common(batch, file)
-    build.command()
-    count = numbers("--threads", threads) or list(bench_injection.THREADS)
-    bench_injection.check(ranks, count)
-    options: dict[str, Any] = {"threads": count, "repeat": repeat, "batch_seconds": batch}
-    on_ranks(ranks, "injection", ranks_per_node=ranks_per_node, file=file, **options)
+    checked_on_ranks(injection, ranks, ranks_per_node, repeat, batch, file, threads=threads)
 
 
 @measuring()
@@ -225,8 +213,10 @@ def tasks(
 
 
 measuring("ping-pong")(messages.ping_pong)
-for _command in (messages.ring, messages.osu, init.init, fib.fib, pools.pools, start.start, gpu.kinds, gpu.gpu):
-    measuring()(_command)
-for _command in (npb.npb, hpcg.hpcg, clustering.clustering, heat.heat, scaling.scaling, io.io):
+_commands: tuple[Callable[..., None], ...] = (
+    *(messages.ring, messages.osu, init.init, fib.fib, pools.pools, start.start, gpu.kinds, gpu.gpu),
+    *(npb.npb, hpcg.hpcg, clustering.clustering, heat.heat, scaling.scaling, io.io),
+)
+for _command in _commands:
     measuring()(_command)
 measuring("all")(every.every)

@@ -14,6 +14,7 @@ from gondwana.errors import UsageError
 from gondwana_bench.cli.bench.options import (
     File,
     Mpirun,
+    Repeat,
     Sizes,
     check_common,
     check_mpirun,
@@ -36,9 +37,7 @@ def hpcg(
     seconds: Annotated[
         int, typer.Option("--rt", metavar="N", parser=whole(0), help="Seconds of a timed phase; 0: one set.")
     ] = 10,
-    repeat: Annotated[
-        int, typer.Option(metavar="N", parser=whole(1), help="Rounds; each runs both programs once.")
-    ] = 3,
+    repeat: Repeat = 3,
     mpirun: Mpirun = None,
     file: File = None,
 ) -> None:

@@ -21,6 +21,7 @@ from gondwana_bench.cli.bench.options import (
     Repeat,
     check_common,
     check_mpirun,
+    checked_on_ranks,
     finish,
     names,
     numbers,
@@ -28,7 +29,6 @@ from gondwana_bench.cli.bench.options import (
     on_ranks,
     rank_counts,
     rows_on_ranks,
-    transfers_on_ranks,
 )
 
 
@@ -46,7 +46,7 @@ def ping_pong(
     """
     from gondwana_bench.messages import ping_pong as bench
 
-    transfers_on_ranks(bench, sizes, ranks, ranks_per_node, repeat, batch, file)
+    checked_on_ranks(bench, ranks, ranks_per_node, repeat, batch, file, sizes=sizes)
 
 
 def ring(

@@ -117,34 +117,31 @@ def on_ranks(
     launch.become(launch.command(ranks, words, threads=1, ranks_per_node=ranks_per_node))
 
 
-def transfers_on_ranks(
-    bench: Any,
-    sizes: str | None,
-    ranks: int,
-    ranks_per_node: int | None,
-    repeat: int,
-    batch: float,
-    file: Path | None,
+def checked_on_ranks(
+    bench: Any, ranks: int, per_node: int | None, repeat: int, batch: float, file: Path | None, **lists: str | None
 ) -> NoReturn:
-    """Check the options of a benchmark of transfers of several sizes, and start its ranks. Local.
+    """Check the options of a benchmark, and start its ranks. Local.
 
     Args:
-        bench: module with the usual sizes and a check.
-        sizes: as the option gives them.
+        bench: module with a check of ranks and lists, and with the usual numbers of each list as a constant.
         ranks: how many.
-        ranks_per_node: as of `launch.command`.
+        per_node: as `ranks_per_node` of `launch.command`.
         repeat: rounds.
         batch: seconds of a sample.
         file: where the report goes.
+        lists: numbers as an option gives them, by its name.
     """
     from gondwana_bench import build
 
     check_common(batch, file)
     build.command()
-    nbytes = numbers("--sizes", sizes) or list(bench.SIZES)
-    bench.check(ranks, nbytes)
+    options: dict[str, Any] = {
+        name: numbers(f"--{name}", text) or list(getattr(bench, name.upper())) for name, text in lists.items()
+    }
+    bench.check(ranks, *options.values())
+    options |= {"repeat": repeat, "batch_seconds": batch}
     module = bench.__name__.removeprefix("gondwana_bench.")
-    on_ranks(ranks, module, ranks_per_node=ranks_per_node, file=file, sizes=nbytes, repeat=repeat, batch_seconds=batch)
+    on_ranks(ranks, module, ranks_per_node=per_node, file=file, **options)
 
 
 def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None, **options: object) -> list[Row]:
