@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -109,13 +110,18 @@ def undisturbed(take: Callable[[int], T], rounds: int, team: Team | None = None)
 
 
 def _wait_until_quiet(seconds: float, team: Team | None) -> None:
-    """Wait until other programs have left the machine alone for a second."""
+    """Wait until other programs have left the machine alone for a second, and say so once."""
     end = time.perf_counter() + seconds
+    silent = team is not None and team.rank != 0
     while (left := _slowest(end - time.perf_counter(), team)) > 0.0:
         start = _read()
         time.sleep(min(left, 1.0))
-        if (_disturbance(_read() - start, team)["foreign_load"] or 0.0) <= LIMIT:
+        load = _disturbance(_read() - start, team)["foreign_load"] or 0.0
+        if load <= LIMIT:
             return
+        if not silent:
+            print(f"gondwana: waiting for other programs, which keep {load} processors busy", file=sys.stderr)
+        silent = True
 
 
 def _last(starts: list[_Reading], now: _Reading) -> list[_Reading]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gondwana import Team, results, world
 from gondwana.errors import UsageError
@@ -19,6 +19,8 @@ from gondwana_bench.disturbance import LIMIT, watched
 from gondwana_bench.measure import pin
 from gondwana_bench.progress import with_progress
 from gondwana_bench.rows import Row, show_table
+
+T = TypeVar("T")
 
 
 def environment() -> dict[str, Any]:
@@ -40,6 +42,7 @@ class Panels:
         complete: whether all was measured.
         command: the command line that repeats it.
         environment: of the machine, at the start.
+        meanwhile: what disturbed the jobs that were run last.
     """
 
     benchmark: str
@@ -51,6 +54,7 @@ class Panels:
     complete: bool = False
     command: list[str] = field(default_factory=lambda: list(sys.argv))
     environment: dict[str, Any] = field(default_factory=environment)
+    meanwhile: Row = field(default_factory=dict)
 
     @property
     def verified(self) -> bool:
@@ -87,6 +91,16 @@ class Panels:
                     self.write()
         finally:
             self.show(panel, columns, filter(shown, kept))
+
+    def run(self, jobs: Iterable[T], total: int, what: str) -> list[T]:
+        """Run jobs, with a progress bar on a terminal, and return what they found: for rows to `put`. Local."""
+        [self.meanwhile] = watched({"found": list(with_progress(jobs, total, what))} for _ in range(1))
+        return [*self.meanwhile.pop("found")]
+
+    def put(self, panel: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
+        """Record a panel of rows that are computed from others or from jobs, and print it. Local."""
+        self.panels[panel] = [{**self.meanwhile, **row} for row in rows]
+        self.show(panel, columns, self.panels[panel])
 
     def show(self, panel: str, columns: Mapping[str, str], rows: Iterable[Row]) -> None:
         """Print rows of a panel as a table. Local."""
@@ -198,8 +212,7 @@ def measure_on_ranks(
     if world.rank == 0:
         report.show(benchmark, columns, report.panels[benchmark])
         if derived is not None and (rows := derived.rows(report.panels[benchmark])):
-            report.panels[derived.panel] = rows
-            report.show(derived.panel, derived.columns, rows)
+            report.put(derived.panel, derived.columns, rows)
         report.finish()
     return 0 if report.verified else 1
 

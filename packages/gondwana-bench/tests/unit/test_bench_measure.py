@@ -288,7 +288,9 @@ def test_all_variants_of_a_disturbed_round_are_measured_again(monkeypatch: pytes
     assert found == {"a": [8, 5], "b": [7, 6]}
 
 
-def test_a_benchmark_waits_for_a_quiet_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_benchmark_waits_for_a_quiet_machine(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     machine = _Machine(monkeypatch)
     for limit, waited in (("0", 0.0), ("10", 3.0), ("2.5", 2.5)):
         machine.loads = iter([1.0, 0.5, 0.0])
@@ -296,6 +298,23 @@ def test_a_benchmark_waits_for_a_quiet_machine(monkeypatch: pytest.MonkeyPatch) 
         before = machine.time
         assert [row["case"] for row in disturbance.watched([{"case": 1}])] == [1]
         assert machine.time == before + waited
+        said = capsys.readouterr().err
+        assert said == ("gondwana: waiting for other programs, which keep 1.0 processors busy\n" if waited else "")
+
+
+def test_rows_of_jobs_say_what_else_ran_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = _Machine(monkeypatch)
+    report = Panels("io", environment={"cpu": "one"})
+
+    def jobs() -> Iterator[int]:
+        for number, load in enumerate([0.0, 1.0, 0.5, 0.5]):
+            machine.run(3.0, load)
+            yield number
+
+    assert report.run(jobs(), 4, "io") == [0, 1, 2, 3]
+    report.put("io", {"way": "way"}, [{"way": "there"}, {"way": "back", "foreign_load": 2.0}])
+    assert [row["foreign_load"] for row in report.panels["io"]] == [0.5, 2.0]
+    assert all(row["involuntary_switches"] >= 0 for row in report.panels["io"])
 
 
 def test_rows_under_foreign_load_are_warned_of(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,12 +104,11 @@ def _check_davs(preset: str, ranks: int) -> None:
 def _compare(report: Panels, case: Case, patterns: list[Pattern], folder: Path, repeat: int) -> None:
     """Run a case, and show and record its panels."""
     from gondwana_bench.clustering import speedup as bench
-    from gondwana_bench.progress import with_progress
 
     print(f"{case.app}: {case.title}", flush=True)
     runs: dict[str, list[bench.Run]] = {}
     measured = bench.measure(case, patterns, folder, repeat)
-    for name, run in with_progress(measured, bench.total(case, patterns, repeat), case.app):
+    for name, run in report.run(measured, bench.total(case, patterns, repeat), case.app):
         runs.setdefault(name, []).append(run)
     rows = bench.scaling(case, patterns, runs)
     panels = {"speed-up": (bench.scaling_columns(case), rows)}
@@ -117,6 +116,5 @@ def _compare(report: Panels, case: Case, patterns: list[Pattern], folder: Path, 
         panels[panel] = bench.averages_columns(case, key), bench.averages(case, rows, key)
     panels["beside scikit-learn"] = bench.QUALITY, bench.quality(case, rows, runs)
     for panel, (columns, shown) in panels.items():
-        report.panels[f"{case.app}, {panel}"] = shown
-        report.show(f"{case.app}, {panel}", columns, shown)
+        report.put(f"{case.app}, {panel}", columns, shown)
     report.write()

@@ -79,7 +79,6 @@ def _variants(
     from gondwana_bench import build
     from gondwana_bench.heat import regularity as bench
     from gondwana_bench.processes import Command
-    from gondwana_bench.progress import with_progress
 
     edges = sizes or list(bench.SIZES)
     bench.check(edges, ranks, steps)
@@ -93,9 +92,9 @@ def _variants(
             for number in range(jobs):
                 yield bench.run(size, command, steps, number)
 
-        measured[size] = list(with_progress(runs(), jobs, f"{size}^3"))
-        rows = bench.rows(size, ranks, measured[size])
-        report.add(f"{size}^3 cells a rank", bench.COLUMNS, rows, len(bench.VARIANTS))
+        measured[size] = report.run(runs(), jobs, f"{size}^3")
+        report.put(f"{size}^3 cells a rank", bench.COLUMNS, bench.rows(size, ranks, measured[size]))
+        report.write()
     if table is not None:
         write_text(table, bench.as_csv(measured), f"--csv {table}")
     if plot is not None:

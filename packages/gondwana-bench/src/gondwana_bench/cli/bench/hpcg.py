@@ -66,7 +66,7 @@ def hpcg(
         report.note("no official program to compare with: --against names one")
 
     def start(count: int, words: Sequence[str]) -> Command:
-        return official(mpirun, count, [str(Path(against or "").resolve()), *words], {})
+        return official(mpirun, count, [str(Path(against or "").resolve()), *words])
 
     rows = bench.measure(cases, start if against else None, seconds=seconds, repeat=repeat)
     report.add("rating", bench.RATING, rows, len(cases))

@@ -34,7 +34,6 @@ def io(
     from gondwana_bench.io import bandwidth as bench
     from gondwana_bench.panels import Panels
     from gondwana_bench.processes import Command
-    from gondwana_bench.progress import with_progress
 
     check_common(0.02, file)
     check_files(plot=plot, csv=table)
@@ -45,12 +44,9 @@ def io(
     report.note(f"adios2 {version}")
     started = {number: launch.command(number, ["-P", "-m", "gondwana_bench.io.job"], threads=1) for number in wanted}
     commands = {number: Command(command.argv, command.environment()) for number, command in started.items()}
-    measured = list(
-        with_progress(bench.measure(commands, size, steps, folder.resolve(), jobs), jobs * len(commands), "io")
-    )
-    panel = f"{steps} steps of {size}^3 cells a rank"
-    report.panels[panel] = rows = bench.rows(measured)
-    report.show(panel, bench.COLUMNS, rows)
+    measured = report.run(bench.measure(commands, size, steps, folder.resolve(), jobs), jobs * len(commands), "io")
+    rows = bench.rows(measured)
+    report.put(f"{steps} steps of {size}^3 cells a rank", bench.COLUMNS, rows)
     if table is not None:
         write_text(table, bench.as_csv(rows), f"--csv {table}")
     if plot is not None:

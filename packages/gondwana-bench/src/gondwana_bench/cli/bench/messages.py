@@ -143,7 +143,7 @@ def _beside(
         programs,
         nbytes,
         ranks,
-        lambda count, words: Command(*official(mpirun, count, words, {})),
+        lambda count, words: Command(*official(mpirun, count, words)),
         lambda: rows_on_ranks(ranks, "messages.osu", tests=tests, sizes=sizes, repeat=1),
         repeat,
     )

@@ -83,8 +83,7 @@ def npb(
         ("scaling", bench.SCALING, bench.scaling(measured)),
     ):
         if shown:
-            report.panels[panel] = shown
-            report.show(panel, columns, shown)
+            report.put(panel, columns, shown)
     finish(report)
 
 

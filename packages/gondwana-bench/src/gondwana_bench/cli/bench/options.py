@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import typer
@@ -175,7 +176,7 @@ def rows_on_ranks(ranks: int, module: str, *, ranks_per_node: int | None = None,
 
 
 def official(
-    mpirun: str | None, ranks: int, words: Sequence[str], variables: Mapping[str, str]
+    mpirun: str | None, ranks: int, words: Sequence[str], variables: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command and the environment that start a user's program, one thread a rank. Local.
 

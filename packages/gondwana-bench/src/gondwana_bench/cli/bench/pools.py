@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 import typer
 
-from gondwana.cli import launch
 from gondwana.cli.numbers import whole
-from gondwana_bench.cli.bench.options import File, Repeat, case_names, check_common, finish
-
-if TYPE_CHECKING:
-    from gondwana_bench.pools.programs import Command
+from gondwana_bench.cli.bench.options import File, Repeat, case_names, check_common, finish, official
 
 
 def pools(
@@ -36,11 +32,6 @@ def pools(
     report = Panels("pools", file)
     kept = case_names(cases)
     bench.check(kept)
-    rows = bench.measure(_native, report.note, cases=kept, tasks=tasks, repeat=repeat)
+    rows = bench.measure(partial(official, None), report.note, cases=kept, tasks=tasks, repeat=repeat)
     report.add("pools", bench.COLUMNS, rows, bench.total(kept))
     finish(report)
-
-
-def _native(ranks: int, words: Sequence[str]) -> Command:
-    command = launch.native(ranks, words, {})
-    return list(command.argv), command.environment()

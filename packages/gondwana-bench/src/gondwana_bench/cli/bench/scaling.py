@@ -48,7 +48,6 @@ def scaling(
     if the applications verified their results, and these were the same on all numbers of ranks.
     """
     from gondwana_bench.panels import Panels
-    from gondwana_bench.progress import with_progress
     from gondwana_bench.scaling import steps as bench
 
     check_common(0.02, file)
@@ -60,12 +59,10 @@ def scaling(
         report = Panels("scaling", file)
         for (application, kinds), own in zip(chosen, cases, strict=True):
             runs: dict[Case, list[Run]] = {}
-            for case, run in with_progress(bench.measure(own, jobs), jobs * len(own), application.name):
+            for case, run in report.run(bench.measure(own, jobs), jobs * len(own), application.name):
                 runs.setdefault(case, []).append(run)
             for of_kind in kinds:
-                panel = f"{application.name}, {of_kind}"
-                report.panels[panel] = bench.rows(of_kind, runs)
-                report.show(panel, bench.COLUMNS, report.panels[panel])
+                report.put(f"{application.name}, {of_kind}", bench.COLUMNS, bench.rows(of_kind, runs))
             report.write()
     found = [row for rows in report.panels.values() for row in rows]
     if table is not None:
