@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.pools import _native
+from gondwana_bench.cli.bench.options import official
 from gondwana_bench.pools import uses
 from gondwana_bench.pools.programs import Program
 
 pytestmark = [pytest.mark.parallel, pytest.mark.usefixtures("mpi4py_there")]
 
+_native = partial(official, None)
 USES = ("call", "each", "batched", "work")
 
 
