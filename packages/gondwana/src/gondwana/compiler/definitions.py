@@ -252,7 +252,8 @@ def _bare(part: object) -> str:
         return "[" + ",".join([_bare(item) for item in part if not _is_string(item)]) + "]"
     if not isinstance(part, ast.AST):
         return repr(part)
-    return f"{type(part).__name__}({','.join([_bare(getattr(part, name, None)) for name in _fields(type(part))])})"
+    kind: Any = type(part)
+    return f"{kind.__name__}({','.join([_bare(getattr(part, name, None)) for name in _fields(kind)])})"
 
 
 @functools.cache
