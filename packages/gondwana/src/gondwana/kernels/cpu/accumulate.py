@@ -354,8 +354,7 @@ def _exact_folding(kernel: Any, levels: int, keep: Any) -> Folding:
     def settle(total: Any) -> Any:
         state, done, filled, a, b, c, high, low, rest = total
         end = -(-filled // _WIDTH) * _WIDTH
-        for i in range(filled, end):
-            keep(_values(state), i, 0.0)
+        _put(_values(state) + 8 * filled, fill(0.0, _WIDTH))
         total = state, done, end, a, b, c, high, low, rest
         while total[1] < end:
             total = add(total)

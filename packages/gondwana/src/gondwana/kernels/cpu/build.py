@@ -24,14 +24,14 @@ from gondwana.compiler.types.points import INT, PointType, coordinates
 from gondwana.compiler.types.records import named_dtype
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError
-from gondwana.kernels.cpu.accumulate import BLOCK, Folding, folding
+from gondwana.kernels.cpu.accumulate import Folding, folding
 from gondwana.kernels.cpu.intermediates import placer, rings_in
 from gondwana.kernels.cpu.launch import HEADER_WORDS, RAISED, Half, footprints_about
 from gondwana.kernels.cpu.sweeps import (
     AHEAD,
     LINE,
-    LINES,
     asker,
+    exact_row,
     plain_row,
     point_maker,
     prefetching_row,
@@ -102,7 +102,7 @@ def sweep_of(function: pytypes.FunctionType, variant: Variant, mixed: frozenset[
     point_at, exact = point_maker(variant.ndim, variant.order), fold.result == EXACT
     if exact:
         ask = asker(variant.ndim - 1 if variant.order == "C" else 0, recorder.kernels[number], AHEAD)
-        row = prefetching_row(point_at, fold, ask, BLOCK, _line(variant), dense=variant.dense)
+        row = exact_row(point_at, fold, ask, _line(variant), dense=variant.dense)
     else:
         row = plain_row(point_at, fold.step, dense=variant.dense)
     body = sweep(variant.ndim, row, load, fold.start, fold.store)
@@ -178,8 +178,12 @@ def _parts(halves: tuple[Half, Half], count: int, variant: Variant, number: int)
         folds = [_folding(version, own, operation, scopes, number) for version in versions]
         # All versions are typed before: now the footprints are known.
         ask = asker(march, recorder.kernels[number])
-        blocks = [BLOCK if fold.result == EXACT else LINES * line for fold in folds]
-        runs = [prefetching_row(point, fold, ask, block, line) for fold, block in zip(folds, blocks, strict=True)]
+        runs = [
+            exact_row(point, fold, ask, line, dense=True)
+            if fold.result == EXACT
+            else prefetching_row(point, fold.step, ask, line)
+            for fold in folds
+        ]
         row = split(runs[0], runs[1] if half.inside else None)
         parts.append((load, _placing(placer(kinds)), row, folds[0]))
         slots, offset = typing.slots, offset + sum(map(spec_words, specs))

@@ -27,7 +27,7 @@ from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.points import INT, PointType, coordinates, make
 from gondwana.compiler.types.views import ViewType, address
-from gondwana.kernels.cpu.accumulate import NBOXES, Folding
+from gondwana.kernels.cpu.accumulate import BLOCK, NBOXES, Folding
 from gondwana.kernels.cpu.launch import LEAD, TILING
 from gondwana.kernels.variant import Order
 
@@ -44,7 +44,7 @@ _SCRATCH, _BYTES, _ACROSS, _BESIDE, _WIDTH, _PLANE = range(TILING, TILING + 48, 
 AHEAD = 1024
 """How many elements before they are added exactly those of a row are asked for."""
 LINE = 64
-LINES = 4
+_LINES = 4
 """Cache lines of a row that are asked for at once."""
 
 _LOCALITY, _DATA = 2, 1
@@ -132,14 +132,39 @@ def plain_row(point: Any, step: Any, *, dense: bool) -> Any:
     return row
 
 
-def prefetching_row(point: Any, fold: Folding, ask: Any, block: int, line: int, *, dense: bool = True) -> Any:
-    """Return what runs a row like `plain_row`, in blocks, and asks for elements that later ones need. Local.
+def prefetching_row(point: Any, step: Any, ask: Any, line: int) -> Any:
+    """Return what runs a dense row like `plain_row`, and asks for elements that later rows need. Local.
+
+    Args:
+        point: from loop coordinates to the point.
+        step: `step(total, p, args)`.
+        ask: `ask(args, p)`; see `asker`.
+        line: elements of a cache line.
+    """
+    chunk = _LINES * line
+
+    @inlined
+    def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
+        whole = end - (end - begin) % chunk
+        for at in range(begin, whole, chunk):
+            for i in range(at, at + chunk, line):
+                ask(args, point((*head, first + i)))
+            for i in range(at, at + chunk):
+                total = step(total, point((*head, first + i)), args)
+        for i in range(whole, end):
+            total = step(total, point((*head, first + i)), args)
+        return total
+
+    return row
+
+
+def exact_row(point: Any, fold: Folding, ask: Any, line: int, *, dense: bool) -> Any:
+    """Return what runs a row like `plain_row` in blocks whose values are added together. Local.
 
     Args:
         point: from loop coordinates to the point.
         fold: what becomes of the values.
         ask: `ask(args, p)`; see `asker`.
-        block: how many points are a block.
         line: elements of a cache line.
         dense: whether the stride is one.
     """
@@ -147,16 +172,14 @@ def prefetching_row(point: Any, fold: Folding, ask: Any, block: int, line: int, 
 
     @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
-        apart, whole = 1 if dense else stride, end - (end - begin) % block
-        for at in range(begin, whole, block):
-            for i in range(at, at + block, line):
+        apart = 1 if dense else stride
+        for at in range(begin, end, BLOCK):
+            for i in range(at, at + BLOCK, line):
                 ask(args, point((*head, first + apart * i)))
-            for i in range(at, at + block):
+            for i in range(at, min(at + BLOCK, end)):
                 total = step(total, point((*head, first + apart * i)), args)
             total = settle(total)
-        for i in range(whole, end):
-            total = step(total, point((*head, first + apart * i)), args)
-        return settle(total)
+        return total
 
     return row
 
