@@ -19,11 +19,11 @@ from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.types.views import mark_apart
 from gondwana.kernels.exact import EXACT, PIECE, SPECIAL, STRIDE, VALUES, WORDS
-from gondwana.kernels.folding import COMBINE, check_no_value, check_value, kind_of, neutral
+from gondwana.kernels.folding import COMBINE, check_no_value, check_value, digits_of, kind_of, neutral
 from gondwana.simd import fill, maximum, minimum
 from gondwana.simd.vectors_overloads import VectorType
 
-_RESULTS, NBOXES = 16, 24
+_RESULTS = 16
 
 
 @inlined
@@ -78,39 +78,27 @@ def _reinterpreted(typingctx: Any, value: Any) -> Any:
 _combine = {operation: inlined(function) for operation, function in COMBINE.items()}
 
 
+_digits_of = inlined(digits_of)
+
+
 @called
 def _add_exactly(digits: int, value: float) -> int:
     """Add a float64 to the fixed-point number at an address."""
-    bits = _reinterpreted(value)
-    exponent = (bits >> 52) & 0x7FF
-    if exponent == 0x7FF:
-        special = digits + 8 * SPECIAL
-        code = 1 if value != value else (2 if value > 0 else 4)
-        _put(special, load_word(special) | code)
-        return digits
-    mantissa = bits & 0xFFFFFFFFFFFFF
-    if exponent > 0:
-        mantissa |= 1 << 52
-        exponent -= 1
-    shift = exponent & 31
-    low = (mantissa & 0xFFFFFFFF) << shift
-    high = ((mantissa >> 32) << shift) + ((low >> 32) & 0xFFFFFFFF)
-    low &= 0xFFFFFFFF
-    first = digits + 8 * (exponent >> 5)
-    if bits < 0:
-        _put(first, load_word(first) - low)
-        _put(first + 8, load_word(first + 8) - (high & 0xFFFFFFFF))
-        _put(first + 16, load_word(first + 16) - (high >> 32))
-    else:
+    if value - value == 0.0:
+        number, low, middle, high = _digits_of(_reinterpreted(value))
+        first = digits + 8 * number
         _put(first, load_word(first) + low)
-        _put(first + 8, load_word(first + 8) + (high & 0xFFFFFFFF))
-        _put(first + 16, load_word(first + 16) + (high >> 32))
+        _put(first + 8, load_word(first + 8) + middle)
+        _put(first + 16, load_word(first + 16) + high)
+    else:
+        special = digits + 8 * SPECIAL
+        _put(special, load_word(special) | (1 if value != value else (2 if value > 0 else 4)))
     return digits
 
 
-_SUMS, _LIMIT, _PIECES, _FLUSHES = WORDS + 3, WORDS + 27, WORDS + 28, WORDS + 29
-"""Words behind the digits of an accumulator: running sums, what numbers must be below to be added to them, how often
-`PIECE` numbers were, and whether this thread treats subnormal numbers as zero."""
+_SUMS, _LIMIT, _PIECES = WORDS + 3, WORDS + 27, WORDS + 28
+"""Words behind the digits of an accumulator: running sums, what numbers must be below to be added to them, and how
+often `PIECE` numbers were."""
 BLOCK = 32
 """How many numbers are evaluated before they are added."""
 _WIDTH = 8
@@ -242,7 +230,8 @@ def _adding_slowly(levels: int) -> Any:
     @called
     def resolve(state: int, count: int, most: float, ordinary: bool) -> int:
         limit = _reinterpreted(_reinterpreted(most) & 0x7FF << 52) * 4.0
-        for _ in range(_ROUNDS if ordinary and most < _MOST and not load_word(state + 8 * _FLUSHES) else 0):
+        keeps_subnormals = _reinterpreted(count) > 0.0
+        for _ in range(_ROUNDS if ordinary and keeps_subnormals and most < _MOST else 0):
             limit = max(limit, _LEAST)
             _renew(state, limit)
             total = _begin(state)
@@ -324,10 +313,7 @@ def _exact_folding(kernel: Any, levels: int, keep: Any) -> Folding:
 
     @inlined
     def start(block: int, thread: int) -> Any:
-        state = load_word(block + _RESULTS) + thread * STRIDE
-        # The number of boxes, as a subnormal number: one that the compiler does not know.
-        _put(state + 8 * _FLUSHES, int(_reinterpreted(load_word(block + NBOXES)) == 0.0))
-        return _begin(state)
+        return _begin(load_word(block + _RESULTS) + thread * STRIDE)
 
     @inlined
     def step(total: Any, p: Any, args: Any) -> Any:

@@ -27,11 +27,11 @@ from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.points import INT, PointType, coordinates, make
 from gondwana.compiler.types.views import ViewType, address
-from gondwana.kernels.cpu.accumulate import BLOCK, NBOXES, Folding
+from gondwana.kernels.cpu.accumulate import BLOCK, Folding
 from gondwana.kernels.cpu.launch import LEAD, TILING
 from gondwana.kernels.variant import Order
 
-BOXES = 32
+NBOXES, BOXES = 24, 32
 
 _ATTRIBUTE = '"prefer-vector-width"="512"'
 
