@@ -24,22 +24,10 @@ from gondwana.compiler.types.points import INT, PointType, coordinates
 from gondwana.compiler.types.records import named_dtype
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError
+from gondwana.kernels.cpu import sweeps
 from gondwana.kernels.cpu.accumulate import Folding, folding
 from gondwana.kernels.cpu.intermediates import placer, rings_in
 from gondwana.kernels.cpu.launch import HEADER_WORDS, RAISED, Half, footprints_about
-from gondwana.kernels.cpu.sweeps import (
-    AHEAD,
-    LINE,
-    asker,
-    exact_row,
-    plain_row,
-    point_maker,
-    prefetching_row,
-    split,
-    sweep,
-    sweep_pair,
-    widest,
-)
 from gondwana.kernels.exact import EXACT
 from gondwana.kernels.intermediate import as_arrays, intermediates
 from gondwana.kernels.variant import Variant, alike_among
@@ -99,14 +87,14 @@ def sweep_of(function: pytypes.FunctionType, variant: Variant, mixed: frozenset[
     def load(block: int) -> Any:
         return (block, *arguments(block))
 
-    point_at, exact = point_maker(variant.ndim, variant.order), fold.result == EXACT
+    point_at, exact = sweeps.point_maker(variant.ndim, variant.order), fold.result == EXACT
     if exact:
-        ask = asker(variant.ndim - 1 if variant.order == "C" else 0, recorder.kernels[number], AHEAD)
-        row = exact_row(point_at, fold, ask, _line(variant), dense=variant.dense)
+        ask = sweeps.asker(variant.ndim - 1 if variant.order == "C" else 0, recorder.kernels[number], sweeps.AHEAD)
+        row = sweeps.exact_row(point_at, fold, ask, _line(variant), dense=variant.dense)
     else:
-        row = plain_row(point_at, fold.step, dense=variant.dense)
-    body = sweep(variant.ndim, row, load, fold.start, fold.store)
-    run = called(widest(body) if exact else body)
+        row = sweeps.plain_row(point_at, fold.step, dense=variant.dense)
+    body = sweeps.sweep(variant.ndim, row, load, fold.start, fold.store)
+    run = called(sweeps.widest(body) if exact else body)
 
     def entry(block: int, thread: int, threads: int) -> int:
         return guarded(run, block, (thread, threads))  # type: ignore[no-any-return]
@@ -138,7 +126,7 @@ def build_pair(
     if checks.active() and found != mixed:
         return build_pair(halves, count, variant, found)
     fold = folds[1]
-    run = called(sweep_pair(loads, places, rows, fold.start, fold.store))
+    run = called(sweeps.sweep_pair(loads, places, rows, fold.start, fold.store))
 
     def entry(block: int, thread: int, threads: int) -> int:
         return guarded(run, block, (thread, threads))  # type: ignore[no-any-return]
@@ -150,7 +138,9 @@ def build_pair(
 
 def _line(variant: Variant) -> int:
     """How many of the largest elements of an array are a cache line."""
-    return LINE // max((min(LINE, named_dtype(spec.dtype).itemsize) for spec in array_specs(variant.specs)), default=1)
+    return sweeps.LINE // max(
+        (min(sweeps.LINE, named_dtype(spec.dtype).itemsize) for spec in array_specs(variant.specs)), default=1
+    )
 
 
 def _scopes(variant: Variant) -> int:
@@ -163,7 +153,7 @@ def _parts(halves: tuple[Half, Half], count: int, variant: Variant, number: int)
     kinds = {number: dtype for number, (dtype, _) in found.items()}
     arrays = len(array_specs(variant.specs))
     scopes, parts = arrays + len(kinds), []
-    point, line = point_maker(3, variant.order), _line(variant)
+    point, line = sweeps.point_maker(3, variant.order), _line(variant)
     march = 0 if variant.order == "C" else 2
     slots, offset = 0, HEADER_WORDS
     for writes, half, specs in zip((True, False), halves, (variant.specs[:count], variant.specs[count:]), strict=True):
@@ -177,14 +167,14 @@ def _parts(halves: tuple[Half, Half], count: int, variant: Variant, number: int)
         operation = None if writes else variant.operation
         folds = [_folding(version, own, operation, scopes, number) for version in versions]
         # All versions are typed before: now the footprints are known.
-        ask = asker(march, recorder.kernels[number])
+        ask = sweeps.asker(march, recorder.kernels[number])
         runs = [
-            exact_row(point, fold, ask, line, dense=True)
+            sweeps.exact_row(point, fold, ask, line, dense=True)
             if fold.result == EXACT
-            else prefetching_row(point, fold.step, ask, line)
+            else sweeps.prefetching_row(point, fold.step, ask, line)
             for fold in folds
         ]
-        row = split(runs[0], runs[1] if half.inside else None)
+        row = sweeps.split(runs[0], runs[1] if half.inside else None)
         parts.append((load, _placing(placer(kinds)), row, folds[0]))
         slots, offset = typing.slots, offset + sum(map(spec_words, specs))
     return parts
