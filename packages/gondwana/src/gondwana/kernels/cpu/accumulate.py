@@ -33,12 +33,6 @@ def _no_start(block: int, thread: int) -> int:
 
 
 @inlined
-def _as_it_is(total: Any) -> Any:
-    """What follows a block of a sweep whose values are folded one by one."""
-    return total
-
-
-@inlined
 def _no_store(block: int, thread: int, total: int) -> None:
     """End of a sweep that folds nothing."""
 
@@ -250,13 +244,16 @@ def _adding_slowly(levels: int) -> Any:
 
 @dataclass(frozen=True)
 class Folding:
-    """The functions that a sweep calls (see `sweeps.sweep`), and the dtype of the number that each thread leaves."""
+    """The functions that a sweep calls (see `sweeps.sweep`), and the dtype of the number that each thread leaves.
+
+    If there is a function `settle(total)`, it is to be called after at most `BLOCK` steps.
+    """
 
     step: Any
     start: Any
     store: Any
     result: str
-    settle: Any = _as_it_is
+    settle: Any = None
 
 
 def folding(name: str, operation: str | None, kernel: Any, value: Any, scopes: int, number: int) -> Folding:

@@ -28,7 +28,6 @@ from gondwana.kernels.cpu import sweeps
 from gondwana.kernels.cpu.accumulate import Folding, folding
 from gondwana.kernels.cpu.intermediates import placer, rings_in
 from gondwana.kernels.cpu.launch import HEADER_WORDS, RAISED, Half, footprints_about
-from gondwana.kernels.exact import EXACT
 from gondwana.kernels.intermediate import as_arrays, intermediates
 from gondwana.kernels.variant import Variant, alike_among
 
@@ -87,7 +86,7 @@ def sweep_of(function: pytypes.FunctionType, variant: Variant, mixed: frozenset[
     def load(block: int) -> Any:
         return (block, *arguments(block))
 
-    point_at, exact = sweeps.point_maker(variant.ndim, variant.order), fold.result == EXACT
+    point_at, exact = sweeps.point_maker(variant.ndim, variant.order), fold.settle is not None
     if exact:
         ask = sweeps.asker(variant.ndim - 1 if variant.order == "C" else 0, recorder.kernels[number], sweeps.AHEAD)
         row = sweeps.exact_row(point_at, fold, ask, _line(variant), dense=variant.dense)
@@ -168,12 +167,7 @@ def _parts(halves: tuple[Half, Half], count: int, variant: Variant, number: int)
         folds = [_folding(version, own, operation, scopes, number) for version in versions]
         # All versions are typed before: now the footprints are known.
         ask = sweeps.asker(march, recorder.kernels[number])
-        runs = [
-            sweeps.exact_row(point, fold, ask, line, dense=True)
-            if fold.result == EXACT
-            else sweeps.prefetching_row(point, fold.step, ask, line)
-            for fold in folds
-        ]
+        runs = [sweeps.prefetching_row(point, fold, ask, line) for fold in folds]
         row = sweeps.split(runs[0], runs[1] if half.inside else None)
         parts.append((load, _placing(placer(kinds)), row, folds[0]))
         slots, offset = typing.slots, offset + sum(map(spec_words, specs))

@@ -132,16 +132,18 @@ def plain_row(point: Any, step: Any, *, dense: bool) -> Any:
     return row
 
 
-def prefetching_row(point: Any, step: Any, ask: Any, line: int) -> Any:
+def prefetching_row(point: Any, fold: Folding, ask: Any, line: int) -> Any:
     """Return what runs a dense row like `plain_row`, and asks for elements that later rows need. Local.
 
     Args:
         point: from loop coordinates to the point.
-        step: `step(total, p, args)`.
+        fold: what becomes of the values.
         ask: `ask(args, p)`; see `asker`.
         line: elements of a cache line.
     """
-    chunk = _LINES * line
+    if fold.settle is not None:
+        return exact_row(point, fold, ask, line, dense=True)
+    chunk, step = _LINES * line, fold.step
 
     @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
