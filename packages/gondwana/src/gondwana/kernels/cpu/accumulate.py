@@ -1,8 +1,16 @@
 """Folding the values of a reduction: operations, their start values, and where each thread leaves its result.
 
-Imports Numba. The third word of the argument block points to the results, `STRIDE` bytes a thread. A plain operation
-leaves one number there. "fsum" adds exactly into a fixed-point number that spans all of float64's exponents, in digits
-of 32 bits held in 64-bit words, so that up to 2**31 values fit before a carry; the sum does not depend on their order.
+Imports Numba. The third word of the argument block points to the results. A plain operation leaves one number a thread.
+"fsum" adds exactly into a fixed-point number that spans all of float64's exponents, in digits of 32 bits held in 64-bit
+words, so that up to 2**31 values fit before a carry; the sum does not depend on their order.
+
+Adding to digits takes ten times as long as memory does. So numbers are added to few running sums, in vectors and
+without rounding errors (see `_adding`), which are added to the digits after thousands of numbers: of float64 three that
+hold numbers from some limit down to 2**-125 of it, of float32 two, down to 2**-83. Up to `PIECE` numbers are kept until
+it is known that nothing is left of them. If something is, or one is beyond the limit, these numbers get running sums of
+their own, again if that is not enough, and what is left then, NaN and infinities go to the digits one by one. So data
+from 1e-20 to 1 cost what memory costs, and of data over hundreds of orders of magnitude each number costs what it costs
+to add it to the digits, and a tenth more.
 """
 
 from __future__ import annotations
