@@ -334,7 +334,7 @@ def _exact_folding(kernel: Any, levels: int, keep: Any) -> Folding:
             _store_sums(total)
             pieces = load_word(state + 8 * _PIECES) + 1
             _put(state + 8 * _PIECES, pieces)
-            if pieces == 8:
+            if pieces == 7:  # the first piece is not counted if the sums were renewed for it
                 _renew(state, limit)
         else:
             upper = a.sum()
