@@ -19,7 +19,7 @@ from gondwana.compiler import linker
 from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.debugging.errors import raise_from_block
 from gondwana.compiler.function import obtain
-from gondwana.compiler.multithreading.pool import run, threads
+from gondwana.compiler.multithreading.pool import LINE, run, threads
 from gondwana.compiler.types.arguments import WORD, array_specs
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.records import named_dtype
@@ -88,7 +88,7 @@ class Loaded:
     def results(self, boxes: Boxes, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over boxes and return what each thread left, a row of words each. Local; blocks."""
         count = max(1, _thread_count(boxes.points))
-        left = np.zeros((count, exact.STRIDE // WORD), np.int64)
+        left = np.zeros((count, (exact.STRIDE if self.result == exact.EXACT else LINE) // WORD), np.int64)
         _launch(self, boxes, data, name, count=count, flags=flags, results=left.ctypes.data)
         return left
 
