@@ -8,6 +8,7 @@ it; else only its owner can access it.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
 import mmap
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler.multithreading.pool import run, threads
 from gondwana.compiler.types.records import element_dtype, is_record
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.interface import CudaError
@@ -30,7 +32,7 @@ from gondwana.memory.pointer import Elements, GlobalPtr
 from gondwana.runtime import exits
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement import control_groups
-from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
+from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse, map_shared
 from gondwana.teams import Team
 from gondwana.teams.buffers import Buffer
 from gondwana.teams.windows import Window
@@ -38,7 +40,6 @@ from gondwana.teams.windows import Window
 if TYPE_CHECKING:
     from gondwana.memory.ipc import Attached, OnDevice
 
-_HUGE = 2 * 1024 * 1024
 _PAGE = 4096
 _ALIGNMENT = 8
 """Bytes on which memory starts that is given: compiled code and MPI expect numbers of 8 bytes in their places."""
@@ -148,6 +149,7 @@ class Segment:
         self.kind = kind
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
         self.elements: dict[tuple[int, np.dtype[Any]], Elements] = {}
+        self._small = bytearray()  # for each huge page that this rank's part could have: 1 before that is tried
         self._release: weakref.finalize[..., Segment] | None = None
         self.devices: dict[int, OnDevice | None] = {}
         own: _Published | _OnDevice | None = None
@@ -201,6 +203,8 @@ class Segment:
             self._release.atexit = False  # until all ranks leave, a late peer may want to map it
         self._maps[self.team.rank] = memory = _map(-1 if file is None else file.descriptor, offset, self.nbytes)
         self.address = memory.ctypes.data
+        if file is not None and self.address % HUGE == offset:
+            self._small = bytearray(b"\1" * ((offset + self.nbytes) // HUGE))
         return _Published(self.team.rank, file, offset, self.nbytes)
 
     def _take(self, memory: npt.NDArray[np.uint8]) -> _Published:
@@ -208,6 +212,30 @@ class Segment:
         self.nbytes, self.address = memory.size, memory.ctypes.data
         self._maps[self.team.rank] = memory
         return _Published(self.team.rank, None, 0, memory.size)
+
+    def make_huge(self, start: int, end: int) -> None:
+        """Give addresses of this rank's part, which is about to be used, huge pages if they can have any. Local.
+
+        Each page is tried once. A page becomes huge before it is touched, which takes less time than to touch the small
+        ones in it, and on the thread that has the same part of most loops.
+        """
+        origin = self.address // HUGE * HUGE
+        first, end = ((address - origin + HUGE // 2) // HUGE for address in (start, end))
+        if self._small.find(1, first, end) < 0:
+            return
+        end = min(end, len(self._small))
+        self._small[first:end] = bytes(end - first)
+
+        def share(_block: int, thread: int, count: int) -> int:
+            low, high = (first + (end - first) * part // count for part in (thread, thread + 1))
+            return collapse(origin + low * HUGE, high - low)
+
+        count = min(threads(), end - first)
+        if count == 1:
+            share(0, 0, 1)
+        else:
+            function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(share)
+            run(ctypes.cast(function, ctypes.c_void_p).value or 0, 0, count, 0)
 
     @cached_property
     def peers(self) -> tuple[int, ...]:
@@ -486,8 +514,8 @@ def _map(descriptor: int, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
     Huge pages are requested, which saves stencils TLB misses.
     """
     if descriptor >= 0:
-        return map_shared(descriptor, nbytes, offset=offset, huge=nbytes >= _HUGE)
+        return map_shared(descriptor, nbytes, offset=offset, huge=nbytes >= HUGE)
     memory = mmap.mmap(-1, offset + max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if nbytes >= _HUGE:
+    if nbytes >= HUGE:
         memory.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(memory, np.uint8, nbytes, offset)

@@ -18,6 +18,7 @@ from typing import Any
 from gondwana.compiler.multithreading.pool import threads
 from gondwana.runtime import cores
 from gondwana.runtime.placement import report
+from gondwana.runtime.shared_file import pages_of_arrays
 
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
 
@@ -30,7 +31,8 @@ def environment() -> dict[str, Any]:
 
     `load_average` is that of the machine when this process started, for the last minute, 5 and 15 minutes;
     `involuntary_switches` counts how often this process had to leave its processor so far. `caches` has bytes by name,
-    such as "L2", of one core or of those that share it. `commit` is that of a working tree of Gondwana, with "-dirty"
+    such as "L2", of one core or of those that share it. `pages` says which pages large arrays get, "2 MiB" or "4 KiB"
+    and why, by whether a rank is alone on its node ("private" memory) or not ("shared"). `commit` is that of a working tree of Gondwana, with "-dirty"
     if files of it were changed; None for an installed package. On a rank `placement` has the pattern of the job,
     threads of a rank x ranks of a node x nodes (such as "2x4x1"), whether its nodes are `simulated` on fewer machines,
     what `gondwana run --bind` was given, and the cores of each rank; elsewhere it is None.
@@ -45,6 +47,7 @@ def environment() -> dict[str, Any]:
         "cores": len(cores.own()),
         "caches": _caches(),
         "placement": report.describe(threads()),
+        "pages": pages_of_arrays(),
         "governor": _governor(),
         "load_average": _LOAD_AT_START,
         "involuntary_switches": resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
