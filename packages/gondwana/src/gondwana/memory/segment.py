@@ -32,7 +32,7 @@ from gondwana.memory.pointer import Elements, GlobalPtr
 from gondwana.runtime import exits
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement import control_groups
-from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse, map_shared
+from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse
 from gondwana.teams import Team
 from gondwana.teams.buffers import Buffer
 from gondwana.teams.windows import Window
@@ -77,6 +77,11 @@ class _Published(NamedTuple):
     file: SharedFile | None
     offset: int
     nbytes: int
+
+    def map(self) -> npt.NDArray[np.uint8]:
+        """Map it; errors as for `SharedFile.open`. Local."""
+        assert self.file is not None  # of other ranks only those with a file are kept
+        return self.file.map(self.nbytes, offset=self.offset, huge=self.nbytes >= HUGE)
 
 
 class _OnDevice(NamedTuple):
@@ -196,16 +201,19 @@ class Segment:
             shared = self.kind.share(self.address) if self.nbytes and self.team.node.size > 1 else None
             return _OnDevice(self.team.rank, shared)
         offset = next(_starts) % _PAGE
-        file = None  # alone on the node: private memory, which gets huge pages more often
-        if self.team.node.size > 1:
+        own = _Published(self.team.rank, None, offset, self.nbytes)
+        if self.team.node.size == 1:
+            memory = _private(offset, self.nbytes)
+        else:
             file = SharedFile.create("gondwana", offset + max(self.nbytes, 1))
             self._release = weakref.finalize(self, os.close, file.descriptor)
             self._release.atexit = False  # until all ranks leave, a late peer may want to map it
-        self._maps[self.team.rank] = memory = _map(-1 if file is None else file.descriptor, offset, self.nbytes)
-        self.address = memory.ctypes.data
-        if file is not None and self.address % HUGE == offset:
-            self._small = bytearray(b"\1" * ((offset + self.nbytes) // HUGE))
-        return _Published(self.team.rank, file, offset, self.nbytes)
+            own = own._replace(file=file)
+            memory = own.map()
+            if memory.ctypes.data % HUGE == offset:
+                self._small = bytearray(b"\1" * ((offset + self.nbytes) // HUGE))
+        self._maps[self.team.rank], self.address = memory, memory.ctypes.data
+        return own
 
     def _take(self, memory: npt.NDArray[np.uint8]) -> _Published:
         """Use memory that the user owns for this rank's part."""
@@ -295,7 +303,7 @@ class Segment:
         if rank not in self._maps:
             self.check_open()
             try:
-                opened = _open_published(self._published[rank])
+                opened = self._published[rank].map()
             except (OSError, ForeignFileError) as error:
                 exits.let_others_report()  # a failing rank's memory is gone before its message is printed
                 raise _not_mapped(self.team, self._published[rank], error) from error
@@ -368,7 +376,7 @@ class Segment:
         for rank in range(self.team.size):
             try:
                 if rank in self._published and rank not in self._maps:
-                    self._maps.setdefault(rank, _open_published(self._published[rank]))
+                    self._maps.setdefault(rank, self._published[rank].map())
                 found.append(self.base(rank))
             except (OSError, ForeignFileError):
                 found.append(0)
@@ -483,21 +491,6 @@ def _too_large(sizes: Sequence[int]) -> LaunchError | None:
     )
 
 
-def _open_published(entry: _Published) -> npt.NDArray[np.uint8]:
-    """Map the memory of another rank.
-
-    Raises:
-        OSError: the file cannot be opened.
-        ForeignFileError: it is another file.
-    """
-    assert entry.file is not None  # of other ranks only those with a file are kept
-    descriptor = entry.file.open()
-    try:
-        return _map(descriptor, entry.offset, entry.nbytes)
-    finally:
-        os.close(descriptor)
-
-
 def _not_mapped(team: Team, entry: _Published, error: Exception) -> LaunchError:
     assert entry.file is not None
     reason = error.strerror if isinstance(error, OSError) else "another file is there"
@@ -508,13 +501,8 @@ def _not_mapped(team: Team, entry: _Published, error: Exception) -> LaunchError:
     )
 
 
-def _map(descriptor: int, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
-    """Map a file, or private memory if `descriptor` is -1.
-
-    Huge pages are requested, which saves stencils TLB misses.
-    """
-    if descriptor >= 0:
-        return map_shared(descriptor, nbytes, offset=offset, huge=nbytes >= HUGE)
+def _private(offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
+    """Return private memory. Huge pages are requested, which saves stencils TLB misses."""
     memory = mmap.mmap(-1, offset + max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if nbytes >= HUGE:
         memory.madvise(mmap.MADV_HUGEPAGE)

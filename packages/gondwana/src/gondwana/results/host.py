@@ -17,7 +17,8 @@ from typing import Any
 
 from gondwana.compiler.multithreading.pool import threads
 from gondwana.runtime import cores
-from gondwana.runtime.placement import report
+from gondwana.runtime.files import text_of
+from gondwana.runtime.placement import report, topology
 from gondwana.runtime.shared_file import pages_of_arrays
 
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
@@ -32,10 +33,11 @@ def environment() -> dict[str, Any]:
     `load_average` is that of the machine when this process started, for the last minute, 5 and 15 minutes;
     `involuntary_switches` counts how often this process had to leave its processor so far. `caches` has bytes by name,
     such as "L2", of one core or of those that share it. `pages` says which pages large arrays get, "2 MiB" or "4 KiB"
-    and why, by whether a rank is alone on its node ("private" memory) or not ("shared"). `commit` is that of a working tree of Gondwana, with "-dirty"
-    if files of it were changed; None for an installed package. On a rank `placement` has the pattern of the job,
-    threads of a rank x ranks of a node x nodes (such as "2x4x1"), whether its nodes are `simulated` on fewer machines,
-    what `gondwana run --bind` was given, and the cores of each rank; elsewhere it is None.
+    and why, in the private memory of a rank that is alone on its node and in the shared memory of others. `commit` is
+    that of a working tree of Gondwana, with "-dirty" if files of it were changed; None for an installed package. On a
+    rank `placement` has the pattern of the job, threads of a rank x ranks of a node x nodes (such as "2x4x1"), whether
+    its nodes are `simulated` on fewer machines, what `gondwana run --bind` was given, and the cores of each rank;
+    elsewhere it is None.
 
     Example:
         >>> environment()["cores"] >= 1
@@ -45,10 +47,10 @@ def environment() -> dict[str, Any]:
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "cpu": _cpu(),
         "cores": len(cores.own()),
-        "caches": _caches(),
+        "caches": topology.caches(),
         "placement": report.describe(threads()),
         "pages": pages_of_arrays(),
-        "governor": _governor(),
+        "governor": text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         "load_average": _LOAD_AT_START,
         "involuntary_switches": resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
         "system": platform.platform(),
@@ -63,12 +65,9 @@ def environment() -> dict[str, Any]:
 @functools.cache
 def processor() -> str:
     """Return the processor's model and features, on which `-march=native` depends. Local."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine() + platform.processor()
+    lines = text_of("/proc/cpuinfo").splitlines()
     kept = {line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}
-    return "\n".join(sorted(kept))
+    return "\n".join(sorted(kept)) if lines else platform.machine() + platform.processor()
 
 
 def loaded_mpi() -> Path | None:
@@ -85,26 +84,6 @@ def _cpu() -> str:
         line.split(":", 1)[1].strip() for line in processor().splitlines() if line.startswith("model name")
     ]
     return names[0] if names else platform.processor() or platform.machine()
-
-
-def _caches() -> dict[str, int]:
-    found: dict[str, int] = {}
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            level, kind, size = (folder.joinpath(name).read_text().strip() for name in ("level", "type", "size"))
-        except OSError:
-            continue
-        found[f"L{level}{'' if kind == 'Unified' else kind[0].lower()}"] = int(size[:-1]) * units[size[-1]]
-    return found
-
-
-def _governor() -> str | None:
-    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None
 
 
 def _versions() -> dict[str, str | None]:

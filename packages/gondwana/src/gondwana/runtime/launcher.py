@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gondwana.inputs import whole_number
+from gondwana.runtime.files import text_of
 
 NOTE = "GONDWANA_RANK_PROCESS"
 """Names the variable with the process number of a rank and what identifies its job, for what the rank starts."""
@@ -196,10 +197,7 @@ def _listening() -> frozenset[int]:
 
 def name_of(process: int) -> str:
     """Return the name of a process, "" if there is none. Local."""
-    try:
-        return Path(f"/proc/{process}/comm").read_text().rstrip("\n")
-    except OSError:
-        return ""
+    return text_of(f"/proc/{process}/comm")
 
 
 def _parent_of(process: int) -> int:

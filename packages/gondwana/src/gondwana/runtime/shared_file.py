@@ -6,11 +6,12 @@ import ctypes
 import mmap
 import os
 import weakref
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from gondwana.runtime.files import text_of
 
 _c = ctypes.CDLL(None, use_errno=True)
 _c.mmap.restype = ctypes.c_void_p
@@ -67,6 +68,14 @@ class SharedFile(NamedTuple):
             os.close(descriptor)
             raise ForeignFileError(self.path)
         return descriptor
+
+    def map(self, nbytes: int, *, offset: int = 0, huge: bool = False) -> npt.NDArray[np.uint8]:
+        """Map bytes of it, from any process of this host, as `map_shared` does. Local; errors as for `open`, too."""
+        descriptor = self.open()
+        try:
+            return map_shared(descriptor, nbytes, offset=offset, huge=huge)
+        finally:
+            os.close(descriptor)
 
 
 class _Mapping:
@@ -136,12 +145,7 @@ def pages_of_arrays() -> dict[str, str]:
 
     By whether a rank is alone on its node, with `private` memory, or has others beside it, with `shared` memory.
     """
-    settings = {}
-    for name in ("enabled", "shmem_enabled"):
-        try:
-            settings[name] = Path(f"/sys/kernel/mm/transparent_hugepage/{name}").read_text()
-        except OSError:
-            settings[name] = "[never]"
+    settings = {name: text_of(f"/sys/kernel/mm/transparent_hugepage/{name}") for name in ("enabled", "shmem_enabled")}
     file = SharedFile.create("gondwana-pages", HUGE)
     memory = map_shared(file.descriptor, HUGE, huge=True)
     os.close(file.descriptor)

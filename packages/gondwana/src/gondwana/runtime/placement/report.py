@@ -7,12 +7,12 @@ import socket
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
 from gondwana.runtime import cores
+from gondwana.runtime.files import text_of
 from gondwana.runtime.placement import binding, topology
 
 MOST = 64
@@ -116,7 +116,4 @@ def _nodes() -> list[str]:
 
 
 def _machine() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return socket.gethostname()
+    return text_of("/proc/sys/kernel/random/boot_id", socket.gethostname())
