@@ -340,18 +340,15 @@ class Segment:
             UsageError: this rank has closed the segment, and the memory is its own.
         """
         if rank not in self.devices:
-            if rank == self.team.rank:
-                self.devices[rank] = self._own_memory()
-            else:
+            found: OnDevice | None = None
+            if rank != self.team.rank:
                 memory = self._on_devices.get(rank)
-                self.devices[rank] = None if memory is None else memory.attach()
+                found = None if memory is None else memory.attach()
+            elif isinstance(self.kind, DeviceKind):
+                self.check_open()
+                found = self.kind.here(self.address)
+            self.devices[rank] = found
         return self.devices[rank]
-
-    def _own_memory(self) -> OnDevice | None:
-        if not isinstance(self.kind, DeviceKind):
-            return None
-        self.check_open()
-        return self.kind.here(self.address)
 
     def attached(self, rank: int) -> Attached | None:
         """Return the attached device memory of another rank, None for this one. Local; see `on_device`."""

@@ -11,7 +11,6 @@ import platform
 import resource
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,18 +71,13 @@ def processor() -> str:
 
 def loaded_mpi() -> Path | None:
     """Return the file of the MPI library in this process, None if there is none. Local."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        path = Path(line.split(maxsplit=5)[-1])
-        if path.name.startswith("libmpi.so"):
-            return path
-    return None
+    paths = (Path(line.split(maxsplit=5)[-1]) for line in Path("/proc/self/maps").read_text().splitlines())
+    return next((path for path in paths if path.name.startswith("libmpi.so")), None)
 
 
 def _cpu() -> str:
-    names: Sequence[str] = [
-        line.split(":", 1)[1].strip() for line in processor().splitlines() if line.startswith("model name")
-    ]
-    return names[0] if names else platform.processor() or platform.machine()
+    lines = (line for line in processor().splitlines() if line.startswith("model name"))
+    return next(lines, "").partition(":")[2].strip() or platform.processor() or platform.machine()
 
 
 def _versions() -> dict[str, str | None]:

@@ -187,11 +187,8 @@ def left_over(environment: Mapping[str, str] = os.environ) -> list[str]:
 @functools.cache
 def _listening() -> frozenset[int]:
     """The ports at which processes of this host listen."""
-    lines: list[str] = []
-    for file in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError):
-            lines += Path(file).read_text().splitlines()[1:]
-    sockets = (line.split() for line in lines)
+    texts = map(text_of, ("/proc/net/tcp", "/proc/net/tcp6"))
+    sockets = (line.split() for text in texts for line in text.splitlines()[1:])
     return frozenset(int(words[1].rpartition(":")[2], 16) for words in sockets if words[3] == _LISTENS)
 
 

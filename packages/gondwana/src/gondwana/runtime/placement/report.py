@@ -39,7 +39,7 @@ _seats: list[Seat] = []
 
 def own_seat() -> Seat:
     """Return where this process is. Local."""
-    return Seat(socket.gethostname(), _machine(), cores.own())
+    return Seat(host := socket.gethostname(), text_of("/proc/sys/kernel/random/boot_id", host), cores.own())
 
 
 def record(seats: Sequence[Seat]) -> None:
@@ -113,7 +113,3 @@ def _nodes() -> list[str]:
     if ranks is None:
         return [seat.host for seat in _seats]
     return [f"{seat.host}/{rank // ranks}" for rank, seat in enumerate(_seats)]
-
-
-def _machine() -> str:
-    return text_of("/proc/sys/kernel/random/boot_id", socket.gethostname())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -90,8 +89,7 @@ def caches(system: Path = SYSTEM) -> dict[str, int]:
 
 def _domains(system: Path) -> Iterator[tuple[int, frozenset[int]]]:
     for folder in system.glob("node/node[0-9]*"):
-        with contextlib.suppress(OSError):
-            yield int(folder.name.removeprefix("node")), parse((folder / "cpulist").read_text())
+        yield int(folder.name.removeprefix("node")), parse(text_of(folder / "cpulist"))
 
 
 def _siblings(system: Path, cpu: int) -> frozenset[int]:
