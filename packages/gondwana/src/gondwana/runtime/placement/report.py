@@ -39,7 +39,8 @@ _seats: list[Seat] = []
 
 def own_seat() -> Seat:
     """Return where this process is. Local."""
-    return Seat(host := socket.gethostname(), text_of("/proc/sys/kernel/random/boot_id", host), cores.own())
+    host = socket.gethostname()
+    return Seat(host, text_of("/proc/sys/kernel/random/boot_id", host), cores.own())
 
 
 def record(seats: Sequence[Seat]) -> None:
