@@ -183,7 +183,7 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
     domain = ours[0].local.domain if case.ghosts else box
     samples = interleave(
         {
-            "ours": timed(_call(case, domain, ours)),
+            "ours": timed(call_of(case, domain, ours)),
             "c": timed(_native_call(case, getattr(sweeps, name.removesuffix(_PAIR)), theirs)),
         },
         repeat=repeat,
@@ -197,8 +197,8 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
     return row_of(name, size, dtype, count, samples, verified=verified)
 
 
-def _call(case: Case, domain: RectDomain, arrays: list[GlobalArray]) -> Callable[[], None]:
-    """What does the steps of a case with our kernel."""
+def call_of(case: Case, domain: Any, arrays: list[GlobalArray]) -> Callable[[], None]:
+    """Return what does the steps of a case with our kernel, on outputs and inputs. Local."""
     if case.steps == 1:
         return lambda: case.kernel(domain, *arrays, *case.constants)
     outputs, inputs = arrays[: case.outputs], arrays[case.outputs :]
