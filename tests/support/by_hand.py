@@ -23,7 +23,11 @@ from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rows import Row
 
 KERNELS = ("sweep7", "sweep7_pair", "gray_scott", "gray_scott_pair")
-COLUMNS = {**stencil.COLUMNS, "threads": "ranks", "c_ns_per_cell": "Numba, mpi4py", "ratio": "theirs/ours (95 %)"}
+RATES = ("ns_per_cell", "gb_per_s")
+COLUMNS = {
+    "kernel": "kernel", "size": "side", "ranks": "ranks", "ns_per_cell": "ns/cell", "gb_per_s": "GB/s",
+    "rival": "rival", "rival_ns_per_cell": "ns/cell", "ratio": "theirs/ours (95 %)", "ratio_of_best": "of best", "verified": "same",
+}  # fmt: skip
 
 
 def check(ranks: int, kernels: Sequence[str], sizes: Sequence[int]) -> None:
@@ -51,7 +55,7 @@ def measure(
         batch_seconds: length of one sample [s].
 
     Returns:
-        The same rows on every rank, as those of `stencil.measure`, with ranks for threads and Numba for C.
+        The same rows on every rank, as those of `stencil.measure`, with another rival.
     """
     check(team.size, kernels, sizes)
     for size in sizes:
@@ -67,7 +71,13 @@ def measure(
             )
             samples = interleave(variants, repeat=repeat, batch_seconds=batch_seconds, team=team)
             verified = all(team.allgather(same))
-            yield stencil.row_of(name, size, "float64", team.size, samples, verified=verified)
+            yield _row(stencil.row_of(name, size, "float64", team.size, samples, verified=verified))
+
+
+def _row(row: Row) -> Row:
+    """The row of a benchmark of threads beside C, with ranks for threads and its rival for C."""
+    names = {"threads": "ranks", "c_seconds": "rival_seconds", **{f"c_{key}": f"rival_{key}" for key in RATES}}
+    return {"rival": "Numba, mpi4py", **{names.get(key, key): value for key, value in row.items()}}
 
 
 def _restarted(program: _Ours | _ByHand, start: list[NDArray[np.float64]]) -> Variant:
