@@ -26,7 +26,8 @@ KERNELS = ("sweep7", "sweep7_pair", "gray_scott", "gray_scott_pair")
 RATES = ("ns_per_cell", "gb_per_s")
 COLUMNS = {
     "kernel": "kernel", "size": "side", "ranks": "ranks", "ns_per_cell": "ns/cell", "gb_per_s": "GB/s",
-    "rival": "rival", "rival_ns_per_cell": "ns/cell", "ratio": "theirs/ours (95 %)", "ratio_of_best": "of best", "verified": "same",
+    "rival": "rival", "rival_ns_per_cell": "ns/cell", "ratio": "theirs/ours (95 %)", "ratio_of_best": "of best",
+    "verified": "same",
 }  # fmt: skip
 
 
