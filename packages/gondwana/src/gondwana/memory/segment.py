@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
-import mmap
 import operator
 import os
 import socket
@@ -32,7 +31,7 @@ from gondwana.memory.pointer import Elements, GlobalPtr
 from gondwana.runtime import exits
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement import control_groups
-from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse
+from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse, private_memory
 from gondwana.teams import Team
 from gondwana.teams.buffers import Buffer
 from gondwana.teams.windows import Window
@@ -203,7 +202,7 @@ class Segment:
         offset = next(_starts) % _PAGE
         own = _Published(self.team.rank, None, offset, self.nbytes)
         if self.team.node.size == 1:
-            memory = _private(offset, self.nbytes)
+            memory = private_memory(self.nbytes, offset)
         else:
             file = SharedFile.create("gondwana", offset + max(self.nbytes, 1))
             self._release = weakref.finalize(self, os.close, file.descriptor)
@@ -496,11 +495,3 @@ def _not_mapped(team: Team, entry: _Published, error: Exception) -> LaunchError:
         f"{entry.rank} has closed or deleted it, let it wait until the others have used it; ranks of one node must see "
         "each other's processes: run them in one container, or set GONDWANA_RANKS_PER_NODE=1 to exchange by messages"
     )
-
-
-def _private(offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
-    """Return private memory. Huge pages are requested, which saves stencils TLB misses."""
-    memory = mmap.mmap(-1, offset + max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if nbytes >= HUGE:
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8, nbytes, offset)
