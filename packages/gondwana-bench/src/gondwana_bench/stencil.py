@@ -193,9 +193,9 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
     if case.rival is None:
         rival = _native_call(case, getattr(sweeps, name.removesuffix(_PAIR)), theirs)
     else:
-        rival = _call(replace(case, kernel=case.rival), domain, ours)
+        rival = call_of(replace(case, kernel=case.rival), domain, ours)
     samples = interleave(
-        {"ours": timed(_call(case, domain, ours)), "c": timed(rival)},
+        {"ours": timed(call_of(case, domain, ours)), "c": timed(rival)},
         repeat=repeat,
         batch_seconds=batch_seconds,
         rest_seconds=REST_SECONDS if count > 1 else 0.0,
@@ -209,8 +209,8 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
     return row_of(name, size, dtype, count, samples, verified=verified)
 
 
-def _call(case: Case, domain: RectDomain, arrays: list[GlobalArray]) -> Callable[[], None]:
-    """What does the steps of a case with our kernel."""
+def call_of(case: Case, domain: Any, arrays: list[GlobalArray]) -> Callable[[], None]:
+    """Return what does the steps of a case with our kernel, on outputs and inputs. Local."""
     if case.steps == 1:
         return lambda: case.kernel(domain, *arrays, *case.constants)
     outputs, inputs = arrays[: case.outputs], arrays[case.outputs :]
