@@ -31,11 +31,9 @@ OTHERS = {
     "gondwana_apps/npb/ft/problem.py": 1,
     "gondwana_apps/pwc/matrix.py": 2,  # open by then
     "gondwana_bench/cli/bench/gpu.py": 1,  # of a job of its own
-    "gondwana/cli/doctor/command.py": 1,
     "gondwana/cli/launch.py": 1,
     "gondwana_bench/report/document.py": 1,
-    "gondwana/results/host.py": 4,
-    "gondwana/runtime/tracing/clocks.py": 1,
+    "gondwana/results/host.py": 1,
     "gondwana/runtime/tracing/part.py": 3,  # made by the rank itself, or open by then
     "gondwana/runtime/tracing/recorders.py": 1,
     "gondwana/traces/merge.py": 2,  # the folder of the parts, and the draft of the trace

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gondwana import GlobalArray, Intermediate, RectDomain, X, Y, Z, foreach, fused, set_threads, threads, zeros
+from gondwana import GlobalArray, Intermediate, RectDomain, X, Y, Z, foreach, fused, reduce, set_threads, threads, zeros
 from gondwana.errors import UsageError
-from gondwana.kernels import Foreach
 from gondwana_bench.measure import interleave, timed
 from gondwana_bench.native.sweeps import Field, Sweeps
 from gondwana_bench.rows import Row, beside_c
@@ -84,6 +84,12 @@ def triad(p: Any, out: Any, a: Any, b: Any, s: float) -> None:
     out[p] = a[p] + s * b[p]
 
 
+@reduce(op="fsum")
+def fsum(p: Any, a: Any) -> Any:
+    """Add up an array exactly."""
+    return a[p]
+
+
 @dataclass(frozen=True)
 class Case:
     """One operation: our kernel takes the outputs, the inputs and the constants, and so does the C function.
@@ -95,14 +101,16 @@ class Case:
         constants: numbers that it takes.
         ghosts: whether it also covers the ghosts.
         steps: time steps of one call; two are one fused sweep of ours and two sweeps in C.
+        rival: what stands in the place of the C function, if that is a kernel.
     """
 
-    kernel: Foreach
+    kernel: Any
     outputs: int
     inputs: int
     constants: tuple[float, ...] = ()
     ghosts: bool = False
     steps: int = 1
+    rival: Any = None
 
     def cells(self, size: int) -> int:
         """Cells that one call computes in a block of `size` cells a side, those of each step counted."""
@@ -118,6 +126,7 @@ CASES = {
     f"gray_scott{_PAIR}": Case(gray_scott, 2, 2, (0.2, 0.1, 0.02, 0.048, 1.0), steps=2),
     "copy": Case(copy, 1, 1, ghosts=True),
     "triad": Case(triad, 1, 2, (3.0,), ghosts=True),
+    "fsum": Case(fsum, 0, 1, rival=reduce(op="sum")(fsum.py_func)),
 }
 
 
@@ -181,11 +190,12 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
     theirs = [sweeps.empty((size, size, size)) for _ in range(arrays + (case.steps - 1) * case.outputs)]
     _fill(ours, theirs, sweeps)
     domain = ours[0].local.domain if case.ghosts else box
+    if case.rival is None:
+        rival = _native_call(case, getattr(sweeps, name.removesuffix(_PAIR)), theirs)
+    else:
+        rival = call_of(replace(case, kernel=case.rival), domain, ours)
     samples = interleave(
-        {
-            "ours": timed(_call(case, domain, ours)),
-            "c": timed(_native_call(case, getattr(sweeps, name.removesuffix(_PAIR)), theirs)),
-        },
+        {"ours": timed(call_of(case, domain, ours)), "c": timed(rival)},
         repeat=repeat,
         batch_seconds=batch_seconds,
         rest_seconds=REST_SECONDS if count > 1 else 0.0,
@@ -194,11 +204,13 @@ def _measure_one(name: str, size: int, dtype: str, count: int, repeat: int, batc
         _equal(mine, other, TOLERANCE[dtype], case.steps)
         for mine, other in zip(ours[: case.outputs], theirs[: case.outputs], strict=True)
     )
+    if case.rival is not None:
+        verified = fsum(domain, ours[0]) == math.fsum(ours[0].local.restrict(domain).numpy().ravel())
     return row_of(name, size, dtype, count, samples, verified=verified)
 
 
-def _call(case: Case, domain: RectDomain, arrays: list[GlobalArray]) -> Callable[[], None]:
-    """What does the steps of a case with our kernel."""
+def call_of(case: Case, domain: Any, arrays: list[GlobalArray]) -> Callable[[], None]:
+    """Return what does the steps of a case with our kernel, on outputs and inputs. Local."""
     if case.steps == 1:
         return lambda: case.kernel(domain, *arrays, *case.constants)
     outputs, inputs = arrays[: case.outputs], arrays[case.outputs :]

@@ -255,8 +255,8 @@ def needs_progress() -> bool:
 def _complete_observed() -> bool:
     if not _observed:
         return False
-    for _ in range(len(_observed)):
-        _observed.popleft().wait()
+    for operation in progress.taken(_observed):
+        operation.wait()
     return True
 
 

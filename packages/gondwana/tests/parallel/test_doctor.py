@@ -26,6 +26,7 @@ def test_doctor_finds_a_working_machine(tmp_path: Path) -> None:
     assert findings["node team"]["verdict"] == "OK"
     assert findings["memory of another rank"]["found"] == "opens through /proc"
     assert findings["puts between nodes"]["found"].startswith("complete while the target computes")
+    assert findings["pages of large arrays in shared memory"]["found"].startswith(("2 MiB", "4 KiB: "))
     assert str(tmp_path / "cache") in findings["cache"]["found"]
     for subject in findings:
         assert subject in outcome.stdout

@@ -6,6 +6,7 @@ import asyncio
 import pickle
 import time
 import weakref
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,14 @@ import pytest
 import gondwana as gw
 from gondwana.futures import DONE, Future, Polled, Promise, ready, when_all
 from gondwana.runtime import idle, progress
+
+
+def test_others_may_take_from_a_queue_that_is_emptied() -> None:
+    queue, seen = deque([1, 2, 3, 4]), []
+    for item in progress.taken(queue):
+        seen.append(item)
+        queue.pop()  # as another thread does, or a call that makes progress
+    assert seen == [1, 2]
 
 
 @pytest.fixture(autouse=True)

@@ -132,6 +132,19 @@ def test_fsum_beyond_the_range() -> None:
         assert REDUCTIONS["fsum"](a.domain, a) == expected
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_fsum_of_numbers_that_fill_the_running_sums(dtype: str) -> None:
+    """As large as those that 1.0 makes room for, and remainders as large as they can be, all of one sign."""
+    gw.set_threads(1)
+    for value in (np.nextafter(np.dtype(dtype).type(4), 0), 4 - 2.0**-40, 2.0**-40, 3 * 2.0**-41, 4.0):
+        for first in (1, 511, 512, 513):
+            data = np.full(first + 9 * 512, value, dtype)
+            data[:first] = 1.0
+            for sign in (1.0, -1.0):
+                a = gw.Array((sign * data).astype(dtype))
+                assert REDUCTIONS["fsum"](a.domain, a) == math.fsum(a.numpy().tolist())
+
+
 @gw.reduce(op="fsum")
 def weighted(p, a, w=0.5):
     return a[p + gw.X] * w

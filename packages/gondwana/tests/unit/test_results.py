@@ -45,6 +45,7 @@ def test_an_application_has_the_head_and_units(tmp_path: Path) -> None:
     [read] = results.read(_written(tmp_path, result))
     assert read == json.loads(json.dumps(result))
     assert read["units"] == {"grid": "1", "ranks": "1", "sample": "1", "seconds": "s", "threads": "1"}
+    assert read["environment"]["pages"].keys() == {"private", "shared"}
     assert read["environment"].keys() >= {"cpu", "caches", "compiler", "load_average", "commit", "mpi_library"}
 
 

@@ -313,7 +313,8 @@ print(json.dumps({"compiled": gw.compilation().compiled, "unknown": unknown, "ou
 PASSING_ON = r"\.<locals>\.(build|compile_now|build_with_numba)$|kernels\.cuda\.launch\.compiler_needed$"
 """Functions that only hand arguments to what makes the code, or its errors back."""
 AT_ALL_TIMES = (
-    r"gondwana\.(runtime|testing)\.|gondwana\.__getattr__$|gondwana\.compiler\.(linker\.import_numba|cache\.)"
+    r"gondwana\.(runtime|testing)\.|gondwana\.__getattr__$|\.__annotate__$|"
+    r"gondwana\.compiler\.(linker\.import_numba|cache\.)"
 )
 """What compiled code does not depend on, though it runs meanwhile: interruptions, the emulated driver, the cache."""
 OF_OTHERS = r"gondwana\.kernels\.cpu\.intermediates\.\w+\.generic$"

@@ -7,18 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from gondwana import Team
 from gondwana.errors import UsageError
+from gondwana_bench.messages import round_trips
 from gondwana_bench.messages.comparison import PARITY, PYTHON_PARITY, Pair, rows
-from gondwana_bench.messages.round_trips import (
-    COMPILED,
-    MPI4PY,
-    MPI4PY_OBJECTS,
-    ONE_SIDED,
-    PYTHON,
-    PYTHON_OBJECTS,
-    PYTHON_ONE_SIDED,
-    C,
-    RoundTrips,
-)
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rows import Row
 
@@ -27,12 +17,12 @@ SMALL = 4096
 """The largest message for which one-sided communication has a goal [bytes]."""
 
 PAIRS = (
-    Pair(COMPILED, C, PARITY),
-    Pair(ONE_SIDED, C, 3.0, lambda size: size <= SMALL, on_node=True),
-    Pair(PYTHON, MPI4PY, PYTHON_PARITY),
-    Pair(PYTHON_ONE_SIDED, MPI4PY),
-    Pair(PYTHON_OBJECTS, MPI4PY_OBJECTS),
-    Pair(MPI4PY, C),
+    Pair(round_trips.COMPILED, round_trips.C, PARITY),
+    Pair(round_trips.ONE_SIDED, round_trips.C, 3.0, lambda size: size <= SMALL, on_node=True),
+    Pair(round_trips.PYTHON, round_trips.MPI4PY, PYTHON_PARITY),
+    Pair(round_trips.PYTHON_ONE_SIDED, round_trips.MPI4PY),
+    Pair(round_trips.PYTHON_OBJECTS, round_trips.MPI4PY_OBJECTS),
+    Pair(round_trips.MPI4PY, round_trips.C),
 )
 
 COLUMNS = {
@@ -82,7 +72,7 @@ def measure(
         UsageError: fewer than two ranks, or no C compiler or MPI header.
     """
     check(team.size, sizes)
-    trips = RoundTrips(team, max(sizes))
+    trips = round_trips.RoundTrips(team, max(sizes))
     for size in sizes:
         found = trips.two_sided(size) | trips.one_sided(size)
         for row in rows(team, PAIRS, found, size, repeat=repeat, discard=repeat // 10, batch_seconds=batch_seconds):

@@ -117,7 +117,8 @@ def zeros(
     """Return a global array of zeros, ghosts too. Collective over team; blocks. Arguments as for `empty`.
 
     The memory is zero when the system hands it out, so nothing is touched: each page comes to be near the thread that
-    uses it first.
+    uses it first. Where several ranks share a node, the first use of a large block takes all of its memory at once, in
+    huge pages.
     """
     return empty(domain, dtype, ghost=ghost, periodic=periodic, grid=grid, order=order, kind=kind, team=team)
 

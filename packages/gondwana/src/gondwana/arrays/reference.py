@@ -55,7 +55,10 @@ class ArrayReference:
         if box.memory is None:
             on_gpu = isinstance(self.pointer.kind, CudaKind) and box.is_own
             return (DeviceArray if on_gpu else RemoteArray)(box, self.domain)
-        return in_segment(self.pointer, box.memory, self.domain)
+        array = in_segment(self.pointer, box.memory, self.domain)
+        if box.is_own:
+            self.pointer.segment.make_huge(*array.extent)
+        return array
 
 
 def array_at(pointer: GlobalPtr, domain: RectDomain | PointLike, *, order: MemoryOrder = "C") -> Array | RemoteArray:

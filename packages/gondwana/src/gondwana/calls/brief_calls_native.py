@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from gondwana.calls import wire
+from gondwana.calls import rings, wire
 from gondwana.calls.brief_calls import (
     ALONE,
     BUILTIN_FUNCTION,
@@ -32,21 +32,6 @@ from gondwana.calls.brief_calls import (
     VALUES,
 )
 from gondwana.calls.endpoints import FORGET
-from gondwana.calls.rings import (
-    CALL,
-    CALL_REPLY,
-    COUNTED,
-    HEADER,
-    HELD,
-    NEXT,
-    PAUSED,
-    PEERS,
-    QUEUES,
-    RING,
-    SMALL_BYTES,
-    TAG_SHIFT,
-    WHOLE,
-)
 from gondwana.calls.rings_native import (
     at,
     block_of,
@@ -88,7 +73,9 @@ def _buffer(typingctx: Any) -> Any:
     """Return the address of room for a payload on the stack."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), SMALL_BYTES)), ir.IntType(64))
+        return builder.ptrtoint(
+            cgutils.alloca_once(builder, ir.ArrayType(ir.IntType(8), rings.SMALL_BYTES)), ir.IntType(64)
+        )
 
     return types.int64(), codegen
 
@@ -135,14 +122,14 @@ def _is_plain(kinds: int, things: int) -> bool:
 @inlined
 def _push(out: int, tag: int, number: int, data: int, size: int) -> int:
     """Write a message of few bytes and count it; return 1, or 0 if there is no room now or others wait."""
-    if size > SMALL_BYTES or at(out, HELD) != 0:
+    if size > rings.SMALL_BYTES or at(out, rings.HELD) != 0:
         return 0
     record = reserve(out, size)
     if record == 0:
         return 0
-    move_bytes(record + HEADER, data, size)
-    publish(out, record, size, WHOLE, tag, number)
-    put_at(out, COUNTED, at(out, COUNTED) + 1)
+    move_bytes(record + rings.HEADER, data, size)
+    publish(out, record, size, rings.WHOLE, tag, number)
+    put_at(out, rings.COUNTED, at(out, rings.COUNTED) + 1)
     return 1
 
 
@@ -201,13 +188,13 @@ def _report(block: int, outcome: int, peer: int, number: int) -> None:
 @inlined
 def _next_peer(state: int, queue: int) -> int:
     """Return the next peer that has written to a queue and need not wait, the peers in turn; -1: there is none."""
-    peers = at(state, PEERS)
-    peer = at(state, NEXT + queue)
+    peers = at(state, rings.PEERS)
+    peer = at(state, rings.NEXT + queue)
     for _ in range(peers):
         if peer >= peers:
             peer = 0
-        block = block_of(state, QUEUES + queue, peer)
-        if at(block, PAUSED) == 0 and next_header(block) != 0:
+        block = block_of(state, rings.QUEUES + queue, peer)
+        if at(block, rings.PAUSED) == 0 and next_header(block) != 0:
             return peer  # type: ignore[no-any-return]
         peer += 1
     return -1
@@ -243,8 +230,8 @@ def _call(function: int, tag: int, data: int, size: int) -> int:
 def _reply(block: int, peer: int, number: int, value: int) -> bool:
     """Send a result if it is plain and there is room; return whether it was sent."""
     kinds = at(block, KINDS)
-    out = block_of(at(block, STATE), CALL_REPLY, peer)
-    if at(out, RING) == 0:
+    out = block_of(at(block, STATE), rings.CALL_REPLY, peer)
+    if at(out, rings.RING) == 0:
         return False  # nothing has been sent there yet
     if _is_value(kinds, value) or (_is_tuple(kinds, value) and _is_plain(kinds, value)):
         return _push_marshalled(out, wire.BUILTIN, number, value) != 0  # type: ignore[no-any-return]
@@ -260,8 +247,8 @@ def _finish(block: int, peer: int, number: int, value: int) -> bool:
     if number != FORGET and not _reply(block, peer, number, value):
         return False
     decref(value)
-    back = block_of(at(block, STATE), QUEUES + CALL, peer)
-    put_at(back, COUNTED, at(back, COUNTED) + 1)
+    back = block_of(at(block, STATE), rings.QUEUES + rings.CALL, peer)
+    put_at(back, rings.COUNTED, at(back, rings.COUNTED) + 1)
     return True
 
 
@@ -274,22 +261,22 @@ def serve_calls(block: int, limit: int) -> int:
     state, buffer = at(block, STATE), _buffer()
     outcome, served = NOTHING, 0
     while served < limit:
-        peer = _next_peer(state, CALL)
+        peer = _next_peer(state, rings.CALL)
         if peer < 0:
             break
-        ring = block_of(state, QUEUES + CALL, peer)
+        ring = block_of(state, rings.QUEUES + rings.CALL, peer)
         word = next_header(ring)
-        tag = word >> TAG_SHIFT
+        tag = word >> rings.TAG_SHIFT
         function = 0
         if tag & NUMBERED and is_small(ring, word):
             function = _function(at(block, FUNCTIONS), peer, (tag >> NUMBER_SHIFT) - 1)
         if function == 0:
-            put_at(state, NEXT + CALL, peer)
+            put_at(state, rings.NEXT + rings.CALL, peer)
             outcome = OTHER
             break
         number = number_of(ring)
         size = take_small(ring, word, buffer)
-        put_at(state, NEXT + CALL, peer + 1)
+        put_at(state, rings.NEXT + rings.CALL, peer + 1)
         value = _call(function, tag, buffer, size)
         decref(function)
         served += 1
@@ -323,15 +310,15 @@ def take_reply(block: int, polls: int) -> int:
     """
     state, buffer = at(block, STATE), _buffer()
     for _ in range(polls):
-        peer = _next_peer(state, CALL_REPLY)
+        peer = _next_peer(state, rings.CALL_REPLY)
         if peer >= 0:
-            ring = block_of(state, QUEUES + CALL_REPLY, peer)
+            ring = block_of(state, rings.QUEUES + rings.CALL_REPLY, peer)
             word = next_header(ring)
-            if word >> TAG_SHIFT != wire.BUILTIN or not is_small(ring, word):
+            if word >> rings.TAG_SHIFT != wire.BUILTIN or not is_small(ring, word):
                 break
             number = number_of(ring)
             size = take_small(ring, word, buffer)
-            put_at(state, NEXT + CALL_REPLY, peer + 1)
+            put_at(state, rings.NEXT + rings.CALL_REPLY, peer + 1)
             return _described(peer, number, unmarshalled(buffer, size))  # type: ignore[no-any-return]
         if _poll(state) != 0:
             break

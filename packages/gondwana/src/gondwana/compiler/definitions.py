@@ -8,7 +8,9 @@ that a function may shadow, all methods of a class, all of a module that is pass
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -104,10 +106,11 @@ def module(name: str, source: bytes, *, package: bool) -> Module:
         for found in _outside_functions(part):
             if isinstance(found, ast.Import | ast.ImportFrom):
                 imported |= _imported(found)
-    own = {bound for part in statements for bound in _bound(part)}
+    sets_globals = re.search(rb"^\s+global ", source, re.MULTILINE) is not None
+    parts = [(part, _bound(part, sets_globals=sets_globals)) for part in statements]
     compiles = any(_top(target) in COMPILERS for target in imported.values())
-    reader = _Reader(name, own, imported, compiles=compiles)
-    definitions = [reader.read(part) for part in statements if not isinstance(part, ast.Import | ast.ImportFrom)]
+    reader = _Reader(name, set[str]().union(*(bound for _, bound in parts)), imported, compiles=compiles)
+    definitions = [reader.read(*part) for part in parts if not isinstance(part[0], ast.Import | ast.ImportFrom)]
     unused = () if package else imported.keys() - reader.used
     return Module(definitions, imported, sorted(imported[alias] for alias in unused), compiles)
 
@@ -123,17 +126,16 @@ class _Reader:
         self._name, self._own, self._imported, self._compiles = name, own, imported, compiles
         self.used: set[str] = set()
 
-    def read(self, part: ast.stmt) -> Definition:
+    def read(self, part: ast.stmt, bound: set[str]) -> Definition:
         """Return what a statement is as a definition."""
         found = _References(self._run_by)
         found.visit(part)
         self.used |= {chain[0] for chain in found.chains} | found.annotations
         refers = sorted({dotted for chain in found.chains for dotted in self._meanings(chain, found.imported)})
         effect = self._effect(part)
-        text = ast.dump(_Bare().visit(part))
-        digest = hashlib.sha256("\0".join((text, *refers)).encode()).hexdigest()
+        digest = hashlib.sha256("\0".join((_bare(part), *refers)).encode()).hexdigest()
         inside = [name for name in refers if _top(name) == _top(self._name)]
-        return Definition(tuple(sorted(_bound(part))), digest, tuple(inside), effect)
+        return Definition(tuple(sorted(bound)), digest, tuple(inside), effect)
 
     def _meanings(self, chain: tuple[str, ...], local: dict[str, str]) -> Iterator[str]:
         """The dotted names that a chain of attributes may stand for."""
@@ -240,21 +242,24 @@ class _References(ast.NodeVisitor):
                 self.visit(node)
 
 
-class _Bare(ast.NodeTransformer):
-    """Removes docstrings, also those of attributes, and annotations of functions."""
+_UNREAD = {ast.FunctionDef: "returns", ast.AsyncFunctionDef: "returns", ast.arg: "annotation"}
+"""Where the annotations of functions are."""
 
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        return None if _is_string(node) else self.generic_visit(node)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        node.returns = None
-        return self.generic_visit(node)
+def _bare(part: object) -> str:
+    """The text of a syntax tree, without docstrings, also those of attributes, and without annotations of functions."""
+    if isinstance(part, list):
+        return "[" + ",".join([_bare(item) for item in part if not _is_string(item)]) + "]"
+    if not isinstance(part, ast.AST):
+        return repr(part)
+    kind: Any = type(part)
+    return f"{kind.__name__}({','.join([_bare(getattr(part, name, None)) for name in _fields(kind)])})"
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
 
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.annotation = None
-        return node
+@functools.cache
+def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields that count; whether a name is read or written follows from its place."""
+    return tuple(name for name in kind._fields if name not in ("ctx", "type_comment", _UNREAD.get(kind)))
 
 
 def _locals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
@@ -286,7 +291,7 @@ _SCOPES = (
 )
 
 
-def _bound(part: ast.stmt) -> set[str]:
+def _bound(part: ast.stmt, *, sets_globals: bool) -> set[str]:
     """The names of the module that a statement binds, or may bind when a function in it runs."""
     match part:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -300,6 +305,8 @@ def _bound(part: ast.stmt) -> set[str]:
                 if isinstance(node, ast.FunctionDef | ast.ClassDef)
                 or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del))
             }
+    if not sets_globals:
+        return names
     return names | {name for node in ast.walk(part) if isinstance(node, ast.Global) for name in node.names}
 
 
@@ -335,7 +342,7 @@ def _calls(part: ast.AST) -> bool:
     return any(isinstance(node, ast.Call) for node in ast.walk(part))
 
 
-def _is_string(part: ast.AST) -> bool:
+def _is_string(part: object) -> bool:
     return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and isinstance(part.value.value, str)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
@@ -59,6 +60,8 @@ def check_output(path: StrPath, bytes_needed: int = 0, *, replace: bool = True) 
     if not target.name or str(path).endswith(("/.", "..")):
         raise UsageError(f"'{path}' is not the name of a dataset: give one like gs.bp")
     reclaimed = 0
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        target.lstat()  # raises what the system says of the name
     if target.is_dir() and any(target.iterdir()):
         if not is_dataset(target):
             raise UsageError(f"cannot write '{path}': a directory that is no dataset is there; choose another name")

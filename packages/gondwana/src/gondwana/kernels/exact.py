@@ -6,8 +6,11 @@ After R. Neal, "Fast exact summation using small and large superaccumulators", a
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,58 +22,56 @@ SPECIAL = DIGITS
 """Index of the word that notes NaN (1), +inf (2) and -inf (4)."""
 
 WORDS = DIGITS + 1
-STRIDE = 640
-"""Bytes of one accumulator: a multiple of a cache line pair, so that threads do not share one."""
+EXACT = "exact"
+"""What threads of the host leave instead of numbers of a dtype."""
+VALUES, PIECE = 112, 512
+"""Where threads of the host keep numbers until running sums have taken them, in words behind the start of an
+accumulator; and how many."""
+STRIDE = 8 * (VALUES + PIECE + 16)
+"""Bytes from the accumulator of one thread to the next: a multiple of two cache lines."""
 
 _LOWEST = 1074
+_FEW = 8
+"""Accumulators that are added one by one."""
+
+Held: TypeAlias = tuple[int, int]
+"""A sum in units of 2**-1074, and the word that notes NaN and infinities."""
 
 
-def normalise(words: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the accumulator with digits in [0, 2**32), the last one signed, so that many can be added. Local."""
-    value = to_integer(words)
-    digits = [(value >> (32 * i)) & 0xFFFFFFFF for i in range(DIGITS - 1)]
-    return np.array([*digits, value >> (32 * (DIGITS - 1)), words[SPECIAL]], np.int64)
+def held(rows: npt.NDArray[np.int64], values: int) -> Held:
+    """Return what accumulators hold together, of so many values in all. Local."""
+    special = functools.reduce(operator.or_, rows[:, SPECIAL].tolist(), 0)
+    if len(rows) > _FEW and values < 1 << 31:  # else the words of a sum might overflow
+        rows = rows.sum(axis=0, keepdims=True)
+    return sum(map(_integer, rows)), special
 
 
-def gathered(rows: npt.NDArray[np.int64], values: int) -> npt.NDArray[np.int64]:
-    """Return few accumulators that together hold what many hold, of so many values in all. Local."""
-    if len(rows) < 2 or values >= 1 << 31:  # the words of a sum of that many might overflow
-        return rows
-    one: npt.NDArray[np.int64] = rows.sum(axis=0)
-    one[SPECIAL] = np.bitwise_or.reduce(rows[:, SPECIAL])
-    return one.reshape(1, -1)
-
-
-def total(values: Iterable[float]) -> npt.NDArray[np.int64]:
-    """Return an accumulator that holds the sum of numbers, as compiled code would leave it. Local."""
-    words = np.zeros(WORDS, np.int64)
+def total(values: Iterable[float]) -> Held:
+    """Return the sum of numbers. Local."""
+    whole = special = 0
     for value in values:
         if not math.isfinite(value):
-            words[SPECIAL] |= 1 if value != value else 2 if value > 0 else 4
+            special |= 1 if value != value else 2 if value > 0 else 4
             continue
         numerator, denominator = value.as_integer_ratio()
-        scaled = numerator * (1 << _LOWEST) // denominator
-        words[: DIGITS - 1] += [(scaled >> (32 * i)) & 0xFFFFFFFF for i in range(DIGITS - 1)]
-        words[DIGITS - 1] += scaled >> (32 * (DIGITS - 1))
-    return words
+        whole += numerator * (1 << _LOWEST) // denominator
+    return whole, special
 
 
-def to_integer(words: npt.NDArray[np.int64]) -> int:
-    """The sum in units of 2**-1074."""
-    return sum(int(word) << (32 * i) for i, word in enumerate(words[:DIGITS]))
+def _integer(words: npt.NDArray[np.int64]) -> int:
+    return sum(word << (32 * i) for i, word in enumerate(words[:DIGITS].tolist()) if word)
 
 
-def rounded(words: Iterable[npt.NDArray[np.int64]]) -> float:
-    """Return the float64 nearest to the sum of accumulators: correctly rounded, whatever the order. Local."""
-    accumulators = list(words)
-    special = 0
-    for accumulator in accumulators:
-        special |= int(accumulator[SPECIAL])
+def rounded(sums: Iterable[Held]) -> float:
+    """Return the float64 nearest to the sum of sums: correctly rounded, whatever the order. Local."""
+    exact = special = 0
+    for part, found in sums:
+        exact += part
+        special |= found
     if special & 1 or special & 6 == 6:
         return math.nan
     if special:
         return math.inf if special & 2 else -math.inf
-    exact = sum(to_integer(accumulator) for accumulator in accumulators)
     try:
         return exact / (1 << _LOWEST)
     except OverflowError:

@@ -70,3 +70,18 @@ def _larger(a: Any, b: Any) -> Any:
 
 COMBINE = {"sum": _sum, "prod": _product, "min": _smaller, "max": _larger}
 """The functions that fold two numbers, by operation; a NaN wins."""
+
+
+def digits_of(bits: int) -> Any:
+    """Return the first digit that a finite float64 of these bits is added to, and what to that and the next two.
+
+    Compiled by the backends; see `exact`.
+    """
+    exponent, mantissa = (bits >> 52) & 0x7FF, bits & 0xFFFFFFFFFFFFF
+    if exponent > 0:
+        mantissa |= 1 << 52
+        exponent -= 1
+    low = (mantissa & 0xFFFFFFFF) << (exponent & 31)
+    high = ((mantissa >> 32) << (exponent & 31)) + ((low >> 32) & 0xFFFFFFFF)
+    sign = -1 if bits < 0 else 1
+    return exponent >> 5, sign * (low & 0xFFFFFFFF), sign * (high & 0xFFFFFFFF), sign * (high >> 32)

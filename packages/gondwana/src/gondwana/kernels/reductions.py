@@ -81,7 +81,7 @@ class Reduce(Kernel):
 
     @traced("kernel", lambda self, *_args: self._name)
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
-        """One number, or for "fsum" an accumulator, for this rank's points."""
+        """One number, or for "fsum" an exact sum, for this rank's points."""
         if self._interpreted:
             return self._interpret(domain, arguments)
         try:
@@ -91,10 +91,10 @@ class Reduce(Kernel):
         return self._folded(loaded, table, data, domain.size)
 
     def _folded(self, loaded: Loaded, table: Table, data: bytes, points: int) -> Any:
-        """Run what was compiled; return what all threads left as one number, or for "fsum" as accumulators."""
+        """Run what was compiled; return what all threads left as one number, or for "fsum" as an exact sum."""
         left = loaded.results(table, data, self._name, self.flags)
         if self.op == "fsum":
-            return [exact.normalise(row) for row in exact.gathered(left[:, : exact.WORDS], points)]
+            return exact.held(left, points)
         if not points and self.op in ("min", "max"):  # of integers no neutral element is representable
             return _fold(self.op, [])
         values = left[:, 0].view(loaded.result)
@@ -109,12 +109,12 @@ class Reduce(Kernel):
                     f"{self._name} returns {value!r}: a kernel of @gw.reduce returns a real number for each point"
                 )
         if self.op == "fsum":
-            return [exact.normalise(exact.total(map(float, values)))]
+            return exact.total(map(float, values))
         return _fold(self.op, [value if isinstance(value, np.uint64) else returned(value) for value in values])
 
     def _rounded(self, partials: list[Any]) -> Number:
         if self.op == "fsum":
-            return exact.rounded(row for partial in partials for row in partial)
+            return exact.rounded(partials)
         number: Number = returned(_fold(self.op, partials))
         return number
 

@@ -8,9 +8,9 @@ it; else only its owner can access it.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
-import mmap
 import operator
 import os
 import socket
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.compiler.multithreading.pool import run, threads
 from gondwana.compiler.types.records import element_dtype, is_record
 from gondwana.errors import LaunchError, UsageError
 from gondwana.gpu.interface import CudaError
@@ -30,7 +31,7 @@ from gondwana.memory.pointer import Elements, GlobalPtr
 from gondwana.runtime import exits
 from gondwana.runtime.later import ComputedOnce
 from gondwana.runtime.placement import control_groups
-from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
+from gondwana.runtime.shared_file import HUGE, ForeignFileError, SharedFile, collapse, private_memory
 from gondwana.teams import Team
 from gondwana.teams.buffers import Buffer
 from gondwana.teams.windows import Window
@@ -38,7 +39,6 @@ from gondwana.teams.windows import Window
 if TYPE_CHECKING:
     from gondwana.memory.ipc import Attached, OnDevice
 
-_HUGE = 2 * 1024 * 1024
 _PAGE = 4096
 _ALIGNMENT = 8
 """Bytes on which memory starts that is given: compiled code and MPI expect numbers of 8 bytes in their places."""
@@ -76,6 +76,11 @@ class _Published(NamedTuple):
     file: SharedFile | None
     offset: int
     nbytes: int
+
+    def map(self) -> npt.NDArray[np.uint8]:
+        """Map it; errors as for `SharedFile.open`. Local."""
+        assert self.file is not None  # of other ranks only those with a file are kept
+        return self.file.map(self.nbytes, offset=self.offset, huge=self.nbytes >= HUGE)
 
 
 class _OnDevice(NamedTuple):
@@ -148,6 +153,7 @@ class Segment:
         self.kind = kind
         self._maps: dict[int, npt.NDArray[np.uint8]] = {}
         self.elements: dict[tuple[int, np.dtype[Any]], Elements] = {}
+        self._small = bytearray()  # for each huge page that this rank's part could have: 1 before that is tried
         self._release: weakref.finalize[..., Segment] | None = None
         self.devices: dict[int, OnDevice | None] = {}
         own: _Published | _OnDevice | None = None
@@ -194,20 +200,49 @@ class Segment:
             shared = self.kind.share(self.address) if self.nbytes and self.team.node.size > 1 else None
             return _OnDevice(self.team.rank, shared)
         offset = next(_starts) % _PAGE
-        file = None  # alone on the node: private memory, which gets huge pages more often
-        if self.team.node.size > 1:
+        own = _Published(self.team.rank, None, offset, self.nbytes)
+        if self.team.node.size == 1:
+            memory = private_memory(self.nbytes, offset)
+        else:
             file = SharedFile.create("gondwana", offset + max(self.nbytes, 1))
             self._release = weakref.finalize(self, os.close, file.descriptor)
             self._release.atexit = False  # until all ranks leave, a late peer may want to map it
-        self._maps[self.team.rank] = memory = _map(-1 if file is None else file.descriptor, offset, self.nbytes)
-        self.address = memory.ctypes.data
-        return _Published(self.team.rank, file, offset, self.nbytes)
+            own = own._replace(file=file)
+            memory = own.map()
+            if memory.ctypes.data % HUGE == offset:
+                self._small = bytearray(b"\1" * ((offset + self.nbytes) // HUGE))
+        self._maps[self.team.rank], self.address = memory, memory.ctypes.data
+        return own
 
     def _take(self, memory: npt.NDArray[np.uint8]) -> _Published:
         """Use memory that the user owns for this rank's part."""
         self.nbytes, self.address = memory.size, memory.ctypes.data
         self._maps[self.team.rank] = memory
         return _Published(self.team.rank, None, 0, memory.size)
+
+    def make_huge(self, start: int, end: int) -> None:
+        """Give addresses of this rank's part, which is about to be used, huge pages if they can have any. Local.
+
+        Each page is tried once. A page becomes huge before it is touched, which takes less time than to touch the small
+        ones in it, and on the thread that has the same part of most loops.
+        """
+        origin = self.address // HUGE * HUGE
+        first, end = ((address - origin + HUGE // 2) // HUGE for address in (start, end))
+        if self._small.find(1, first, end) < 0:
+            return
+        end = min(end, len(self._small))
+        self._small[first:end] = bytes(end - first)
+
+        def share(_block: int, thread: int, count: int) -> int:
+            low, high = (first + (end - first) * part // count for part in (thread, thread + 1))
+            return collapse(origin + low * HUGE, high - low)
+
+        count = min(threads(), end - first)
+        if count == 1:
+            share(0, 0, 1)
+        else:
+            function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(share)
+            run(ctypes.cast(function, ctypes.c_void_p).value or 0, 0, count, 0)
 
     @cached_property
     def peers(self) -> tuple[int, ...]:
@@ -267,7 +302,7 @@ class Segment:
         if rank not in self._maps:
             self.check_open()
             try:
-                opened = _open_published(self._published[rank])
+                opened = self._published[rank].map()
             except (OSError, ForeignFileError) as error:
                 exits.let_others_report()  # a failing rank's memory is gone before its message is printed
                 raise _not_mapped(self.team, self._published[rank], error) from error
@@ -304,18 +339,15 @@ class Segment:
             UsageError: this rank has closed the segment, and the memory is its own.
         """
         if rank not in self.devices:
-            if rank == self.team.rank:
-                self.devices[rank] = self._own_memory()
-            else:
+            found: OnDevice | None = None
+            if rank != self.team.rank:
                 memory = self._on_devices.get(rank)
-                self.devices[rank] = None if memory is None else memory.attach()
+                found = None if memory is None else memory.attach()
+            elif isinstance(self.kind, DeviceKind):
+                self.check_open()
+                found = self.kind.here(self.address)
+            self.devices[rank] = found
         return self.devices[rank]
-
-    def _own_memory(self) -> OnDevice | None:
-        if not isinstance(self.kind, DeviceKind):
-            return None
-        self.check_open()
-        return self.kind.here(self.address)
 
     def attached(self, rank: int) -> Attached | None:
         """Return the attached device memory of another rank, None for this one. Local; see `on_device`."""
@@ -340,7 +372,7 @@ class Segment:
         for rank in range(self.team.size):
             try:
                 if rank in self._published and rank not in self._maps:
-                    self._maps.setdefault(rank, _open_published(self._published[rank]))
+                    self._maps.setdefault(rank, self._published[rank].map())
                 found.append(self.base(rank))
             except (OSError, ForeignFileError):
                 found.append(0)
@@ -455,21 +487,6 @@ def _too_large(sizes: Sequence[int]) -> LaunchError | None:
     )
 
 
-def _open_published(entry: _Published) -> npt.NDArray[np.uint8]:
-    """Map the memory of another rank.
-
-    Raises:
-        OSError: the file cannot be opened.
-        ForeignFileError: it is another file.
-    """
-    assert entry.file is not None  # of other ranks only those with a file are kept
-    descriptor = entry.file.open()
-    try:
-        return _map(descriptor, entry.offset, entry.nbytes)
-    finally:
-        os.close(descriptor)
-
-
 def _not_mapped(team: Team, entry: _Published, error: Exception) -> LaunchError:
     assert entry.file is not None
     reason = error.strerror if isinstance(error, OSError) else "another file is there"
@@ -478,16 +495,3 @@ def _not_mapped(team: Team, entry: _Published, error: Exception) -> LaunchError:
         f"{entry.rank} has closed or deleted it, let it wait until the others have used it; ranks of one node must see "
         "each other's processes: run them in one container, or set GONDWANA_RANKS_PER_NODE=1 to exchange by messages"
     )
-
-
-def _map(descriptor: int, offset: int, nbytes: int) -> npt.NDArray[np.uint8]:
-    """Map a file, or private memory if `descriptor` is -1.
-
-    Huge pages are requested, which saves stencils TLB misses.
-    """
-    if descriptor >= 0:
-        return map_shared(descriptor, nbytes, offset=offset, huge=nbytes >= _HUGE)
-    memory = mmap.mmap(-1, offset + max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if nbytes >= _HUGE:
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.uint8, nbytes, offset)

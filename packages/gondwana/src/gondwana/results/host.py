@@ -11,13 +11,14 @@ import platform
 import resource
 import shutil
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from gondwana.compiler.multithreading.pool import threads
 from gondwana.runtime import cores
-from gondwana.runtime.placement import report
+from gondwana.runtime.files import text_of
+from gondwana.runtime.placement import report, topology
+from gondwana.runtime.shared_file import pages_of_arrays
 
 PACKAGES = ("gondwana", "numpy", "numba", "llvmlite", "mpi4py")
 
@@ -30,10 +31,12 @@ def environment() -> dict[str, Any]:
 
     `load_average` is that of the machine when this process started, for the last minute, 5 and 15 minutes;
     `involuntary_switches` counts how often this process had to leave its processor so far. `caches` has bytes by name,
-    such as "L2", of one core or of those that share it. `commit` is that of a working tree of Gondwana, with "-dirty"
-    if files of it were changed; None for an installed package. On a rank `placement` has the pattern of the job,
-    threads of a rank x ranks of a node x nodes (such as "2x4x1"), whether its nodes are `simulated` on fewer machines,
-    what `gondwana run --bind` was given, and the cores of each rank; elsewhere it is None.
+    such as "L2", of one core or of those that share it. `pages` says which pages large arrays get, "2 MiB" or "4 KiB"
+    and why, in the private memory of a rank that is alone on its node and in the shared memory of others. `commit` is
+    that of a working tree of Gondwana, with "-dirty" if files of it were changed; None for an installed package. On a
+    rank `placement` has the pattern of the job, threads of a rank x ranks of a node x nodes (such as "2x4x1"), whether
+    its nodes are `simulated` on fewer machines, what `gondwana run --bind` was given, and the cores of each rank;
+    elsewhere it is None.
 
     Example:
         >>> environment()["cores"] >= 1
@@ -43,9 +46,10 @@ def environment() -> dict[str, Any]:
         "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "cpu": _cpu(),
         "cores": len(cores.own()),
-        "caches": _caches(),
+        "caches": topology.caches(),
         "placement": report.describe(threads()),
-        "governor": _governor(),
+        "pages": pages_of_arrays(),
+        "governor": text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or None,
         "load_average": _LOAD_AT_START,
         "involuntary_switches": resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw,
         "system": platform.platform(),
@@ -60,48 +64,20 @@ def environment() -> dict[str, Any]:
 @functools.cache
 def processor() -> str:
     """Return the processor's model and features, on which `-march=native` depends. Local."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.machine() + platform.processor()
+    lines = text_of("/proc/cpuinfo").splitlines()
     kept = {line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))}
-    return "\n".join(sorted(kept))
+    return "\n".join(sorted(kept)) if lines else platform.machine() + platform.processor()
 
 
 def loaded_mpi() -> Path | None:
     """Return the file of the MPI library in this process, None if there is none. Local."""
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        path = Path(line.split(maxsplit=5)[-1])
-        if path.name.startswith("libmpi.so"):
-            return path
-    return None
+    paths = (Path(line.split(maxsplit=5)[-1]) for line in Path("/proc/self/maps").read_text().splitlines())
+    return next((path for path in paths if path.name.startswith("libmpi.so")), None)
 
 
 def _cpu() -> str:
-    names: Sequence[str] = [
-        line.split(":", 1)[1].strip() for line in processor().splitlines() if line.startswith("model name")
-    ]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _caches() -> dict[str, int]:
-    found: dict[str, int] = {}
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        try:
-            level, kind, size = (folder.joinpath(name).read_text().strip() for name in ("level", "type", "size"))
-        except OSError:
-            continue
-        found[f"L{level}{'' if kind == 'Unified' else kind[0].lower()}"] = int(size[:-1]) * units[size[-1]]
-    return found
-
-
-def _governor() -> str | None:
-    path = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None
+    lines = (line for line in processor().splitlines() if line.startswith("model name"))
+    return next(lines, "").partition(":")[2].strip() or platform.processor() or platform.machine()
 
 
 def _versions() -> dict[str, str | None]:

@@ -13,6 +13,14 @@ from pathlib import Path
 StrPath = str | os.PathLike[str]
 
 
+def text_of(path: StrPath, otherwise: str = "") -> str:
+    """Return what a file of the system says, without white space around it, or `otherwise` if there is none. Local."""
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return otherwise
+
+
 @contextlib.contextmanager
 def aside(path: Path) -> Iterator[Path]:
     """Give another name in the folder of `path`; the file written there is renamed to `path` at the end. Local.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gondwana.inputs import whole_number
+from gondwana.runtime.files import text_of
 
 NOTE = "GONDWANA_RANK_PROCESS"
 """Names the variable with the process number of a rank and what identifies its job, for what the rank starts."""
@@ -186,20 +187,14 @@ def left_over(environment: Mapping[str, str] = os.environ) -> list[str]:
 @functools.cache
 def _listening() -> frozenset[int]:
     """The ports at which processes of this host listen."""
-    lines: list[str] = []
-    for file in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError):
-            lines += Path(file).read_text().splitlines()[1:]
-    sockets = (line.split() for line in lines)
+    texts = map(text_of, ("/proc/net/tcp", "/proc/net/tcp6"))
+    sockets = (line.split() for text in texts for line in text.splitlines()[1:])
     return frozenset(int(words[1].rpartition(":")[2], 16) for words in sockets if words[3] == _LISTENS)
 
 
 def name_of(process: int) -> str:
     """Return the name of a process, "" if there is none. Local."""
-    try:
-        return Path(f"/proc/{process}/comm").read_text().rstrip("\n")
-    except OSError:
-        return ""
+    return text_of(f"/proc/{process}/comm")
 
 
 def _parent_of(process: int) -> int:

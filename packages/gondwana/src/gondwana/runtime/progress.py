@@ -13,11 +13,12 @@ Where a program has tasks, their scheduler takes over all waiting (`suspend_by`)
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
 
 from gondwana.errors import GondwanaError
 from gondwana.runtime import cores, idle, tracing
@@ -62,6 +63,7 @@ _movers: list[Poll] = []
 _accounts: list[Callable[[], str | None]] = []
 _servers: list[Poll] = []
 _queue: deque[Callable[[], object]] = deque()
+_Item = TypeVar("_Item")
 _moving = threading.Lock()
 
 
@@ -243,12 +245,18 @@ def serve_others() -> bool:
     for serve in _servers:
         if serve():
             done = True
-    for _ in range(len(_queue)):
+    for call in taken(_queue) if _queue else ():
         done = True
-        call = _queue.popleft()
         with callback():
             call()
     return done
+
+
+def taken(queue: deque[_Item]) -> Iterator[_Item]:
+    """Yield what is in a queue now, one by one; other threads, and what is done with one, may take others. Local."""
+    with contextlib.suppress(IndexError):
+        for _ in range(len(queue)):
+            yield queue.popleft()
 
 
 def _kind_of_wait() -> str:

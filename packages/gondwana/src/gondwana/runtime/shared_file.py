@@ -1,4 +1,4 @@
-"""Anonymous files in memory that other processes of this host open without a name in any folder."""
+"""Memory of a process, and anonymous files in memory that others of this host open without a name in any folder."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from gondwana.runtime.files import text_of
+
 _c = ctypes.CDLL(None, use_errno=True)
 _c.mmap.restype = ctypes.c_void_p
 _c.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _c.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _c.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+HUGE = 2 * 1024 * 1024
+"""Bytes of a huge page."""
+_MADV_COLLAPSE = 25
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -64,6 +69,14 @@ class SharedFile(NamedTuple):
             raise ForeignFileError(self.path)
         return descriptor
 
+    def map(self, nbytes: int, *, offset: int = 0, huge: bool = False) -> npt.NDArray[np.uint8]:
+        """Map bytes of it, from any process of this host, as `map_shared` does. Local; errors as for `open`, too."""
+        descriptor = self.open()
+        try:
+            return map_shared(descriptor, nbytes, offset=offset, huge=huge)
+        finally:
+            os.close(descriptor)
+
 
 class _Mapping:
     """Memory that is unmapped when no array refers to it any more."""
@@ -85,16 +98,72 @@ def map_shared(descriptor: int, nbytes: int, *, offset: int = 0, huge: bool = Fa
         descriptor: of the file; may be closed afterwards.
         nbytes: how many.
         offset: of the first one in the file. All views of the array returned refer to it (NumPy's `base`).
-        huge: ask for huge pages.
+        huge: ask for huge pages. The file starts at a multiple of `HUGE` then, without which it can have none.
 
     Raises:
         OSError: the system refuses.
     """
     length = offset + max(nbytes, 1)
-    address = _c.mmap(None, length, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
-    if address == _FAILED:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    address = _mapped(None, length + HUGE * huge, descriptor)
     if huge:
+        _c.munmap(address, length + HUGE)  # should another thread map something here now, the file is not aligned
+        address = _mapped(-(-address // HUGE) * HUGE, length, descriptor)
         _c.madvise(address, length, mmap.MADV_HUGEPAGE)  # a wish: what the system says to it does not matter
     return np.asarray(_Mapping(address, length, offset, nbytes))
+
+
+def _mapped(address: int | None, length: int, descriptor: int) -> int:
+    """Map a file from its start, at an address if that is free, and return where it is."""
+    found: int = _c.mmap(address, length, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0)
+    if found == _FAILED:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return found
+
+
+def private_memory(nbytes: int, offset: int) -> npt.NDArray[np.uint8]:
+    """Return zeroed memory of this process alone, from a place in its first page on. Local.
+
+    Huge pages are requested, which saves stencils TLB misses.
+    """
+    memory = mmap.mmap(-1, offset + max(nbytes, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if nbytes >= HUGE:
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8, nbytes, offset)
+
+
+def collapse(address: int, pages: int) -> int:
+    """Make pages of a mapped file huge, touched before or not, and keep what they hold. Local.
+
+    Most systems give files in memory small pages, whatever is asked for (`shmem_enabled` is "never"). From version 6.1
+    on, Linux makes them huge on demand. All of it becomes resident, near the processor of this thread. Others that have
+    mapped the file see huge pages too, if their mappings are aligned.
+
+    Args:
+        address: of the first one, a multiple of `HUGE`.
+        pages: how many huge pages.
+
+    Returns:
+        0; or the number of the error with which the system left some of them small.
+    """
+    for page in range(address, address + pages * HUGE, HUGE):
+        ctypes.c_byte.from_address(page).value  # noqa: B018  # Linux refuses those of which nothing is resident
+    return ctypes.get_errno() if _c.madvise(address, pages * HUGE, _MADV_COLLAPSE) else 0
+
+
+def pages_of_arrays() -> dict[str, str]:
+    """Return which pages large arrays get here: "2 MiB", or "4 KiB" and why. Local; tries it.
+
+    By whether a rank is alone on its node, with `private` memory, or has others beside it, with `shared` memory.
+    """
+    settings = {name: text_of(f"/sys/kernel/mm/transparent_hugepage/{name}") for name in ("enabled", "shmem_enabled")}
+    file = SharedFile.create("gondwana-pages", HUGE)
+    memory = map_shared(file.descriptor, HUGE, huge=True)
+    os.close(file.descriptor)
+    error = collapse(memory.ctypes.data, 1)
+    why = f"4 KiB: shmem_enabled is never, and Linux {os.uname().release} refuses MADV_COLLAPSE: {os.strerror(error)}"
+    small = "[never]" in settings["shmem_enabled"] or "[deny]" in settings["shmem_enabled"]
+    return {
+        "private": "4 KiB: transparent_hugepage/enabled is never" if "[never]" in settings["enabled"] else "2 MiB",
+        "shared": why if error and small else "2 MiB",
+    }

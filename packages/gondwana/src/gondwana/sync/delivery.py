@@ -171,8 +171,7 @@ class Delivery:
         Machine code is loaded when the first message arrives.
         """
         done = bool(self._started[0] or self._comm.Iprobe(self._any_source)) and self.apply()
-        for _ in range(len(self._watched)):
-            future = self._watched.popleft()
+        for future in progress.taken(self._watched) if self._watched else ():
             if not future.done():
                 self._watched.append(future)
         return done

@@ -20,56 +20,10 @@ from gondwana.compiler.memory_order import (
 )
 from gondwana.compiler.mpi.mpi_overloads import mpi_call, mpi_constant
 from gondwana.compiler.types.buffers import on_stack
-from gondwana.sync.delivery import (
-    ACCEPT_AT,
-    ACKNOWLEDGED,
-    APPLIED,
-    ARRIVALS,
-    ASK,
-    ASKED,
-    AXIS,
-    BUFFER,
-    BUSY,
-    CARGO,
-    CARGO_BEGIN,
-    CARRIER,
-    COMMUNICATOR,
-    DEPARTURES,
-    DUE,
-    FAILED,
-    FIRST,
-    HEAD,
-    MOST,
-    MOST_SIGNALS,
-    NEXT,
-    PATIENCE,
-    PEER,
-    PEERS,
-    POSTPONED,
-    PUT,
-    PUTS,
-    QUIET,
-    RANK,
-    RANKS,
-    RECEIVED,
-    RECEIVES,
-    RECEIVING,
-    REPORT,
-    REPORTED,
-    REQUEST,
-    RESUME_AT,
-    ROOM,
-    SENDING,
-    SENT,
-    SLOT,
-    SLOTS,
-    STARTED,
-    WINDOW,
-    WORD,
-)
+from gondwana.sync import delivery
 from gondwana.sync.signals_native import consume
 
-_SOURCE, _APPLIED, _LINE, _COUNT, _TARGET, _NBYTES, _AXES, _RUN = range(0, HEAD, WORD)
+_SOURCE, _APPLIED, _LINE, _COUNT, _TARGET, _NBYTES, _AXES, _RUN = range(0, delivery.HEAD, delivery.WORD)
 """Words of a message; the first is twice the rank of the sender and the kind."""
 _KINDS = 4
 _ATTEMPTS = 100
@@ -95,7 +49,7 @@ def _is_done(request: int) -> int:
 
 @inlined
 def _peer(state: int, rank: int) -> int:
-    return load_word(state + PEERS) + rank * PEER  # type: ignore[no-any-return]
+    return load_word(state + delivery.PEERS) + rank * delivery.PEER  # type: ignore[no-any-return]
 
 
 @inlined
@@ -118,13 +72,13 @@ def _lock(word: int) -> None:
 @inlined
 def _free_slot(state: int) -> int:
     """Return the slot of a message that MPI is not sending any more, 0 if there is none."""
-    first = load_word(state + DEPARTURES)
-    for step in range(SLOTS):
-        place = (load_word(state + NEXT) + step) % SLOTS
-        slot = first + place * SLOT
-        if load_word(slot + BUSY) == 0 or _is_done(slot + REQUEST) == 1:
-            store_release(slot + BUSY, 0)
-            store_release(state + NEXT, (place + 1) % SLOTS)
+    first = load_word(state + delivery.DEPARTURES)
+    for step in range(delivery.SLOTS):
+        place = (load_word(state + delivery.NEXT) + step) % delivery.SLOTS
+        slot = first + place * delivery.SLOT
+        if load_word(slot + delivery.BUSY) == 0 or _is_done(slot + delivery.REQUEST) == 1:
+            store_release(slot + delivery.BUSY, 0)
+            store_release(state + delivery.NEXT, (place + 1) % delivery.SLOTS)
             return slot  # type: ignore[no-any-return]
     return 0
 
@@ -132,11 +86,11 @@ def _free_slot(state: int) -> int:
 @inlined
 def _has_room(state: int, count: int) -> bool:
     """Return whether there are as many slots of messages that MPI is not sending any more."""
-    first, found = load_word(state + DEPARTURES), 0
-    for step in range(SLOTS):
-        slot = first + (load_word(state + NEXT) + step) % SLOTS * SLOT
-        if load_word(slot + BUSY) == 0 or _is_done(slot + REQUEST) == 1:
-            store_release(slot + BUSY, 0)
+    first, found = load_word(state + delivery.DEPARTURES), 0
+    for step in range(delivery.SLOTS):
+        slot = first + (load_word(state + delivery.NEXT) + step) % delivery.SLOTS * delivery.SLOT
+        if load_word(slot + delivery.BUSY) == 0 or _is_done(slot + delivery.REQUEST) == 1:
+            store_release(slot + delivery.BUSY, 0)
             found += 1
             if found == count:
                 return True
@@ -146,18 +100,18 @@ def _has_room(state: int, count: int) -> bool:
 @inlined
 def _dispatch(state: int, slot: int, rank: int, kind: int, nbytes: int) -> int:
     """Send what is in a slot; return 0 or the error of MPI. The lock of those who send is held."""
-    peer, message = _peer(state, rank), load_word(slot + BUFFER)
-    applied = load_acquire(peer + APPLIED)
-    store_release(message + _SOURCE, load_word(state + RANK) * _KINDS + kind)
+    peer, message = _peer(state, rank), load_word(slot + delivery.BUFFER)
+    applied = load_acquire(peer + delivery.APPLIED)
+    store_release(message + _SOURCE, load_word(state + delivery.RANK) * _KINDS + kind)
     store_release(message + _APPLIED, applied)
-    error = _isend(message, nbytes, _byte(), rank, 0, load_word(state + COMMUNICATOR), slot + REQUEST)
+    error = _isend(message, nbytes, _byte(), rank, 0, load_word(state + delivery.COMMUNICATOR), slot + delivery.REQUEST)
     if error != 0:
-        store_release(state + FAILED, error)
+        store_release(state + delivery.FAILED, error)
         return error  # type: ignore[no-any-return]
-    store_release(slot + BUSY, 1)
-    store_release(peer + REPORTED, applied)
-    store_release(peer + DUE, 0)
-    _increment(peer + SENT)
+    store_release(slot + delivery.BUSY, 1)
+    store_release(peer + delivery.REPORTED, applied)
+    store_release(peer + delivery.DUE, 0)
+    _increment(peer + delivery.SENT)
     return 0
 
 
@@ -168,12 +122,12 @@ def _pack(message: int, data: int, nbytes: int, target: int, line: int, count: i
     store_release(message + _COUNT, count)
     store_release(message + _TARGET, target)
     store_release(message + _NBYTES, nbytes)
-    length, number = HEAD, 0
+    length, number = delivery.HEAD, 0
     if axes != 0:
         number = load_word(axes)
-        store_release(message + _RUN, load_word(axes + WORD))
-        move_bytes(message + HEAD, axes + 2 * WORD, number * AXIS)
-        length += number * AXIS
+        store_release(message + _RUN, load_word(axes + delivery.WORD))
+        move_bytes(message + delivery.HEAD, axes + 2 * delivery.WORD, number * delivery.AXIS)
+        length += number * delivery.AXIS
     store_release(message + _AXES, number)
     move_bytes(message + length, data, nbytes)
     return length + nbytes
@@ -183,20 +137,22 @@ def _pack(message: int, data: int, nbytes: int, target: int, line: int, count: i
 def _try_to_send(state: int, rank: int, data: int, nbytes: int, target: int, line: int, count: int, axes: int) -> int:
     """Send all messages of a put if there is credit and room; return the number of the last, 0, or -1 if MPI failed."""
     number, peer = 0, _peer(state, rank)
-    messages = max(1, (nbytes + MOST - 1) // MOST)
-    most = WINDOW if nbytes != 0 else MOST_SIGNALS
-    _lock(state + SENDING)
-    if load_word(peer + PUTS) - load_acquire(peer + ACKNOWLEDGED) + messages <= most and _has_room(state, messages):
-        for start in range(0, max(1, nbytes), MOST):
-            size = min(nbytes - start, MOST)
+    messages = max(1, (nbytes + delivery.MOST - 1) // delivery.MOST)
+    most = delivery.WINDOW if nbytes != 0 else delivery.MOST_SIGNALS
+    _lock(state + delivery.SENDING)
+    if load_word(peer + delivery.PUTS) - load_acquire(peer + delivery.ACKNOWLEDGED) + messages <= most and _has_room(
+        state, messages
+    ):
+        for start in range(0, max(1, nbytes), delivery.MOST):
+            size = min(nbytes - start, delivery.MOST)
             arrivals = count if start + size == nbytes else 0
             slot = _free_slot(state)
-            length = _pack(load_word(slot + BUFFER), data + start, size, target + start, line, arrivals, axes)
-            if _dispatch(state, slot, rank, PUT, length) != 0:
+            length = _pack(load_word(slot + delivery.BUFFER), data + start, size, target + start, line, arrivals, axes)
+            if _dispatch(state, slot, rank, delivery.PUT, length) != 0:
                 number = -1
                 break
-            number = _increment(peer + PUTS)
-    store_release(state + SENDING, 0)
+            number = _increment(peer + delivery.PUTS)
+    store_release(state + delivery.SENDING, 0)
     return number
 
 
@@ -218,23 +174,23 @@ def send(state: int, rank: int, data: int, nbytes: int, target: int, line: int, 
 @inlined
 def _tell(state: int, rank: int, kind: int) -> int:
     """Send a message without data; return 1, 0 if there is no room for it, or -1 if MPI failed."""
-    _lock(state + SENDING)
+    _lock(state + delivery.SENDING)
     slot, sent = _free_slot(state), 0
     if slot != 0:
-        sent = 1 if _dispatch(state, slot, rank, kind, HEAD) == 0 else -1
-    store_release(state + SENDING, 0)
+        sent = 1 if _dispatch(state, slot, rank, kind, delivery.HEAD) == 0 else -1
+    store_release(state + delivery.SENDING, 0)
     return sent
 
 
 def ask(state: int, rank: int, number: int) -> int:
     """Ask a rank how many puts it has applied, unless it was asked after the put with a number; -1 if MPI failed."""
     peer = _peer(state, rank)
-    if load_acquire(peer + ASKED) >= number:
+    if load_acquire(peer + delivery.ASKED) >= number:
         return 0
-    puts = load_acquire(peer + PUTS)
-    sent = _tell(state, rank, ASK)
+    puts = load_acquire(peer + delivery.PUTS)
+    sent = _tell(state, rank, delivery.ASK)
     if sent > 0:
-        store_release(peer + ASKED, puts)
+        store_release(peer + delivery.ASKED, puts)
     return sent  # type: ignore[no-any-return]
 
 
@@ -250,15 +206,15 @@ def lock(word: int) -> None:
 @inlined
 def is_free(slot: int) -> bool:
     """Return whether MPI does not send from a slot any more."""
-    if load_word(slot + BUSY) != 0 and _is_done(slot + REQUEST) == 1:
-        store_release(slot + BUSY, 0)
-    return load_word(slot + BUSY) == 0  # type: ignore[no-any-return]
+    if load_word(slot + delivery.BUSY) != 0 and _is_done(slot + delivery.REQUEST) == 1:
+        store_release(slot + delivery.BUSY, 0)
+    return load_word(slot + delivery.BUSY) == 0  # type: ignore[no-any-return]
 
 
 @inlined
 def send_cargo(state: int, slot: int, rank: int, nbytes: int) -> int:
     """Send what is in a slot behind CARGO_BEGIN; return 0 or the error of MPI. The lock of those who send is held."""
-    return _dispatch(state, slot, rank, CARGO, nbytes)  # type: ignore[no-any-return]
+    return _dispatch(state, slot, rank, delivery.CARGO, nbytes)  # type: ignore[no-any-return]
 
 
 # -- receiving -----------------------------------------------------------------------------------------------------
@@ -268,10 +224,16 @@ def send_cargo(state: int, slot: int, rank: int, nbytes: int) -> int:
 def _post(state: int, slot: int) -> int:
     """Post a receive; return 0 or the error of MPI."""
     error = _irecv(
-        load_word(slot + BUFFER), ROOM, _byte(), _any_source(), 0, load_word(state + COMMUNICATOR), slot + REQUEST
+        load_word(slot + delivery.BUFFER),
+        delivery.ROOM,
+        _byte(),
+        _any_source(),
+        0,
+        load_word(state + delivery.COMMUNICATOR),
+        slot + delivery.REQUEST,
     )
     if error != 0:
-        store_release(state + FAILED, error)
+        store_release(state + delivery.FAILED, error)
     return error  # type: ignore[no-any-return]
 
 
@@ -279,13 +241,13 @@ def _post(state: int, slot: int) -> int:
 def _scatter(message: int, target: int, nbytes: int) -> None:
     """Store data in runs that are repeated along axes."""
     axes, run = load_word(message + _AXES), load_word(message + _RUN)
-    source = message + HEAD + axes * AXIS
+    source = message + delivery.HEAD + axes * delivery.AXIS
     for place in range(nbytes // run):
         rest, offset = place, 0
         for step in range(axes):
-            axis = message + HEAD + (axes - 1 - step) * AXIS
+            axis = message + delivery.HEAD + (axes - 1 - step) * delivery.AXIS
             count = load_word(axis)
-            offset += rest % count * load_word(axis + WORD)
+            offset += rest % count * load_word(axis + delivery.WORD)
             rest //= count
         move_bytes(target + offset, source + place * run, run)
 
@@ -295,57 +257,62 @@ def _apply(state: int, message: int) -> None:
     """Store the data of a message, raise its signal, and answer where that is due."""
     source = load_word(message + _SOURCE) // _KINDS
     kind, peer = load_word(message + _SOURCE) % _KINDS, _peer(state, source)
-    if load_word(message + _APPLIED) > load_word(peer + ACKNOWLEDGED):
-        store_release(peer + ACKNOWLEDGED, load_word(message + _APPLIED))
-    if kind == PUT:
+    if load_word(message + _APPLIED) > load_word(peer + delivery.ACKNOWLEDGED):
+        store_release(peer + delivery.ACKNOWLEDGED, load_word(message + _APPLIED))
+    if kind == delivery.PUT:
         nbytes, target = load_word(message + _NBYTES), load_word(message + _TARGET)
         if load_word(message + _AXES) == 0:
-            move_bytes(target, message + HEAD, nbytes)
+            move_bytes(target, message + delivery.HEAD, nbytes)
         else:
             _scatter(message, target, nbytes)
         fetch_add(load_word(message + _LINE), load_word(message + _COUNT))
-        due = _increment(peer + APPLIED) - load_acquire(peer + REPORTED) >= WINDOW // 2
+        due = _increment(peer + delivery.APPLIED) - load_acquire(peer + delivery.REPORTED) >= delivery.WINDOW // 2
     else:
-        if kind == CARGO:
-            call_at(load_word(state + ACCEPT_AT), load_word(state + CARRIER), message + CARGO_BEGIN, source)
-        due = kind == ASK
-    _increment(peer + RECEIVED)
-    if due and load_word(state + QUIET) == 0 and _tell(state, source, REPORT) == 0:
-        store_release(peer + DUE, 1)
-        store_release(state + POSTPONED, 1)
+        if kind == delivery.CARGO:
+            call_at(
+                load_word(state + delivery.ACCEPT_AT),
+                load_word(state + delivery.CARRIER),
+                message + delivery.CARGO_BEGIN,
+                source,
+            )
+        due = kind == delivery.ASK
+    _increment(peer + delivery.RECEIVED)
+    if due and load_word(state + delivery.QUIET) == 0 and _tell(state, source, delivery.REPORT) == 0:
+        store_release(peer + delivery.DUE, 1)
+        store_release(state + delivery.POSTPONED, 1)
 
 
 @inlined
 def _answer_late(state: int) -> None:
     """Send the answers for which there was no room."""
-    store_release(state + POSTPONED, 0)
-    for rank in range(load_word(state + RANKS)):
-        if load_word(_peer(state, rank) + DUE) != 0 and _tell(state, rank, REPORT) == 0:
-            store_release(state + POSTPONED, 1)
-    if load_word(state + RESUME_AT) != 0:
-        call_at(load_word(state + RESUME_AT), load_word(state + CARRIER), 0, 0)
+    store_release(state + delivery.POSTPONED, 0)
+    for rank in range(load_word(state + delivery.RANKS)):
+        if load_word(_peer(state, rank) + delivery.DUE) != 0 and _tell(state, rank, delivery.REPORT) == 0:
+            store_release(state + delivery.POSTPONED, 1)
+    if load_word(state + delivery.RESUME_AT) != 0:
+        call_at(load_word(state + delivery.RESUME_AT), load_word(state + delivery.CARRIER), 0, 0)
 
 
 @inlined
 def _receive(state: int) -> int:
     """Apply a message if one has arrived; return how many that were. The lock of those who receive is held."""
-    first = load_word(state + ARRIVALS)
-    if load_word(state + STARTED) == 0:
-        for place in range(RECEIVES):
-            _post(state, first + place * SLOT)
-        store_release(state + STARTED, 1)
-    if load_word(state + POSTPONED) != 0 and load_word(state + QUIET) == 0:
+    first = load_word(state + delivery.ARRIVALS)
+    if load_word(state + delivery.STARTED) == 0:
+        for place in range(delivery.RECEIVES):
+            _post(state, first + place * delivery.SLOT)
+        store_release(state + delivery.STARTED, 1)
+    if load_word(state + delivery.POSTPONED) != 0 and load_word(state + delivery.QUIET) == 0:
         _answer_late(state)
-    place = load_word(state + FIRST)
-    slot = first + place * SLOT
-    found = _is_done(slot + REQUEST)
+    place = load_word(state + delivery.FIRST)
+    slot = first + place * delivery.SLOT
+    found = _is_done(slot + delivery.REQUEST)
     if found < 0:
-        store_release(state + FAILED, -found)
+        store_release(state + delivery.FAILED, -found)
     if found <= 0:
         return 0
-    _apply(state, load_word(slot + BUFFER))
+    _apply(state, load_word(slot + delivery.BUFFER))
     _post(state, slot)
-    store_release(state + FIRST, (place + 1) % RECEIVES)
+    store_release(state + delivery.FIRST, (place + 1) % delivery.RECEIVES)
     return 1
 
 
@@ -354,11 +321,11 @@ def poll(state: int) -> int:
 
     It takes one at a time: a look for another one costs system calls, while the program waits for the first.
     """
-    if exchange(state + RECEIVING, 1) != 0:
+    if exchange(state + delivery.RECEIVING, 1) != 0:
         return 0
     done = _receive(state)
-    store_release(state + RECEIVING, 0)
-    return -1 if load_word(state + FAILED) != 0 else done
+    store_release(state + delivery.RECEIVING, 0)
+    return -1 if load_word(state + delivery.FAILED) != 0 else done
 
 
 _poll = inlined(poll)
@@ -384,7 +351,7 @@ def complete(state: int, request: int) -> int:
         polls += 1
         if polls % _POLLS_BETWEEN_LOOKS == 0 and _poll(state) < 0:
             return -1
-        if polls < load_word(state + PATIENCE):
+        if polls < load_word(state + delivery.PATIENCE):
             pause()
         else:
             sched_yield()
@@ -396,23 +363,23 @@ def end(state: int) -> int:
     Nothing is received any more after that.
     """
     left = 0
-    for place in range(SLOTS):
-        slot = load_word(state + DEPARTURES) + place * SLOT
-        if load_word(slot + BUSY) != 0:
-            found = _is_done(slot + REQUEST)
+    for place in range(delivery.SLOTS):
+        slot = load_word(state + delivery.DEPARTURES) + place * delivery.SLOT
+        if load_word(slot + delivery.BUSY) != 0:
+            found = _is_done(slot + delivery.REQUEST)
             if found < 0:
-                store_release(state + FAILED, -found)
+                store_release(state + delivery.FAILED, -found)
                 return -1
-            store_release(slot + BUSY, 1 - found)
+            store_release(slot + delivery.BUSY, 1 - found)
             left += 1 - found
-    if load_word(state + RESUME_AT) != 0:
-        left += call_at(load_word(state + RESUME_AT), load_word(state + CARRIER), 0, 0)
-        if load_word(state + FAILED) != 0:
+    if load_word(state + delivery.RESUME_AT) != 0:
+        left += call_at(load_word(state + delivery.RESUME_AT), load_word(state + delivery.CARRIER), 0, 0)
+        if load_word(state + delivery.FAILED) != 0:
             return -1
     if left == 0:
-        _lock(state + RECEIVING)  # for ever
-        for place in range(RECEIVES):
-            request = load_word(state + ARRIVALS) + place * SLOT + REQUEST
+        _lock(state + delivery.RECEIVING)  # for ever
+        for place in range(delivery.RECEIVES):
+            request = load_word(state + delivery.ARRIVALS) + place * delivery.SLOT + delivery.REQUEST
             _cancel(request)
             _wait(request, _status())
     return left

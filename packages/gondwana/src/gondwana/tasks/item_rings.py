@@ -95,7 +95,7 @@ class ItemRing:
         self.room = LENGTH + largest
         self.file = file
         try:
-            self._memory = self._create(nbytes) if file is None else _open(file, nbytes)
+            self._memory = self._create(nbytes) if file is None else file.map(nbytes)
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -116,14 +116,6 @@ class ItemRing:
         self._closing = weakref.finalize(self, os.close, self.file.descriptor)
         self._closing.atexit = False  # until all ranks leave, a late peer may want to map it
         return mmap.mmap(self.file.descriptor, nbytes)
-
-
-def _open(file: SharedFile, nbytes: int) -> mmap.mmap:
-    descriptor = file.open()
-    try:
-        return mmap.mmap(descriptor, nbytes)
-    finally:
-        os.close(descriptor)
 
 
 GONE = (ForeignFileError, FileNotFoundError)

@@ -16,39 +16,17 @@ from gondwana.compiler.memory_order import (
     pause,
     store_release,
 )
-from gondwana.tasks.item_rings import (
-    BELLS,
-    BITS,
-    BYTES,
-    CAPACITY,
-    CLOSED,
-    FREE,
-    HEAD,
-    LENGTH,
-    NOT_NOW,
-    OUT,
-    PUBLISHED,
-    PUTTERS,
-    RING,
-    SIZE_BITS,
-    SLOTS,
-    STEPS,
-    STRIDE,
-    TAIL,
-    TAKEN,
-    TAKERS,
-    UNBUFFERED,
-    WITHDRAWN,
-)
+from gondwana.tasks import item_rings
 
-_SIZE = (1 << SIZE_BITS) - 1
+_SIZE = (1 << item_rings.SIZE_BITS) - 1
 _WORD = 8
 
 
 @inlined
 def slot_of(ring: int, position: int) -> int:
     """Return the address of the slot of a position."""
-    return ring + SLOTS + position % load_word(ring + CAPACITY) * load_word(ring + STRIDE)  # type: ignore[no-any-return]
+    turn = position % load_word(ring + item_rings.CAPACITY)
+    return ring + item_rings.SLOTS + turn * load_word(ring + item_rings.STRIDE)  # type: ignore[no-any-return]
 
 
 # -- who sleeps ---------------------------------------------------------------------------------------------------
@@ -64,7 +42,11 @@ def wake(sleepers: int, bells: int, everyone: bool) -> int:
         bit = bits & -bits
         fetch_bit_and(sleepers, ~bit)
         for place in range(load_word(bells)):
-            if 1 << place % BITS == bit and ring_bell(load_word(bells + _WORD * (1 + place))) and not everyone:
+            if (
+                1 << place % item_rings.BITS == bit
+                and ring_bell(load_word(bells + _WORD * (1 + place)))
+                and not everyone
+            ):
                 return 0
 
 
@@ -75,24 +57,24 @@ def wake(sleepers: int, bells: int, everyone: bool) -> int:
 def claim(ring: int) -> int:
     """Claim the next position for an item; return it, `NOT_NOW` if the ring is full, or `CLOSED`."""
     while True:
-        tail = load_acquire(ring + TAIL)
+        tail = load_acquire(ring + item_rings.TAIL)
         if tail & 1:
-            return CLOSED
+            return item_rings.CLOSED
         position = tail >> 1
-        step = load_acquire(slot_of(ring, position)) - STEPS * position
-        if step == FREE:
-            if compare_exchange(ring + TAIL, tail, tail + 2) == tail:
+        step = load_acquire(slot_of(ring, position)) - item_rings.STEPS * position
+        if step == item_rings.FREE:
+            if compare_exchange(ring + item_rings.TAIL, tail, tail + 2) == tail:
                 return position  # type: ignore[no-any-return]
-        elif step < FREE and load_acquire(ring + TAIL) == tail:
-            return NOT_NOW
+        elif step < item_rings.FREE and load_acquire(ring + item_rings.TAIL) == tail:
+            return item_rings.NOT_NOW
 
 
 @inlined
 def publish(ring: int, position: int, bells: int) -> None:
     """Let consumers have the item that has been written at a position."""
-    atomic_store(slot_of(ring, position), STEPS * position + PUBLISHED)
-    if atomic_load(ring + TAKERS, 0) != 0:
-        wake(ring + TAKERS, bells, False)
+    atomic_store(slot_of(ring, position), item_rings.STEPS * position + item_rings.PUBLISHED)
+    if atomic_load(ring + item_rings.TAKERS, 0) != 0:
+        wake(ring + item_rings.TAKERS, bells, False)
 
 
 @inlined
@@ -100,31 +82,31 @@ def _push(ring: int, data: int, word: int, bells: int) -> int:
     position = claim(ring)
     if position >= 0:
         slot = slot_of(ring, position)
-        store_release(slot + LENGTH, word)
-        move_bytes(slot + BYTES, data, word & _SIZE)
+        store_release(slot + item_rings.LENGTH, word)
+        move_bytes(slot + item_rings.BYTES, data, word & _SIZE)
         publish(ring, position, bells)
     return position  # type: ignore[no-any-return]
 
 
 def push(view: int, data: int, word: int) -> int:
     """Put an item, whose size and tag are in `word`; return its position, `NOT_NOW` or `CLOSED`."""
-    return _push(load_word(view + RING), data, word, load_word(view + BELLS))  # type: ignore[no-any-return]
+    return _push(load_word(view + item_rings.RING), data, word, load_word(view + item_rings.BELLS))  # type: ignore[no-any-return]
 
 
 def push_soon(ring: int, data: int, word: int, bells: int, polls: int, bit: int) -> int:
     """Put an item as `push`, trying a number of times; then say that this rank may sleep, and try once more."""
     for _ in range(polls):
         position = _push(ring, data, word, bells)
-        if position != NOT_NOW:
+        if position != item_rings.NOT_NOW:
             return position  # type: ignore[no-any-return]
         pause()
-    fetch_bit_or(ring + PUTTERS, bit)
+    fetch_bit_or(ring + item_rings.PUTTERS, bit)
     return _push(ring, data, word, bells)  # type: ignore[no-any-return]
 
 
 @inlined
 def _is_taken(ring: int, position: int) -> bool:
-    return load_acquire(slot_of(ring, position)) - STEPS * position > WITHDRAWN  # type: ignore[no-any-return]
+    return load_acquire(slot_of(ring, position)) - item_rings.STEPS * position > item_rings.WITHDRAWN  # type: ignore[no-any-return]
 
 
 def taken_soon(ring: int, position: int, polls: int, bit: int) -> int:
@@ -133,13 +115,13 @@ def taken_soon(ring: int, position: int, polls: int, bit: int) -> int:
         if _is_taken(ring, position):
             return 1
         pause()
-    fetch_bit_or(ring + PUTTERS, bit)
+    fetch_bit_or(ring + item_rings.PUTTERS, bit)
     return 1 if _is_taken(ring, position) else 0
 
 
 def withdraw(ring: int, position: int) -> int:
     """Withdraw an item of a ring without capacity; return 1, or 0 if it has been taken."""
-    published = STEPS * position + PUBLISHED
+    published = item_rings.STEPS * position + item_rings.PUBLISHED
     return 1 if compare_exchange(slot_of(ring, position), published, published + 1) == published else 0
 
 
@@ -149,42 +131,42 @@ def withdraw(ring: int, position: int) -> int:
 @inlined
 def release(ring: int, position: int, bells: int) -> None:
     """Free the slot of a position for the next lap."""
-    atomic_store(slot_of(ring, position), STEPS * (position + load_word(ring + CAPACITY)))
-    if atomic_load(ring + PUTTERS, 0) != 0:
-        wake(ring + PUTTERS, bells, load_word(ring + UNBUFFERED) != 0)
+    atomic_store(slot_of(ring, position), item_rings.STEPS * (position + load_word(ring + item_rings.CAPACITY)))
+    if atomic_load(ring + item_rings.PUTTERS, 0) != 0:
+        wake(ring + item_rings.PUTTERS, bells, load_word(ring + item_rings.UNBUFFERED) != 0)
 
 
 @inlined
 def _none(ring: int, head: int) -> int:
-    tail = load_acquire(ring + TAIL)
-    return CLOSED if tail == 2 * head + 1 else NOT_NOW
+    tail = load_acquire(ring + item_rings.TAIL)
+    return item_rings.CLOSED if tail == 2 * head + 1 else item_rings.NOT_NOW
 
 
 @inlined
 def obtain(ring: int, bells: int) -> int:
     """Claim the next item; return its position, `NOT_NOW` if there is none, or `CLOSED` if there will be none."""
     while True:
-        head = load_acquire(ring + HEAD)
+        head = load_acquire(ring + item_rings.HEAD)
         slot = slot_of(ring, head)
-        step = load_acquire(slot) - STEPS * head
-        if step == PUBLISHED or step == WITHDRAWN:  # noqa: SIM109 - `in` would need Numba at run time
-            if compare_exchange(ring + HEAD, head, head + 1) == head:
-                published = STEPS * head + PUBLISHED
+        step = load_acquire(slot) - item_rings.STEPS * head
+        if step == item_rings.PUBLISHED or step == item_rings.WITHDRAWN:
+            if compare_exchange(ring + item_rings.HEAD, head, head + 1) == head:
+                published = item_rings.STEPS * head + item_rings.PUBLISHED
                 if (
-                    load_word(ring + UNBUFFERED) == 0
-                    or compare_exchange(slot, published, STEPS * head + TAKEN) == published
+                    load_word(ring + item_rings.UNBUFFERED) == 0
+                    or compare_exchange(slot, published, item_rings.STEPS * head + item_rings.TAKEN) == published
                 ):
                     return head  # type: ignore[no-any-return]
                 release(ring, head, bells)
-        elif step <= FREE and load_acquire(ring + HEAD) == head:
+        elif step <= item_rings.FREE and load_acquire(ring + item_rings.HEAD) == head:
             return _none(ring, head)  # type: ignore[no-any-return]
 
 
 @inlined
 def _copy(slot: int, out: int) -> None:
-    word = load_word(slot + LENGTH)
+    word = load_word(slot + item_rings.LENGTH)
     store_release(out, word)
-    move_bytes(out + _WORD, slot + BYTES, word & _SIZE)
+    move_bytes(out + _WORD, slot + item_rings.BYTES, word & _SIZE)
 
 
 @inlined
@@ -198,54 +180,54 @@ def _pull(ring: int, out: int, bells: int) -> int:
 
 def pull(view: int) -> int:
     """Take an item, and write its word and its bytes; return its position, `NOT_NOW` or `CLOSED`."""
-    return _pull(load_word(view + RING), view + OUT, load_word(view + BELLS))  # type: ignore[no-any-return]
+    return _pull(load_word(view + item_rings.RING), view + item_rings.OUT, load_word(view + item_rings.BELLS))  # type: ignore[no-any-return]
 
 
 def pull_spinning(view: int, polls: int) -> int:
     """Take an item as `pull`, trying a number of times."""
     for _ in range(polls):
-        position = _pull(load_word(view + RING), view + OUT, load_word(view + BELLS))
-        if position != NOT_NOW:
+        position = _pull(load_word(view + item_rings.RING), view + item_rings.OUT, load_word(view + item_rings.BELLS))
+        if position != item_rings.NOT_NOW:
             return position  # type: ignore[no-any-return]
         pause()
-    return NOT_NOW
+    return item_rings.NOT_NOW
 
 
 def pull_soon(ring: int, out: int, bells: int, polls: int, bit: int) -> int:
     """Take an item as `pull`, trying a number of times; then say that this rank may sleep, and try once more."""
     for _ in range(polls):
         position = _pull(ring, out, bells)
-        if position != NOT_NOW:
+        if position != item_rings.NOT_NOW:
             return position  # type: ignore[no-any-return]
         pause()
-    fetch_bit_or(ring + TAKERS, bit)
+    fetch_bit_or(ring + item_rings.TAKERS, bit)
     return _pull(ring, out, bells)  # type: ignore[no-any-return]
 
 
 @inlined
 def _peek(ring: int, out: int) -> int:
     while True:
-        head = load_acquire(ring + HEAD)
+        head = load_acquire(ring + item_rings.HEAD)
         slot = slot_of(ring, head)
-        step = load_acquire(slot) - STEPS * head
-        if step == PUBLISHED:
-            word = load_word(slot + LENGTH)
-            if word & _SIZE <= load_word(ring + STRIDE) - BYTES:  # else it is being replaced
+        step = load_acquire(slot) - item_rings.STEPS * head
+        if step == item_rings.PUBLISHED:
+            word = load_word(slot + item_rings.LENGTH)
+            if word & _SIZE <= load_word(ring + item_rings.STRIDE) - item_rings.BYTES:  # else it is being replaced
                 _copy(slot, out)
-            if compare_exchange(ring + HEAD, head, head) == head:
+            if compare_exchange(ring + item_rings.HEAD, head, head) == head:
                 return head  # type: ignore[no-any-return]
-        elif step <= FREE and load_acquire(ring + HEAD) == head:
+        elif step <= item_rings.FREE and load_acquire(ring + item_rings.HEAD) == head:
             return _none(ring, head)  # type: ignore[no-any-return]
 
 
 def peek(ring: int, out: int, bells: int, bit: int) -> int:
     """Copy the next item as `pull`, but leave it there; if `bit` is not 0, say that this rank may sleep."""
     position = _peek(ring, out)
-    if position == NOT_NOW and bit != 0:
-        fetch_bit_or(ring + TAKERS, bit)
+    if position == item_rings.NOT_NOW and bit != 0:
+        fetch_bit_or(ring + item_rings.TAKERS, bit)
         position = _peek(ring, out)
-    if position >= 0 and atomic_load(ring + TAKERS, 0) != 0:
-        wake(ring + TAKERS, bells, False)  # the item is for another
+    if position >= 0 and atomic_load(ring + item_rings.TAKERS, 0) != 0:
+        wake(ring + item_rings.TAKERS, bells, False)  # the item is for another
     return position  # type: ignore[no-any-return]
 
 
@@ -259,7 +241,7 @@ def leave(ring: int, sleepers: int, bit: int, bells: int) -> int:
 
 def close(ring: int, bells: int) -> int:
     """Let no more items in, and wake all who wait."""
-    fetch_bit_or(ring + TAIL, 1)
-    wake(ring + TAKERS, bells, True)
-    wake(ring + PUTTERS, bells, True)
+    fetch_bit_or(ring + item_rings.TAIL, 1)
+    wake(ring + item_rings.TAKERS, bells, True)
+    wake(ring + item_rings.PUTTERS, bells, True)
     return 0

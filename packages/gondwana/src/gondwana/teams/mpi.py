@@ -59,13 +59,17 @@ def wanted() -> bool:
     """Return whether this process is to use MPI. Local.
 
     It is if a launcher started it, if the program has imported ``mpi4py.MPI`` itself, or if GONDWANA_MPI=1.
-    With GONDWANA_MPI=0 every process works alone, whatever started it.
+    With GONDWANA_MPI=0 every process works alone, whatever started it, and so does one in which multiprocessing imports
+    the program for children, since it may fork them.
     """
     choice = os.environ.get("GONDWANA_MPI", "")
     if choice not in ("", "0", "1"):
         raise LaunchError(f"GONDWANA_MPI={choice!r}: legal are 0 (never use MPI) and 1 (use MPI)")
+    process = sys.modules.get("multiprocessing.process")
+    if choice == "0" or (process is not None and getattr(process.current_process(), "_inheriting", False)):
+        return False
     if choice:
-        return choice == "1"
+        return True
     return "mpi4py.MPI" in sys.modules or launcher.detect() is not None
 
 

@@ -135,6 +135,7 @@ def run_command(
             raise JobTimeoutError(f"still running after {timeout} s: {argv}\n{stdout}\n{stderr}") from None
         except BaseException:
             kill_group(process)
+            process.wait()  # after an interrupt, `with` does not
             raise
     return Outcome(process.returncode, stdout, stderr.replace(_STRAY, ""))
 

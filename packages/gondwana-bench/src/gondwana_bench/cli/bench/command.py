@@ -101,7 +101,8 @@ def stencil(
     kernels: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME,...", help="Of sweep7, sweep27, gray_scott, sweep7_pair, gray_scott_pair, copy, triad [all]."
+            metavar="NAME,...",
+            help="Of sweep7, sweep27, gray_scott, sweep7_pair, gray_scott_pair, copy, triad, fsum [all].",
         ),
     ] = None,
     dtypes: Dtypes = None,
@@ -110,7 +111,7 @@ def stencil(
     batch: Batch = 0.02,
     file: File = None,
 ) -> None:
-    """Sweep cubes of 64, 128 and 256 cells a side in one process, beside C.
+    """Sweep cubes of 64, 128 and 256 cells a side in one process, beside C; exact sums (fsum) beside plain ones.
 
     The results are compared; the exit status is 0 only if all were equal. Above 1 the ratio says that ours is faster.
     """

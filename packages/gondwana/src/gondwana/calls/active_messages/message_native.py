@@ -12,30 +12,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numba.np import arrayobj, numpy_support
 
+from gondwana.calls import rings
 from gondwana.calls.active_messages import far_rings
-from gondwana.calls.rings import (
-    BLOCK,
-    CONTEXT,
-    COUNT,
-    ENTRY,
-    FAILED,
-    FAR,
-    HANDLER,
-    HANDLERS,
-    HEADER,
-    LONGEST_REPLY,
-    MESSAGE,
-    MESSAGE_REPLY,
-    PEERS,
-    POLLING,
-    QUEUES,
-    RANKS,
-    SENDING,
-    SOURCE,
-    TAG_SHIFT,
-    WHOLE,
-    WORD,
-)
 from gondwana.calls.rings_native import (
     LENGTH_BITS,
     at,
@@ -73,39 +51,39 @@ def lock(word: int) -> None:
 @inlined
 def out_of(state: int, queue: int, place: int) -> int:
     """Return the address of the OUT block of a queue to the rank at a place: those of the node come first."""
-    peers = at(state, PEERS)
+    peers = at(state, rings.PEERS)
     if place < peers:
         return block_of(state, queue, place)  # type: ignore[no-any-return]
-    peer = at(at(state, FAR), far_rings.PEERS) + (place - peers) * far_rings.PEER * WORD
-    return peer + WORD * (far_rings.OUT + queue * BLOCK)  # type: ignore[no-any-return]
+    peer = at(at(state, rings.FAR), far_rings.PEERS) + (place - peers) * far_rings.PEER * rings.WORD
+    return peer + rings.WORD * (far_rings.OUT + queue * rings.BLOCK)  # type: ignore[no-any-return]
 
 
 @inlined
 def post_reserved(out: int, record: int, nbytes: int, handler: int, count: int) -> None:
     """Publish a message to the reader, with the number of elements of its payload."""
-    publish(out, record, nbytes, WHOLE, handler, count)
-    put_at(out, COUNT, at(out, COUNT) + 1)
+    publish(out, record, nbytes, rings.WHOLE, handler, count)
+    put_at(out, rings.COUNT, at(out, rings.COUNT) + 1)
 
 
 @inlined
 def forward(state: int, place: int) -> int:
     """Have what is written for the rank at a place sent, if that is on another node; return 0, or -1 if it cannot."""
-    if place < at(state, PEERS):
+    if place < at(state, rings.PEERS):
         return 0
-    far = at(state, FAR)
-    return call_at(at(far, far_rings.FORWARD_AT), far, place - at(state, PEERS), 0)  # type: ignore[no-any-return]
+    far = at(state, rings.FAR)
+    return call_at(at(far, far_rings.FORWARD_AT), far, place - at(state, rings.PEERS), 0)  # type: ignore[no-any-return]
 
 
 @inlined
 def _post(state: int, place: int, handler: int, numbers: int, nbytes: int, payload: int, more: int, count: int) -> int:
-    out = out_of(state, MESSAGE, place)
-    lock(state + WORD * SENDING)
+    out = out_of(state, rings.MESSAGE, place)
+    lock(state + rings.WORD * rings.SENDING)
     record = reserve(out, nbytes + more)
     if record != 0:
-        move_bytes(record + HEADER, numbers, nbytes)
-        move_bytes(record + HEADER + nbytes, payload, more)
+        move_bytes(record + rings.HEADER, numbers, nbytes)
+        move_bytes(record + rings.HEADER + nbytes, payload, more)
         post_reserved(out, record, nbytes + more, handler, count)
-    store_release(state + WORD * SENDING, 0)
+    store_release(state + rings.WORD * rings.SENDING, 0)
     if record == 0:
         return 0
     return 1 if forward(state, place) == 0 else -1
@@ -137,10 +115,10 @@ def post_payload(
 @inlined
 def _handle(state: int, handler: int, entry: int, source: int, record: int) -> None:
     """Run a handler, and note if it raises."""
-    context = at(entry, CONTEXT)
-    call_at(at(entry, ENTRY), context, source, record)
+    context = at(entry, rings.CONTEXT)
+    call_at(at(entry, rings.ENTRY), context, source, record)
     if at(context, _STATUS) != 0:
-        put_at(state, FAILED, handler + 1)
+        put_at(state, rings.FAILED, handler + 1)
 
 
 @inlined
@@ -156,21 +134,21 @@ def handle_ring(state: int, queue: int, block: int, reply: int, place: int, limi
         limit: of messages.
     """
     done = 0
-    while done < limit and at(state, FAILED) == 0:
+    while done < limit and at(state, rings.FAILED) == 0:
         word = next_header(block)
         if word == 0:
             break
-        handler = word >> TAG_SHIFT
-        entry = at(state, HANDLERS) + handler * HANDLER * WORD
-        if queue == MESSAGE:
-            longest = at(entry, LONGEST_REPLY)
+        handler = word >> rings.TAG_SHIFT
+        entry = at(state, rings.HANDLERS) + handler * rings.HANDLER * rings.WORD
+        if queue == rings.MESSAGE:
+            longest = at(entry, rings.LONGEST_REPLY)
             if longest >= 0 and reserve(reply, longest) == 0:
                 break
-            put_at(state, SOURCE, place + 1)
-        _handle(state, handler, entry, at(at(entry, RANKS), place), next_record(block))
-        put_at(state, SOURCE, 0)
-        consume(block, HEADER + padded(word & LENGTH_BITS))
-        put_at(block, COUNT, at(block, COUNT) + 1)
+            put_at(state, rings.SOURCE, place + 1)
+        _handle(state, handler, entry, at(at(entry, rings.RANKS), place), next_record(block))
+        put_at(state, rings.SOURCE, 0)
+        consume(block, rings.HEADER + padded(word & LENGTH_BITS))
+        put_at(block, rings.COUNT, at(block, rings.COUNT) + 1)
         done += 1
     return done
 
@@ -178,17 +156,17 @@ def handle_ring(state: int, queue: int, block: int, reply: int, place: int, limi
 @inlined
 def serve(state: int, limit: int) -> int:
     """Run the compiled handlers of messages that have arrived, up to a limit for each peer; return their number."""
-    polling = state + WORD * POLLING
+    polling = state + rings.WORD * rings.POLLING
     if exchange(polling, 1) != 0:
         return 0  # inside a handler, or another thread runs handlers
     done = 0
-    for peer in range(at(state, PEERS)):
-        reply = block_of(state, MESSAGE_REPLY, peer)
-        replies = block_of(state, QUEUES + MESSAGE_REPLY, peer)
-        done += handle_ring(state, MESSAGE_REPLY, replies, reply, peer, limit)
-        messages = block_of(state, QUEUES + MESSAGE, peer)
-        done += handle_ring(state, MESSAGE, messages, reply, peer, limit)
-    far = at(state, FAR)
+    for peer in range(at(state, rings.PEERS)):
+        reply = block_of(state, rings.MESSAGE_REPLY, peer)
+        replies = block_of(state, rings.QUEUES + rings.MESSAGE_REPLY, peer)
+        done += handle_ring(state, rings.MESSAGE_REPLY, replies, reply, peer, limit)
+        messages = block_of(state, rings.QUEUES + rings.MESSAGE, peer)
+        done += handle_ring(state, rings.MESSAGE, messages, reply, peer, limit)
+    far = at(state, rings.FAR)
     if far != 0 and at(far, far_rings.CAME) != 0:
         done += call_at(at(far, far_rings.SERVE_AT), state, limit, 0)
     store_release(polling, 0)
@@ -220,9 +198,9 @@ def compile_handler(
     typing = Typing(working_precision((*context, *arguments, *payload)))
     bound, sent, arrays = (tuple(map(typing.type_of, specs)) for specs in (context, arguments, payload))
     twin, _ = typed(function, (types.int64, *bound, *sent, *arrays))
-    load_context = loader(context, bound, HEADER_WORDS * WORD)
-    load_arguments = loader(arguments, sent, HEADER)
-    load_payload = _payload_loader(arrays, HEADER + WORD * sum(map(spec_words, arguments)))
+    load_context = loader(context, bound, HEADER_WORDS * rings.WORD)
+    load_arguments = loader(arguments, sent, rings.HEADER)
+    load_payload = _payload_loader(arrays, rings.HEADER + rings.WORD * sum(map(spec_words, arguments)))
 
     @called
     def run(block: int, values: Any) -> int:
@@ -258,7 +236,7 @@ def _payload_loader(kinds: tuple[Any, ...], offset: int) -> Any:
 
 def _array(context: Any, builder: Any, kind: Any, record: Any, offset: int) -> Any:
     """The array at an offset of a record, whose second word is the number of its elements."""
-    count = builder.load(builder.inttoptr(builder.add(record, INT(WORD)), INT.as_pointer()))
+    count = builder.load(builder.inttoptr(builder.add(record, INT(rings.WORD)), INT.as_pointer()))
     data_type = context.get_data_type(kind.dtype)
     itemsize = numpy_support.as_dtype(kind.dtype).itemsize
     array = arrayobj.make_array(kind)(context, builder)

@@ -22,6 +22,7 @@ from gondwana.errors import LaunchError
 from gondwana.io import adios
 from gondwana.results import check_writable, write_json
 from gondwana.runtime import cache_folder
+from gondwana.runtime.shared_file import pages_of_arrays
 
 TRIAL = """
 import json, os, socket, time
@@ -185,9 +186,8 @@ def machine() -> Iterator[Finding]:
         enough = free >= 2**28
         remedy = "" if enough else "containers: start with --shm-size=1g or more"
         yield Finding("shared memory", Verdict.OK if enough else Verdict.WARN, f"{free / 2**30:.1f} GiB free", remedy)
-    pages = Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
-    chosen = pages.read_text().partition("[")[2].partition("]")[0] if pages.exists() else "unknown"
-    yield Finding("huge pages for shared memory", Verdict.OK, chosen)
+    for place, pages in pages_of_arrays().items():
+        yield Finding(f"pages of large arrays in {place} memory", Verdict.OK, pages)
 
 
 def cache() -> Iterator[Finding]:

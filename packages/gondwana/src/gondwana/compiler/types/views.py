@@ -238,15 +238,18 @@ def address(context: Any, builder: Any, view: ViewType, value: Any, index: Any, 
 
 def mark(builder: Any, instruction: Any, view: ViewType) -> None:
     """State that this access touches no array of another slot."""
-    if not view.scopes:
-        return
+    mark_apart(builder, instruction, view.scopes, view.kernel, view.slot)
+
+
+def mark_apart(builder: Any, instruction: Any, arrays: int, kernel: int, slot: int | None = None) -> None:
+    """State that an access touches none of the arrays of a kernel, or only that of a slot."""
     module = builder.module
-    domain = module.add_metadata([f"gondwana kernel {view.kernel}"])
-    scopes = [module.add_metadata([f"slot {slot} of kernel {view.kernel}", domain]) for slot in range(view.scopes)]
-    instruction.set_metadata("alias.scope", module.add_metadata([scopes[view.slot]]))
-    others = scopes[: view.slot] + scopes[view.slot + 1 :]
-    if others:
-        instruction.set_metadata("noalias", module.add_metadata(others))
+    domain = module.add_metadata([f"gondwana kernel {kernel}"])
+    scopes = [module.add_metadata([f"slot {number} of kernel {kernel}", domain]) for number in range(arrays)]
+    if slot is not None and scopes:
+        instruction.set_metadata("alias.scope", module.add_metadata([scopes.pop(slot)]))
+    if scopes:
+        instruction.set_metadata("noalias", module.add_metadata(scopes))
 
 
 @lower_builtin(operator.getitem, ViewType, types.Any)

@@ -1,8 +1,15 @@
 """Folding the values of a reduction: operations, their start values, and where each thread leaves its result.
 
-Imports Numba. The third word of the argument block points to the results, `STRIDE` bytes a thread. A plain operation
-leaves one number there. "fsum" adds exactly into a fixed-point number that spans all of float64's exponents, in digits
-of 32 bits held in 64-bit words, so that up to 2**31 values fit before a carry; the sum does not depend on their order.
+Imports Numba. The third word of the argument block points to the results. A plain operation leaves one number a thread.
+"fsum" adds exactly into a fixed-point number that spans all of float64's exponents, in digits of 32 bits held in 64-bit
+words, so that up to 2**31 values fit before a carry; the sum does not depend on their order.
+
+Adding to digits takes ten times as long as memory does. So numbers are added to few running sums, in vectors and
+without rounding errors (see `_adding`), which are added to the digits after thousands of numbers: of float64 three that
+hold numbers from some limit down to 2**-125 of it, of float32 two, down to 2**-83. Up to `PIECE` numbers are kept until
+it is known that nothing is left of them. If something is, or one is beyond the limit, these numbers get running sums of
+their own, again if that is not enough, and what is left then, NaN and infinities go to the digits one by one. So data
+from 1e-20 to 1 take few operations of vectors a number; data over hundreds of orders of magnitude go to the digits.
 """
 
 from __future__ import annotations
@@ -16,8 +23,12 @@ from numba.extending import intrinsic
 
 from gondwana.compiler.inlining import called, inlined
 from gondwana.compiler.memory_order import load_word
-from gondwana.kernels.exact import SPECIAL, STRIDE
-from gondwana.kernels.folding import COMBINE, check_no_value, check_value, kind_of, neutral
+from gondwana.compiler.multithreading.pool import LINE
+from gondwana.compiler.types.views import mark_apart
+from gondwana.kernels.exact import EXACT, PIECE, SPECIAL, STRIDE, VALUES, WORDS
+from gondwana.kernels.folding import COMBINE, check_no_value, check_value, digits_of, kind_of, neutral
+from gondwana.simd import fill, maximum, minimum
+from gondwana.simd.vectors_overloads import VectorType
 
 _RESULTS = 16
 
@@ -35,10 +46,10 @@ def _no_store(block: int, thread: int, total: int) -> None:
 
 @intrinsic
 def _put(typingctx: Any, address: Any, value: Any) -> Any:
-    """Store a 64-bit number at an address."""
+    """Store a 64-bit number, or a vector of them, at an address."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        builder.store(args[1], builder.inttoptr(args[0], args[1].type.as_pointer()))
+        builder.store(args[1], builder.inttoptr(args[0], args[1].type.as_pointer()), align=8)
         return context.get_dummy_value()
 
     return types.none(types.int64, value), codegen
@@ -55,59 +66,204 @@ def _add_in_any_order(typingctx: Any, a: Any, b: Any) -> Any:
 
 
 @intrinsic
-def _bits(typingctx: Any, value: Any) -> Any:
-    """The bits of a float64."""
+def _reinterpreted(typingctx: Any, value: Any) -> Any:
+    """The float64 with the bits of an integer, or the other way round."""
+    kind = types.int64 if value == types.float64 else types.float64
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
+        return builder.bitcast(args[0], context.get_value_type(kind))
 
-    return types.int64(types.float64), codegen
+    return kind(value), codegen
 
 
 _combine = {operation: inlined(function) for operation, function in COMBINE.items()}
 
 
+_digits_of = inlined(digits_of)
+
+
 @called
 def _add_exactly(digits: int, value: float) -> int:
     """Add a float64 to the fixed-point number at an address."""
-    bits = _bits(value)
-    exponent = (bits >> 52) & 0x7FF
-    if exponent == 0x7FF:
-        special = digits + 8 * SPECIAL
-        code = 1 if value != value else (2 if value > 0 else 4)
-        _put(special, load_word(special) | code)
-        return digits
-    mantissa = bits & 0xFFFFFFFFFFFFF
-    if exponent > 0:
-        mantissa |= 1 << 52
-        exponent -= 1
-    shift = exponent & 31
-    low = (mantissa & 0xFFFFFFFF) << shift
-    high = ((mantissa >> 32) << shift) + ((low >> 32) & 0xFFFFFFFF)
-    low &= 0xFFFFFFFF
-    first = digits + 8 * (exponent >> 5)
-    if bits < 0:
-        _put(first, load_word(first) - low)
-        _put(first + 8, load_word(first + 8) - (high & 0xFFFFFFFF))
-        _put(first + 16, load_word(first + 16) - (high >> 32))
-    else:
+    if value - value == 0.0:
+        number, low, middle, high = _digits_of(_reinterpreted(value))
+        first = digits + 8 * number
         _put(first, load_word(first) + low)
-        _put(first + 8, load_word(first + 8) + (high & 0xFFFFFFFF))
-        _put(first + 16, load_word(first + 16) + (high >> 32))
+        _put(first + 8, load_word(first + 8) + middle)
+        _put(first + 16, load_word(first + 16) + high)
+    else:
+        special = digits + 8 * SPECIAL
+        _put(special, load_word(special) | (1 if value != value else (2 if value > 0 else 4)))
     return digits
+
+
+_SUMS, _LIMIT, _PIECES = WORDS + 3, WORDS + 27, WORDS + 28
+"""Words behind the digits of an accumulator: running sums, what numbers must be below to be added to them, and how
+often `PIECE` numbers were."""
+BLOCK = 32
+"""How many numbers are evaluated before they are added."""
+_WIDTH = 8
+_BITS = 41
+"""Bits of a running sum that one number takes: 512 numbers are added to each element before the sums are renewed, and
+the sum of all elements of a vector is exact."""
+_FIRST, _NEXT = 1.5 * 2.0 ** (52 - _BITS), 2.0 ** (-_BITS - 1)
+_LEAST, _MOST = 2.0**-949, 2.0**1009
+_ROUNDS = 2
+
+
+@intrinsic
+def _vector(typingctx: Any, address: Any) -> Any:
+    """Read a vector."""
+    kind = VectorType(types.float64, _WIDTH)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(builder.inttoptr(args[0], context.get_value_type(kind).as_pointer()), align=8)
+
+    return kind(address), codegen
+
+
+@intrinsic
+def _either(typingctx: Any, left: Any, right: Any) -> Any:
+    """The bits that are set in one of two vectors."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        words = ir.VectorType(ir.IntType(64), _WIDTH)
+        return builder.bitcast(builder.or_(*(builder.bitcast(arg, words) for arg in args)), args[0].type)
+
+    return left(left, right), codegen
+
+
+@intrinsic
+def _some(typingctx: Any, vector: Any) -> Any:
+    """Whether an element is not zero."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        words = ir.VectorType(ir.IntType(64), _WIDTH)
+        numbers = builder.shl(builder.bitcast(args[0], words), ir.Constant(words, [1] * _WIDTH))
+        found = builder.icmp_unsigned("!=", numbers, ir.Constant(words, None))
+        return builder.icmp_unsigned("!=", builder.bitcast(found, ir.IntType(_WIDTH)), ir.IntType(_WIDTH)(0))
+
+    return types.boolean(vector), codegen
+
+
+def _placing(scopes: int, number: int) -> Any:
+    """A compiled function that keeps a number at an address and index where no array of a kernel is."""
+
+    @intrinsic
+    def keep(typingctx: Any, address: Any, index: Any, value: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            first = builder.inttoptr(args[0], args[2].type.as_pointer())
+            stored = builder.store(args[2], builder.gep(first, [args[1]]))
+            mark_apart(builder, stored, scopes, number)
+            return context.get_dummy_value()
+
+        return types.none(types.int64, types.int64, types.float64), codegen
+
+    return keep
+
+
+def _adding(levels: int, *, keeping: bool) -> Any:
+    """A compiled function that adds the next vector of what is kept to running sums.
+
+    Each sum begins as 1.5 times a power of two, so that its last bit has the same weight all the time, and an addition
+    rounds the number to this weight; what it loses is exact, and goes to the next sum.
+    """
+
+    @inlined
+    def add(total: Any) -> Any:
+        state, done, filled, a, b, c, high, low, rest = total
+        value = _vector(_values(state) + 8 * done)
+        high, low = maximum(high, value), minimum(low, value)
+        before, a = a, a + value
+        value = value - (a - before)
+        before, b = b, b + value
+        value = value - (b - before)
+        if levels == 3:
+            before, c = c, c + value
+            value = value - (c - before)
+        if keeping:
+            _put(_values(state) + 8 * done, value)
+        return state, done + _WIDTH, filled, a, b, c, high, low, _either(rest, value)
+
+    return add
+
+
+@inlined
+def _values(state: int) -> int:
+    """Where numbers are kept: at the start of a cache line."""
+    return (state + 8 * VALUES + 63) & -64
+
+
+@inlined
+def _begin(state: int) -> Any:
+    """The running sums, nothing that is kept, and the extremes and remains of nothing."""
+    nothing, sums = fill(0.0, _WIDTH), state + 8 * _SUMS
+    return state, 0, 0, _vector(sums), _vector(sums + 64), _vector(sums + 128), nothing, nothing, nothing
+
+
+@inlined
+def _store_sums(total: Any) -> None:
+    state, _, _, a, b, c, _, _, _ = total
+    sums = state + 8 * _SUMS
+    _put(sums, a)
+    _put(sums + 64, b)
+    _put(sums + 128, c)
+
+
+@called
+def _renew(state: int, limit: float) -> int:
+    """Add the running sums to the digits, and begin new ones for numbers below a limit."""
+    scale, before = _FIRST, _reinterpreted(load_word(state + 8 * _LIMIT))
+    for level in range(3):
+        place = state + 8 * (_SUMS + _WIDTH * level)
+        _add_exactly(state, (_vector(place) - before * scale).sum())
+        _put(place, fill(limit * scale, _WIDTH))
+        scale *= _NEXT
+    _put(state + 8 * _LIMIT, limit)
+    _put(state + 8 * _PIECES, 0)
+    return 0
+
+
+def _adding_slowly(levels: int) -> Any:
+    """A compiled function that adds what is kept if the running sums have not taken it."""
+    add = _adding(levels, keeping=True)
+
+    @called
+    def resolve(state: int, count: int, most: float, ordinary: bool) -> int:
+        limit = _reinterpreted(_reinterpreted(most) & 0x7FF << 52) * 4.0
+        keeps_subnormals = _reinterpreted(count) > 0.0
+        for _ in range(_ROUNDS if ordinary and keeps_subnormals and most < _MOST else 0):
+            limit = max(limit, _LEAST)
+            _renew(state, limit)
+            total = _begin(state)
+            while total[1] < count:
+                total = add(total)
+            _store_sums(total)
+            if not _some(total[8]):
+                return 0
+            limit *= _NEXT**levels
+        for i in range(count):
+            _add_exactly(state, _reinterpreted(load_word(_values(state) + 8 * i)))
+        return 0
+
+    return resolve
 
 
 @dataclass(frozen=True)
 class Folding:
-    """The functions that a sweep calls (see `sweeps.sweep`), and the dtype of the number that each thread leaves."""
+    """The functions that a sweep calls (see `sweeps.sweep`), and the dtype of the number that each thread leaves.
+
+    If there is a function `settle(total)`, it is to be called after at most `BLOCK` steps.
+    """
 
     step: Any
     start: Any
     store: Any
     result: str
+    settle: Any = None
 
 
-def folding(name: str, operation: str | None, kernel: Any, value: Any) -> Folding:
+def folding(name: str, operation: str | None, kernel: Any, value: Any, scopes: int, number: int) -> Folding:
     """Return the folding of the values of a kernel. Local.
 
     Args:
@@ -115,6 +271,8 @@ def folding(name: str, operation: str | None, kernel: Any, value: Any) -> Foldin
         operation: None for a kernel that has no value.
         kernel: compiled.
         value: type of what it returns.
+        scopes: number of the arrays that overlap no other.
+        number: of the compilation.
 
     Raises:
         KernelError: the kernel returns no number, or one that the operation cannot take; or one without an operation.
@@ -124,7 +282,8 @@ def folding(name: str, operation: str | None, kernel: Any, value: Any) -> Foldin
         return _no_folding(kernel)
     check_value(name, value)
     if operation == "fsum":
-        return _exact_folding(kernel)
+        narrow = isinstance(value, types.Float) and value.bitwidth <= 32
+        return _exact_folding(kernel, 2 if narrow else 3, _placing(scopes, number))
     kind = kind_of(value)
     identity = neutral(operation, kind)
     combine = _add_in_any_order if operation == "sum" and kind == types.float64 else _combine[operation]
@@ -139,7 +298,7 @@ def folding(name: str, operation: str | None, kernel: Any, value: Any) -> Foldin
 
     @inlined
     def store(block: int, thread: int, total: Any) -> None:
-        _put(load_word(block + _RESULTS) + thread * STRIDE, total)
+        _put(load_word(block + _RESULTS) + thread * LINE, total)
 
     return Folding(step, start, store, str(kind))
 
@@ -153,13 +312,47 @@ def _no_folding(kernel: Any) -> Folding:
     return Folding(step, _no_start, _no_store, "")
 
 
-def _exact_folding(kernel: Any) -> Folding:
-    @inlined
-    def step(total: Any, p: Any, args: Any) -> Any:
-        return _add_exactly(total, types.float64(kernel(p, *args)))
+def _exact_folding(kernel: Any, levels: int, keep: Any) -> Folding:
+    add, resolve = _adding(levels, keeping=False), _adding_slowly(levels)
 
     @inlined
     def start(block: int, thread: int) -> Any:
-        return load_word(block + _RESULTS) + thread * STRIDE
+        return _begin(load_word(block + _RESULTS) + thread * STRIDE)
 
-    return Folding(step, start, _no_store, "int64")
+    @inlined
+    def step(total: Any, p: Any, args: Any) -> Any:
+        state, done, filled, a, b, c, high, low, rest = total
+        keep(_values(state), filled, types.float64(kernel(p, *args)))
+        return state, done, filled + 1, a, b, c, high, low, rest
+
+    @inlined
+    def check(total: Any) -> Any:
+        state, done, _, a, _, _, high, low, rest = total
+        most, limit = max(high.max(), -low.min()), _reinterpreted(load_word(state + 8 * _LIMIT))
+        if most < limit and not _some(rest):
+            _store_sums(total)
+            pieces = load_word(state + 8 * _PIECES) + 1
+            _put(state + 8 * _PIECES, pieces)
+            if pieces == 7:  # the first piece is not counted if the sums were renewed for it
+                _renew(state, limit)
+        else:
+            upper = a.sum()
+            resolve(state, done, most, upper - upper == 0.0)
+        return _begin(state)
+
+    @inlined
+    def settle(total: Any) -> Any:
+        state, done, filled, a, b, c, high, low, rest = total
+        end = -(-filled // _WIDTH) * _WIDTH
+        _put(_values(state) + 8 * filled, fill(0.0, _WIDTH))
+        total = state, done, end, a, b, c, high, low, rest
+        while total[1] < end:
+            total = add(total)
+        return check(total) if end > PIECE - BLOCK else total
+
+    @inlined
+    def store(block: int, thread: int, total: Any) -> None:
+        check(total)
+        _renew(total[0], 0.0)
+
+    return Folding(step, start, store, EXACT, settle)

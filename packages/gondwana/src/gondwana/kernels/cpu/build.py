@@ -24,10 +24,10 @@ from gondwana.compiler.types.points import INT, PointType, coordinates
 from gondwana.compiler.types.records import named_dtype
 from gondwana.compiler.types.unpack import Typing, loader
 from gondwana.errors import KernelError
+from gondwana.kernels.cpu import sweeps
 from gondwana.kernels.cpu.accumulate import Folding, folding
 from gondwana.kernels.cpu.intermediates import placer, rings_in
 from gondwana.kernels.cpu.launch import HEADER_WORDS, RAISED, Half, footprints_about
-from gondwana.kernels.cpu.sweeps import point_maker, prefetching_row, split, sweep, sweep_pair
 from gondwana.kernels.intermediate import as_arrays, intermediates
 from gondwana.kernels.variant import Variant, alike_among
 
@@ -79,15 +79,21 @@ def sweep_of(function: pytypes.FunctionType, variant: Variant, mixed: frozenset[
     if checks.active() and found != mixed:
         recorder.finish(number)
         return sweep_of(function, variant, found)
-    fold = folding(function.__qualname__, variant.operation, noting(kernel), value)
+    fold = folding(function.__qualname__, variant.operation, noting(kernel), value, typing.scopes, number)
     arguments = loader(variant.specs, kinds, HEADER_WORDS * WORD, variant.alike)
 
     @inlined
     def load(block: int) -> Any:
         return (block, *arguments(block))
 
-    body = sweep(variant.ndim, variant.order, variant.dense, fold.step, load, fold.start, fold.store)
-    run = called(body)
+    point_at, exact = sweeps.point_maker(variant.ndim, variant.order), fold.settle is not None
+    if exact:
+        ask = sweeps.asker(variant.ndim - 1 if variant.order == "C" else 0, recorder.kernels[number], sweeps.AHEAD)
+        row = sweeps.exact_row(point_at, fold, ask, _line(variant), dense=variant.dense)
+    else:
+        row = sweeps.plain_row(point_at, fold.step, dense=variant.dense)
+    body = sweeps.sweep(variant.ndim, row, load, fold.start, fold.store)
+    run = called(sweeps.widest(body) if exact else body)
 
     def entry(block: int, thread: int, threads: int) -> int:
         return guarded(run, block, (thread, threads))  # type: ignore[no-any-return]
@@ -119,7 +125,7 @@ def build_pair(
     if checks.active() and found != mixed:
         return build_pair(halves, count, variant, found)
     fold = folds[1]
-    run = called(sweep_pair(loads, places, rows, fold.start, fold.store))
+    run = called(sweeps.sweep_pair(loads, places, rows, fold.start, fold.store))
 
     def entry(block: int, thread: int, threads: int) -> int:
         return guarded(run, block, (thread, threads))  # type: ignore[no-any-return]
@@ -127,6 +133,13 @@ def build_pair(
     code = compile_entry(entry, 3)
     code.about.update(footprints=footprints_about(footprints), result=fold.result)
     return code
+
+
+def _line(variant: Variant) -> int:
+    """How many of the largest elements of an array are a cache line."""
+    return sweeps.LINE // max(
+        (min(sweeps.LINE, named_dtype(spec.dtype).itemsize) for spec in array_specs(variant.specs)), default=1
+    )
 
 
 def _scopes(variant: Variant) -> int:
@@ -139,8 +152,8 @@ def _parts(halves: tuple[Half, Half], count: int, variant: Variant, number: int)
     kinds = {number: dtype for number, (dtype, _) in found.items()}
     arrays = len(array_specs(variant.specs))
     scopes, parts = arrays + len(kinds), []
-    point = point_maker(3, variant.order)
-    itemsize = max((named_dtype(spec.dtype).itemsize for spec in array_specs(variant.specs)), default=1)
+    point, line = sweeps.point_maker(3, variant.order), _line(variant)
+    march = 0 if variant.order == "C" else 2
     slots, offset = 0, HEADER_WORDS
     for writes, half, specs in zip((True, False), halves, (variant.specs[:count], variant.specs[count:]), strict=True):
         typing = Typing(working_precision(as_arrays(specs)), scopes, number, slots)
@@ -150,10 +163,12 @@ def _parts(halves: tuple[Half, Half], count: int, variant: Variant, number: int)
         alike = alike_among(variant.alike[slots : typing.slots])
         load = _loading(loader(specs, own, offset * WORD, alike))
         versions = [half] if half.inside is None else [half, half.inside]
-        folds = [_folding(version, own, None if writes else variant.operation) for version in versions]
+        operation = None if writes else variant.operation
+        folds = [_folding(version, own, operation, scopes, number) for version in versions]
         # All versions are typed before: now the footprints are known.
-        runs = [prefetching_row(point, f.step, variant.order, itemsize, recorder.kernels[number]) for f in folds]
-        row = split(runs[0], runs[1] if half.inside else None)
+        ask = sweeps.asker(march, recorder.kernels[number])
+        runs = [sweeps.prefetching_row(point, fold, ask, line) for fold in folds]
+        row = sweeps.split(runs[0], runs[1] if half.inside else None)
         parts.append((load, _placing(placer(kinds)), row, folds[0]))
         slots, offset = typing.slots, offset + sum(map(spec_words, specs))
     return parts
@@ -175,10 +190,10 @@ def _placing(place: Any) -> Any:
     return placed
 
 
-def _folding(half: Half, kinds: tuple[Any, ...], operation: str | None) -> Folding:
+def _folding(half: Half, kinds: tuple[Any, ...], operation: str | None, scopes: int, number: int) -> Folding:
     point = PointType(3, (0, 0, 0))
     twin, value = typed(half.function, (point, *kinds), contract=half.contract, reassociate=half.reassociate)
-    return folding(half.function.__qualname__, operation, noting(twin), value)
+    return folding(half.function.__qualname__, operation, noting(twin), value, scopes, number)
 
 
 def noting(kernel: Any) -> Any:

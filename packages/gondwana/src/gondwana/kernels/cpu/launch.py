@@ -9,7 +9,6 @@ import threading
 import types as pytypes
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from gondwana.compiler import linker
 from gondwana.compiler.cache import ObjectCode, fingerprint
 from gondwana.compiler.debugging.errors import raise_from_block
 from gondwana.compiler.function import obtain
-from gondwana.compiler.multithreading.pool import run, threads
+from gondwana.compiler.multithreading.pool import LINE, run, threads
 from gondwana.compiler.types.arguments import WORD, array_specs
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.records import named_dtype
@@ -27,6 +26,7 @@ from gondwana.domains import Point
 from gondwana.kernels import exact
 from gondwana.kernels.intermediate import intermediates
 from gondwana.kernels.variant import Order, Variant
+from gondwana.runtime.placement import topology
 
 EXCEPTION, RAISED = 1, 5
 _AXES = 4
@@ -88,7 +88,7 @@ class Loaded:
     def results(self, boxes: Boxes, data: bytes, name: str, flags: int) -> npt.NDArray[np.int64]:
         """Run a reduction over boxes and return what each thread left, a row of words each. Local; blocks."""
         count = max(1, _thread_count(boxes.points))
-        left = np.zeros((count, exact.STRIDE // WORD), np.int64)
+        left = np.zeros((count, (exact.STRIDE if self.result == exact.EXACT else LINE) // WORD), np.int64)
         _launch(self, boxes, data, name, count=count, flags=flags, results=left.ctypes.data)
         return left
 
@@ -239,14 +239,7 @@ def _up(number: int, unit: int) -> int:
 @functools.cache
 def _cache_size() -> int:
     """Bytes of a core's own cache that a tile may take."""
-    sizes = []
-    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
-        try:
-            if (index / "level").read_text().strip() == "2":
-                sizes.append(int((index / "size").read_text().strip().removesuffix("K")) << 10)
-        except (OSError, ValueError):
-            continue
-    return max(sizes, default=_CACHE) // 2
+    return topology.caches().get("L2", _CACHE) // 2
 
 
 def _launch(loaded: Loaded, boxes: Boxes, data: bytes, name: str, *, count: int, flags: int, results: int = 0) -> None:

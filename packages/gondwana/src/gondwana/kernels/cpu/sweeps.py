@@ -27,6 +27,7 @@ from gondwana.compiler.memory_order import load_word
 from gondwana.compiler.types.footprint import Footprint
 from gondwana.compiler.types.points import INT, PointType, coordinates, make
 from gondwana.compiler.types.views import ViewType, address
+from gondwana.kernels.cpu.accumulate import BLOCK, Folding
 from gondwana.kernels.cpu.launch import LEAD, TILING
 from gondwana.kernels.variant import Order
 
@@ -40,7 +41,9 @@ _LEAST = 16
 _SCRATCH, _BYTES, _ACROSS, _BESIDE, _WIDTH, _PLANE = range(TILING, TILING + 48, 8)
 """Where the words of a tiling are, behind the boxes: see `launch.TiledBox`."""
 
-_LINE = 64
+AHEAD = 1024
+"""How many elements before they are added exactly those of a row are asked for."""
+LINE = 64
 _LINES = 4
 """Cache lines of a row that are asked for at once."""
 
@@ -48,22 +51,18 @@ _LOCALITY, _DATA = 2, 1
 """LLVM's words for: into the second level of the cache; not the instructions."""
 
 
-def sweep(ndim: int, order: Order, dense: bool, step: Any, load: Any, start: Any, store: Any) -> Any:
+def sweep(ndim: int, row: Any, load: Any, start: Any, store: Any) -> Any:
     """The function `(block, thread, threads)` that runs one thread's share of a launch.
 
     Args:
         ndim: axes of the domain, 1 to 4.
-        order: "C" if the last axis is the innermost loop, "F" if the first is.
-        dense: whether all boxes have stride one.
-        step: `step(total, p, args)`, see above.
+        row: what runs the kernel along a row; see `plain_row`.
         load: from the block to the arguments of the kernel.
         start: `start(block, thread)`, the value to fold into.
         store: `store(block, thread, total)`, called once at the end.
     """
     nests = {1: _sweep_1d, 2: _sweep_2d, 3: _sweep_3d, 4: _sweep_4d}
-    body = _dense_row if dense else _strided_row
-    point = point_maker(ndim, order)
-    return nests[ndim](box_reader(ndim), point, body(ndim, point, step), load, start, store)
+    return nests[ndim](box_reader(ndim), row, load, start, store)
 
 
 def sweep_pair(loads: tuple[Any, Any], places: tuple[Any, Any], rows: tuple[Any, Any], start: Any, store: Any) -> Any:
@@ -114,40 +113,83 @@ def sweep_pair(loads: tuple[Any, Any], places: tuple[Any, Any], rows: tuple[Any,
     return run
 
 
-def prefetching_row(point: Any, step: Any, order: Order, itemsize: int, footprints: dict[int, Footprint]) -> Any:
-    """Return `row(total, plane, row, first, count, args)`: it runs a kernel along dense points and folds its values.
+def plain_row(point: Any, step: Any, *, dense: bool) -> Any:
+    """Return `row(total, head, first, begin, end, stride, args)`: it runs a kernel along points and folds its values.
 
     Args:
         point: from loop coordinates to the point.
         step: `step(total, p, args)`.
-        order: which axis is the innermost loop.
-        itemsize: bytes of the largest element of an array.
-        footprints: of the arrays of the kernel, by slot.
+        dense: whether the stride is one.
     """
-    ask = _asker(order, footprints)
-    line = max(1, _LINE // itemsize)
-    chunk = _LINES * line
 
     @inlined
-    def run(total: Any, plane: int, row: int, first: int, count: int, args: Any) -> Any:
-        chunks = count // chunk
-        for number in range(chunks):
-            begin = first + chunk * number
-            for i in range(0, chunk, line):
-                ask(args, point((plane, row, begin + i)))
-            for i in range(chunk):
-                total = step(total, point((plane, row, begin + i)), args)
-        for i in range(chunks * chunk, count):
-            total = step(total, point((plane, row, first + i)), args)
+    def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
+        apart = 1 if dense else stride
+        for i in range(begin, end):
+            total = step(total, point((*head, first + apart * i)), args)
         return total
 
-    return run
+    return row
+
+
+def prefetching_row(point: Any, fold: Folding, ask: Any, line: int) -> Any:
+    """Return what runs a dense row like `plain_row`, and asks for elements that later rows need. Local.
+
+    Args:
+        point: from loop coordinates to the point.
+        fold: what becomes of the values.
+        ask: `ask(args, p)`; see `asker`.
+        line: elements of a cache line.
+    """
+    if fold.settle is not None:
+        return exact_row(point, fold, ask, line, dense=True)
+    chunk, step = _LINES * line, fold.step
+
+    @inlined
+    def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
+        whole = end - (end - begin) % chunk
+        for at in range(begin, whole, chunk):
+            for i in range(at, at + chunk, line):
+                ask(args, point((*head, first + i)))
+            for i in range(at, at + chunk):
+                total = step(total, point((*head, first + i)), args)
+        for i in range(whole, end):
+            total = step(total, point((*head, first + i)), args)
+        return total
+
+    return row
+
+
+def exact_row(point: Any, fold: Folding, ask: Any, line: int, *, dense: bool) -> Any:
+    """Return what runs a row like `plain_row` in blocks whose values are added together. Local.
+
+    Args:
+        point: from loop coordinates to the point.
+        fold: what becomes of the values.
+        ask: `ask(args, p)`; see `asker`.
+        line: elements of a cache line.
+        dense: whether the stride is one.
+    """
+    step, settle = fold.step, fold.settle
+
+    @inlined
+    def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
+        apart = 1 if dense else stride
+        for at in range(begin, end, BLOCK):
+            for i in range(at, at + BLOCK, line):
+                ask(args, point((*head, first + apart * i)))
+            for i in range(at, min(at + BLOCK, end)):
+                total = step(total, point((*head, first + apart * i)), args)
+            total = settle(total)
+        return total
+
+    return row
 
 
 def split(outside: Any, inside: Any) -> Any:
-    """Return what runs a row like `prefetching_row`, but another kernel where the row is in the interior. Local.
+    """Return what runs a row of a pair, with another kernel where the row is in the interior. Local.
 
-    It has one argument more, the box of the interior as `box_reader` gives it.
+    It is `(total, plane, row, first, count, args, interior)`, the last one a box as `box_reader` gives it.
 
     Args:
         outside: runs a kernel along a row; see `prefetching_row`.
@@ -157,20 +199,20 @@ def split(outside: Any, inside: Any) -> Any:
 
         @inlined
         def whole(total: Any, plane: int, row: int, first: int, count: int, args: Any, interior: Any) -> Any:
-            return outside(total, plane, row, first, count, args)
+            return outside(total, (plane, row), first, 0, count, 1, args)
 
         return whole
 
     @inlined
     def run(total: Any, plane: int, row: int, first: int, count: int, args: Any, interior: Any) -> Any:
         i0, j0, k0, n0, n1, n2, _, _, _ = interior
-        begin = end = first
+        begin = end = 0
         if i0 <= plane < i0 + n0 and j0 <= row < j0 + n1:
-            begin = min(max(k0, first), first + count)
-            end = max(begin, min(k0 + n2, first + count))
-        total = outside(total, plane, row, first, begin - first, args)
-        total = inside(total, plane, row, begin, end - begin, args)
-        return outside(total, plane, row, end, first + count - end, args)
+            begin = min(max(k0 - first, 0), count)
+            end = max(begin, min(k0 + n2 - first, count))
+        total = outside(total, (plane, row), first, 0, begin, 1, args)
+        total = inside(total, (plane, row), first, begin, end, 1, args)
+        return outside(total, (plane, row), first, end, count, 1, args)
 
     return run
 
@@ -210,27 +252,7 @@ def point_maker(ndim: int, order: Order) -> Any:
     return make_point
 
 
-def _dense_row(ndim: int, point: Any, step: Any) -> Any:
-    @inlined
-    def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
-        for i in range(begin, end):
-            total = step(total, point((*head, first + i)), args)
-        return total
-
-    return row
-
-
-def _strided_row(ndim: int, point: Any, step: Any) -> Any:
-    @inlined
-    def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
-        for i in range(begin, end):
-            total = step(total, point((*head, first + stride * i)), args)
-        return total
-
-    return row
-
-
-def _sweep_1d(read_box: Any, point: Any, row: Any, load: Any, start: Any, store: Any) -> Any:
+def _sweep_1d(read_box: Any, row: Any, load: Any, start: Any, store: Any) -> Any:
     def run(block: int, thread: int, threads: int) -> int:
         args = load(block)
         total = start(block, thread)
@@ -243,7 +265,7 @@ def _sweep_1d(read_box: Any, point: Any, row: Any, load: Any, start: Any, store:
     return run
 
 
-def _sweep_2d(read_box: Any, point: Any, row: Any, load: Any, start: Any, store: Any) -> Any:
+def _sweep_2d(read_box: Any, row: Any, load: Any, start: Any, store: Any) -> Any:
     def run(block: int, thread: int, threads: int) -> int:
         args = load(block)
         total = start(block, thread)
@@ -257,7 +279,7 @@ def _sweep_2d(read_box: Any, point: Any, row: Any, load: Any, start: Any, store:
     return run
 
 
-def _sweep_3d(read_box: Any, point: Any, row: Any, load: Any, start: Any, store: Any) -> Any:
+def _sweep_3d(read_box: Any, row: Any, load: Any, start: Any, store: Any) -> Any:
     def run(block: int, thread: int, threads: int) -> int:
         args = load(block)
         total = start(block, thread)
@@ -274,7 +296,7 @@ def _sweep_3d(read_box: Any, point: Any, row: Any, load: Any, start: Any, store:
     return run
 
 
-def _sweep_4d(read_box: Any, point: Any, row: Any, load: Any, start: Any, store: Any) -> Any:
+def _sweep_4d(read_box: Any, row: Any, load: Any, start: Any, store: Any) -> Any:
     def run(block: int, thread: int, threads: int) -> int:
         args = load(block)
         total = start(block, thread)
@@ -290,6 +312,17 @@ def _sweep_4d(read_box: Any, point: Any, row: Any, load: Any, start: Any, store:
         return 0
 
     return run
+
+
+def widest(run: Any) -> Any:
+    """Return a sweep whose loops have vectors as wide as the processor's. Local."""
+    swept = inlined(run)
+
+    def wide(block: int, thread: int, threads: int) -> int:
+        prefer_widest_vectors()
+        return swept(block, thread, threads)  # type: ignore[no-any-return]
+
+    return wide
 
 
 @intrinsic
@@ -309,9 +342,14 @@ def prefer_widest_vectors(typingctx: Any) -> Any:
     return types.none(), codegen
 
 
-def _asker(order: Order, footprints: dict[int, Footprint]) -> Any:
-    """A compiled function that asks for what a kernel is the first to touch one plane after a point."""
-    march = 0 if order == "C" else 2
+def asker(axis: int, footprints: dict[int, Footprint], ahead: int | None = None) -> Any:
+    """A compiled function that asks for elements of arrays that a kernel will need: `ask(args, p)`. Local.
+
+    Args:
+        axis: of the points.
+        footprints: of the arrays of the kernel, by slot.
+        ahead: how far along the axis; None: for what the kernel is the first to touch one step after a point.
+    """
 
     @intrinsic
     def ask(typingctx: Any, args: Any, p: Any) -> Any:
@@ -321,7 +359,8 @@ def _asker(order: Order, footprints: dict[int, Footprint]) -> Any:
                 if footprint is None or len(footprint.hi) != p.ndim:
                     continue
                 at = coordinates(builder, p, values[1])
-                at[march] = builder.add(at[march], ir.Constant(INT, footprint.hi[march] + 1))
+                distance = footprint.hi[axis] + 1 if ahead is None else ahead
+                at[axis] = builder.add(at[axis], ir.Constant(INT, distance))
                 _prefetch(builder, _address(context, builder, view, value, at), write=footprint.written)
             return context.get_dummy_value()
 

@@ -18,7 +18,7 @@ from gondwana.kernels.cuda.compiler import cuda, device_function
 from gondwana.kernels.cuda.shapes import Shape
 from gondwana.kernels.cuda.sweeps import RESULTS
 from gondwana.kernels.exact import SPECIAL, WORDS
-from gondwana.kernels.folding import COMBINE, check_value, kind_of, neutral
+from gondwana.kernels.folding import COMBINE, check_value, digits_of, kind_of, neutral
 
 WARP = 32
 
@@ -178,6 +178,7 @@ def _changing(operation: str) -> Any:
 
 
 _add, _set_bits = _changing("add"), _changing("or")
+_digits_of = device_function(digits_of)
 
 
 def _exact(kernel: Any, shape: Shape) -> Folding:
@@ -197,25 +198,17 @@ def _exact(kernel: Any, shape: Shape) -> Folding:
 
     @device_function
     def step(first: int, p: Any, args: Any) -> int:
-        """Add a float64 to the fixed-point number whose digits start at `first`: see `kernels.cpu.accumulate`."""
+        """Add a float64 to the fixed-point number whose digits start at `first`: see `folding.digits_of`."""
         value = types.float64(kernel(p, *args))
         bits = _bits(value)
-        exponent = (bits >> 52) & 0x7FF
-        if exponent == 0x7FF:
+        if (bits >> 52) & 0x7FF == 0x7FF:
             _set_bits(first + 8 * SPECIAL, 1 if value != value else (2 if value > 0 else 4))
             return first
-        mantissa = bits & 0xFFFFFFFFFFFFF
-        if exponent > 0:
-            mantissa |= 1 << 52
-            exponent -= 1
-        shift = exponent & 31
-        low = (mantissa & 0xFFFFFFFF) << shift
-        high = ((mantissa >> 32) << shift) + ((low >> 32) & 0xFFFFFFFF)
-        sign = -1 if bits < 0 else 1
-        digit = first + 8 * (exponent >> 5)
-        _add(digit, sign * (low & 0xFFFFFFFF))
-        _add(digit + 8, sign * (high & 0xFFFFFFFF))
-        _add(digit + 16, sign * (high >> 32))
+        number, low, middle, high = _digits_of(bits)
+        digit = first + 8 * number
+        _add(digit, low)
+        _add(digit + 8, middle)
+        _add(digit + 16, high)
         return first
 
     @device_function

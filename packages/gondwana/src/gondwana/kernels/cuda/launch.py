@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import struct
 import types as pytypes
@@ -115,7 +116,9 @@ class Loaded:
             return data
         changed = bytearray(data)
         for word in self.narrow:
-            struct.pack_into("f4x", changed, word * WORD, *struct.unpack_from("d", data, word * WORD))
+            # What `struct` refuses is infinity here, too.
+            number = ctypes.c_float(*struct.unpack_from("d", data, word * WORD))
+            changed[word * WORD : word * WORD + WORD] = bytes(number) + bytes(WORD - 4)
         return bytes(changed)
 
 

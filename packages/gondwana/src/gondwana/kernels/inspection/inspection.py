@@ -24,6 +24,7 @@ from gondwana.kernels.inspection.assembly import Registers
 from gondwana.kernels.inspection.loops import Loop, main_loop
 from gondwana.kernels.variant import Variant
 from gondwana.runtime import collector
+from gondwana.runtime.shared_file import pages_of_arrays
 
 Capability = tuple[int, int]
 
@@ -225,6 +226,9 @@ def _lines(code: Inspection) -> Iterator[str]:
         yield f"  innermost loop: {_vectors(code.loop, gpu=bool(code.ptx))}"
         yield f"  {_work(code.loop)}"
     yield from _memory_line(code)
+    if not code.ptx:
+        pages = [f"{size} in {place} memory" for place, size in pages_of_arrays().items()]
+        yield f"  pages of large arrays: {', '.join(pages)}"
     yield from _registers_lines(code)
 
 

@@ -7,11 +7,12 @@ groups above it that are visible count.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from gondwana.runtime.files import text_of
 
 MOUNTED = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
@@ -39,7 +40,7 @@ def processors() -> int | None:
 
 
 def _settings(controller: str, unified: str, own: str) -> Iterator[str]:
-    """The texts of a setting in all groups of this process; of several files, with blanks between.
+    """The texts of a setting in all groups of this process, "" where it is not; of several files, with blanks between.
 
     Args:
         controller: whose setting it is.
@@ -56,13 +57,11 @@ def _settings(controller: str, unified: str, own: str) -> Iterator[str]:
         for root in roots:
             folder = root / group.strip("/")
             for place in (folder, *(above for above in folder.parents if above.is_relative_to(root))):
-                with contextlib.suppress(OSError):
-                    yield " ".join((place / name).read_text().strip() for name in names.split())
+                yield " ".join(text_of(place / name) for name in names.split())
 
 
 def _memberships() -> Iterator[tuple[str, str]]:
     """The controllers of every hierarchy, "" in version 2, and the group of this process in it."""
-    with contextlib.suppress(OSError):
-        for line in MEMBERSHIP.read_text().splitlines():
-            _, hierarchy, group = line.split(":", 2)
-            yield hierarchy, "" if ".." in group.split("/") else group
+    for line in text_of(MEMBERSHIP).splitlines():
+        _, hierarchy, group = line.split(":", 2)
+        yield hierarchy, "" if ".." in group.split("/") else group

@@ -7,12 +7,12 @@ import socket
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
 from gondwana.runtime import cores
+from gondwana.runtime.files import text_of
 from gondwana.runtime.placement import binding, topology
 
 MOST = 64
@@ -39,7 +39,8 @@ _seats: list[Seat] = []
 
 def own_seat() -> Seat:
     """Return where this process is. Local."""
-    return Seat(socket.gethostname(), _machine(), cores.own())
+    host = socket.gethostname()
+    return Seat(host, text_of("/proc/sys/kernel/random/boot_id", host), cores.own())
 
 
 def record(seats: Sequence[Seat]) -> None:
@@ -113,10 +114,3 @@ def _nodes() -> list[str]:
     if ranks is None:
         return [seat.host for seat in _seats]
     return [f"{seat.host}/{rank // ranks}" for rank, seat in enumerate(_seats)]
-
-
-def _machine() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return socket.gethostname()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from gondwana.runtime.files import text_of
 
 SYSTEM = Path("/sys/devices/system")
 
@@ -75,25 +76,29 @@ def shown(cpus: Collection[int]) -> str:
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
+def caches(system: Path = SYSTEM) -> dict[str, int]:
+    """Return the bytes of the caches of one core, or of those that share it, by name, such as "L2". Local."""
+    found: dict[str, int] = {}
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    for folder in sorted(system.glob("cpu/cpu0/cache/index*")):
+        level, kind, size = (text_of(folder / name) for name in ("level", "type", "size"))
+        if level and kind and size:
+            found[f"L{level}{'' if kind == 'Unified' else kind[0].lower()}"] = int(size[:-1]) * units[size[-1]]
+    return found
+
+
 def _domains(system: Path) -> Iterator[tuple[int, frozenset[int]]]:
     for folder in system.glob("node/node[0-9]*"):
-        with contextlib.suppress(OSError):
-            yield int(folder.name.removeprefix("node")), parse((folder / "cpulist").read_text())
+        yield int(folder.name.removeprefix("node")), parse(text_of(folder / "cpulist"))
 
 
 def _siblings(system: Path, cpu: int) -> frozenset[int]:
     """The hardware threads of the core of `cpu`: itself alone where the host does not say."""
-    try:
-        return parse((system / f"cpu/cpu{cpu}/topology/thread_siblings_list").read_text()) | {cpu}
-    except OSError:
-        return frozenset({cpu})
+    return parse(text_of(system / f"cpu/cpu{cpu}/topology/thread_siblings_list")) | {cpu}
 
 
 def _socket(system: Path, cpu: int) -> int | None:
-    try:
-        number = int((system / f"cpu/cpu{cpu}/topology/physical_package_id").read_text())
-    except OSError:
-        return None
+    number = int(text_of(system / f"cpu/cpu{cpu}/topology/physical_package_id", "-1"))
     return number if number >= 0 else None  # -1: the firmware does not say
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from gondwana.runtime.files import text_of
 
 ROUNDS = 50
 """Messages there and back: the fastest of them was delayed least."""
@@ -30,10 +31,7 @@ SAME = Clock(0, 0)
 
 def host() -> str:
     """Return what exactly the processes with one clock have in common: the start of the system that they run on."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return text_of("/proc/sys/kernel/random/boot_id")
 
 
 def estimate(ask: Callable[[], int], rounds: int = ROUNDS, now: Callable[[], int] = time.monotonic_ns) -> Clock:

@@ -28,6 +28,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 
+import numpy as np
+import numpy.typing as npt
+
 from gondwana.errors import LaunchError, UsageError
 from gondwana.runtime import cores, exits, idle, progress
 from gondwana.runtime.placement import report
@@ -355,7 +358,7 @@ class Monitor:
     @property
     def announced(self) -> bool:
         """Whether a rank of this host has announced the end."""
-        return self._page is not None and self._page[0] == 1
+        return self._page is not None and bool(self._page[0])
 
     def text(self, member: Member) -> str | None:
         """Return the report on a member that has ended; None if another rank prints it or it was announced. Local."""
@@ -379,16 +382,12 @@ def own_member(rank: int) -> Member:
     return Member(seat.host, seat.machine, seat.cores, rank, page)
 
 
-def _map(first: Member) -> mmap.mmap | None:
+def _map(first: Member) -> npt.NDArray[np.uint8] | None:
     """Map the page of the first rank of this host; return None if its process is not visible."""
     try:
-        descriptor = first.page.open()
+        return first.page.map(mmap.PAGESIZE)
     except (OSError, ForeignFileError):
         return None
-    try:
-        return mmap.mmap(descriptor, mmap.PAGESIZE)
-    finally:
-        os.close(descriptor)
 
 
 def _poll(handles: list[int]) -> list[tuple[int, int]]:

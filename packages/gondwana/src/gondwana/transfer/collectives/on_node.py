@@ -20,7 +20,7 @@ import numpy.typing as npt
 from gondwana.compiler.native import DATA_AT, Native, abi_is_known, pays_off
 from gondwana.errors import UsageError
 from gondwana.runtime import cores, progress
-from gondwana.runtime.shared_file import ForeignFileError, SharedFile, map_shared
+from gondwana.runtime.shared_file import ForeignFileError, SharedFile
 from gondwana.teams import MAX, MIN, PROD, SUM, Op, Team, mpi, ops
 from gondwana.teams.blocking import FIRST
 from gondwana.teams.ops import UFUNCS, fold
@@ -411,11 +411,7 @@ def _memory(team: Team) -> npt.NDArray[np.uint8] | None:
     file, memory = team.comm.bcast(file), None
     if file is not None:
         with contextlib.suppress(OSError, ForeignFileError):
-            descriptor = file.open()
-            try:
-                memory = map_shared(descriptor, nbytes)
-            finally:
-                os.close(descriptor)
+            memory = file.map(nbytes)
     team.comm.Barrier()
     if team.rank == 0 and file is not None:
         os.close(file.descriptor)

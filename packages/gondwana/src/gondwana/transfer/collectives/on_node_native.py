@@ -20,27 +20,7 @@ from gondwana.compiler.memory_order import load_acquire, load_word, move_bytes, 
 from gondwana.compiler.native import DATA
 from gondwana.compiler.types.buffers import element, item_size, set_element
 from gondwana.teams import BAND, BOR, BXOR, MAX, MIN, PROD, SUM
-from gondwana.transfer.collectives.on_node import (
-    ALLREDUCE,
-    BARRIER,
-    BCAST,
-    CODED,
-    ELEMENTS,
-    HEAD,
-    IN_MACHINE_CODE,
-    KIND,
-    KINDS,
-    LATE,
-    LIMIT,
-    MISMATCH,
-    MOST_READ,
-    NBYTES,
-    NUMBER,
-    NUMPY,
-    SLOT,
-    UNFIT,
-    WORD,
-)
+from gondwana.transfer.collectives import on_node
 
 _DOUBLE, _FLOAT, _LONG, _LONG_LONG = (np.dtype(char).num for char in "dflq")
 
@@ -48,42 +28,42 @@ _AREA, _RANK, _SIZE, _ENTERED, _ITEM_SIZES = 0, 8, 16, 24, 32
 """Where in the block of `OnNode` its words are: of the last but one, the collective that was entered but not finished;
 from the last one on, the bytes of an element by the number of its dtype."""
 
-_BROADCAST = BCAST << KIND
-_ELEMENTS, _KINDS_OF_ONE = len(CODED), len(ELEMENTS)
-_DOUBLE_PLACE, _INTEGER_PLACE, _FLOAT_PLACE = map(ELEMENTS.index, CODED)
-_DOUBLES, _INTEGERS, _FLOATS = (CODED.index(char) for char in "dlf")
-_SUM, _PROD, _MAX = (IN_MACHINE_CODE.index(op) for op in (SUM, PROD, MAX))
+_BROADCAST = on_node.BCAST << on_node.KIND
+_ELEMENTS, _KINDS_OF_ONE = len(on_node.CODED), len(on_node.ELEMENTS)
+_DOUBLE_PLACE, _INTEGER_PLACE, _FLOAT_PLACE = map(on_node.ELEMENTS.index, on_node.CODED)
+_DOUBLES, _INTEGERS, _FLOATS = (on_node.CODED.index(char) for char in "dlf")
+_SUM, _PROD, _MAX = (on_node.IN_MACHINE_CODE.index(op) for op in (SUM, PROD, MAX))
 
 
 @inlined
 def slot(area: int, rank: int, n: int) -> int:
     """Return the address of the slot of a rank for collective n."""
-    return area + HEAD + (2 * rank + (n & 1)) * SLOT
+    return area + on_node.HEAD + (2 * rank + (n & 1)) * on_node.SLOT
 
 
 @inlined
 def first_part(area: int, n: int) -> int:
     """Return the address of the contribution of rank 0 to collective n; the others follow, `2 * SLOT` apart."""
-    return slot(area, 0, n) + WORD  # type: ignore[no-any-return]
+    return slot(area, 0, n) + on_node.WORD  # type: ignore[no-any-return]
 
 
 @inlined
 def next_collective(area: int, rank: int) -> int:
     """Return the number of the collective that this rank enters next."""
     even, odd = load_word(slot(area, rank, 0)), load_word(slot(area, rank, 1))
-    return ((even if even > odd else odd) >> NUMBER) + 1  # type: ignore[no-any-return]
+    return ((even if even > odd else odd) >> on_node.NUMBER) + 1  # type: ignore[no-any-return]
 
 
 @inlined
 def has_entered(area: int, rank: int, n: int) -> bool:
     """Return whether a rank has entered collective n; what it contributes is then visible."""
-    return load_acquire(slot(area, rank, n)) >> NUMBER >= n  # type: ignore[no-any-return]
+    return load_acquire(slot(area, rank, n)) >> on_node.NUMBER >= n  # type: ignore[no-any-return]
 
 
 @inlined
 def is_the_same(area: int, rank: int, n: int, meaning: int) -> bool:
     """Return whether a rank that has entered collective n means the same by it."""
-    return load_word(slot(area, rank, n)) == (n << NUMBER | meaning)  # type: ignore[no-any-return]
+    return load_word(slot(area, rank, n)) == (n << on_node.NUMBER | meaning)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -91,8 +71,8 @@ def enter(area: int, rank: int, n: int, meaning: int, source: int) -> None:
     """Enter collective n with what lies at an address. All ranks have entered the one before."""
     own = slot(area, rank, n)
     if source != 0:
-        move_bytes(own + WORD, source, meaning & NBYTES)
-    store_release(own, n << NUMBER | meaning)
+        move_bytes(own + on_node.WORD, source, meaning & on_node.NBYTES)
+    store_release(own, n << on_node.NUMBER | meaning)
 
 
 @inlined
@@ -208,7 +188,7 @@ def advance(block: int, meaning: int, source: int, target: int, how: int, polls:
 
 def meet(block: int, polls: int) -> int:
     """Go on with a barrier: as `advance`."""
-    return _advance(block, BARRIER << KIND, 0, 0, NUMPY, polls)  # type: ignore[no-any-return]
+    return _advance(block, on_node.BARRIER << on_node.KIND, 0, 0, on_node.NUMPY, polls)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -218,21 +198,21 @@ def _advance(block: int, meaning: int, source: int, target: int, how: int, polls
     if n == 0:
         n = next_collective(area, rank)
         if not _have_entered(area, 0, size, n - 1, polls):
-            return LATE
+            return on_node.LATE
         enter(area, rank, n, meaning, load_word(source) if source != 0 else 0)
         store_release(block + _ENTERED, n)
     first, end = (-1 - how, -how) if how < 0 else (0, size)
     if not _have_entered(area, first, end, n, polls):
-        return LATE
+        return on_node.LATE
     store_release(block + _ENTERED, 0)
     for other in range(first, end):
         if not is_the_same(area, other, n, meaning):
-            return MISMATCH
-    nbytes = meaning & NBYTES
+            return on_node.MISMATCH
+    nbytes = meaning & on_node.NBYTES
     if how < 0 and target != 0:
-        move_bytes(load_word(target), slot(area, first, n) + WORD, nbytes)
+        move_bytes(load_word(target), slot(area, first, n) + on_node.WORD, nbytes)
     elif how > 0:
-        fold_as(how, first_part(area, n), 2 * SLOT, size, load_word(target), nbytes)
+        fold_as(how, first_part(area, n), 2 * on_node.SLOT, size, load_word(target), nbytes)
     return n  # type: ignore[no-any-return]
 
 
@@ -243,11 +223,11 @@ def combine(block: int, operation: int, send: int, recv: int, polls: int) -> int
         As `advance`; or `UNFIT`, and nothing is done.
     """
     how, nbytes = how_to_combine(operation, send, recv)
-    if how == NUMPY or not _fits(block, nbytes):
-        return UNFIT
+    if how == on_node.NUMPY or not _fits(block, nbytes):
+        return on_node.UNFIT
     element = (how - 1) % _ELEMENTS
     place = _DOUBLE_PLACE if element == _DOUBLES else _INTEGER_PLACE if element == _INTEGERS else _FLOAT_PLACE
-    what = (ALLREDUCE + operation * _KINDS_OF_ONE + place) << KIND | nbytes
+    what = (on_node.ALLREDUCE + operation * _KINDS_OF_ONE + place) << on_node.KIND | nbytes
     return _advance(block, what, send + DATA, recv + DATA, how, polls)  # type: ignore[no-any-return]
 
 
@@ -262,28 +242,28 @@ def how_to_combine(operation: int, send: int, recv: int) -> tuple[int, int]:
     elif number == _FLOAT:
         element, nbytes = _FLOATS, 4 * count
     else:
-        return NUMPY, 0
+        return on_node.NUMPY, 0
     alike = count_of(send, False) == count and dtype_number_of(send) == number
     if count < 1 or not alike:
-        return NUMPY, 0
+        return on_node.NUMPY, 0
     return 1 + operation * _ELEMENTS + element, nbytes
 
 
 def fill(block: int, array: int, root: int, polls: int) -> int:
     """Fill the array at this address with that of a root: as `advance`, or `UNFIT`, and nothing is done."""
     if root < 0 or root >= load_word(block + _SIZE):
-        return UNFIT
+        return on_node.UNFIT
     is_root = root == load_word(block + _RANK)
     count, number = count_of(array, not is_root), dtype_number_of(array)
-    if count < 0 or number < 0 or number >= KINDS:
-        return UNFIT
+    if count < 0 or number < 0 or number >= on_node.KINDS:
+        return on_node.UNFIT
     nbytes = count * load_word(block + _ITEM_SIZES + 8 * number)
     if (nbytes == 0 and count != 0) or not _fits(block, nbytes):
-        return UNFIT
+        return on_node.UNFIT
     data = array + DATA
     return _advance(block, _BROADCAST + nbytes, data if is_root else 0, 0 if is_root else data, -1 - root, polls)  # type: ignore[no-any-return]
 
 
 @inlined
 def _fits(block: int, nbytes: int) -> bool:
-    return nbytes <= LIMIT and nbytes * load_word(block + _SIZE) <= MOST_READ
+    return nbytes <= on_node.LIMIT and nbytes * load_word(block + _SIZE) <= on_node.MOST_READ

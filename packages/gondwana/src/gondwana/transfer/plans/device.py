@@ -246,7 +246,7 @@ class _Message:
 
     def _keep(self, request: PersistentRequest) -> PersistentRequest:
         """Return a request that is freed with this object."""
-        weakref.finalize(self, free_requests, [request]).atexit = False
+        weakref.finalize(self, free_requests, [request])
         return request
 
 

@@ -76,7 +76,7 @@ class HostPlan(Plan):
         self._sent = [_outgoing(copies, rank, tag) for rank in far if copies.to(rank)]
         self._received = [_incoming(copies, rank, tag) for rank in far if copies.of(rank)]
         self._requests = [message.request for message in (*self._sent, *self._received)]
-        weakref.finalize(self, free_requests, self._requests).atexit = False
+        weakref.finalize(self, free_requests, self._requests)
         self._record(self._flags.key, near)
         if self._rounds is not None:
             self._plan[5:_LENT] = self._rounds.address, self._rounds.started, self._rounds.waited

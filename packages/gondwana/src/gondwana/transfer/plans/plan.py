@@ -179,7 +179,7 @@ def message_tag(segment: Segment) -> int:
 
 
 def free_requests(requests: list[PersistentRequest]) -> None:
-    """Free the requests of a plan, but not those that MPI still works on. Local."""
+    """Free the requests of a plan, but not those that MPI still works on. Local; at exit, too, or MPI complains."""
     for request in requests:
         if request.test():
             request.free()
