@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing
+import pickle
 import random
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+import cloudpickle
 import numba
 import numpy as np
 import numpy.typing as npt
@@ -291,27 +295,36 @@ EMITTED = {
 """Files that have LLVM's atomic instructions for the processor."""
 
 
-@pytest.fixture
-def for_arm(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, int, str], tuple[str, str]]:
-    """A function that compiles one of integers for a processor, to LLVM's instructions and to assembly."""
+@pytest.fixture(scope="module")
+def for_arm() -> Iterator[Callable[[Any, int, str], tuple[str, str]]]:
+    """A function that compiles one of integers for a processor, to LLVM's instructions and to assembly.
+
+    In a process in which nothing has been compiled for this processor: LLVM ends one that has its instructions to emit.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), for_other_processors) as pool:
+        yield lambda function, *how: pool.submit(compiled, cloudpickle.dumps(function), *how).result()
+
+
+def for_other_processors() -> None:
+    """Prepare a process."""
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
-    monkeypatch.setattr(memory_order, "_PAUSE", "")  # to check it would need a parser of the assembly
-    monkeypatch.setattr(pool_native, "platform", types.SimpleNamespace(machine=lambda: "aarch64"))
+    memory_order._PAUSE = ""  # to check it would need a parser of the assembly
+    setattr(pool_native, "platform", types.SimpleNamespace(machine=lambda: "aarch64"))  # noqa: B010
 
-    def compiled(function: Any, arguments: int, processor: str) -> tuple[str, str]:
-        signature = codegen._signature(arguments)
-        library = numba.cfunc(signature, error_model="numpy", pipeline_class=Compiler)(function)._library
-        machine = binding.Target.from_triple(TRIPLE).create_target_machine(cpu=processor, opt=3)
-        text = re.sub(r'"target-(cpu|features)"="[^"]*"', "", library.get_llvm_str())
-        text = re.sub(r"^target triple = .*", f'target triple = "{TRIPLE}"', text, flags=re.MULTILINE)
-        layout = f'target datalayout = "{machine.target_data}"'
-        module = binding.parse_assembly(re.sub(r"^target datalayout = .*", layout, text, flags=re.MULTILINE))
-        builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=2))
-        builder.getModulePassManager().run(module, builder)
-        return str(module), machine.emit_assembly(module)
 
-    return compiled
+def compiled(function: bytes, arguments: int, processor: str) -> tuple[str, str]:
+    """Compile a pickled function."""
+    signature = codegen._signature(arguments)
+    library = numba.cfunc(signature, error_model="numpy", pipeline_class=Compiler)(pickle.loads(function))._library
+    machine = binding.Target.from_triple(TRIPLE).create_target_machine(cpu=processor, opt=3)
+    text = re.sub(r'"target-(cpu|features)"="[^"]*"', "", library.get_llvm_str())
+    text = re.sub(r"^target triple = .*", f'target triple = "{TRIPLE}"', text, flags=re.MULTILINE)
+    layout = f'target datalayout = "{machine.target_data}"'
+    module = binding.parse_assembly(re.sub(r"^target datalayout = .*", layout, text, flags=re.MULTILINE))
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(speed_level=2))
+    builder.getModulePassManager().run(module, builder)
+    return str(module), machine.emit_assembly(module)
 
 
 def accesses(assembly: str) -> list[str]:
