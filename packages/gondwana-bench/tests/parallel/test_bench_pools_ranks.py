@@ -20,8 +20,8 @@ USES = ("call", "each", "batched", "work")
 @pytest.mark.parametrize("name", ["ours in a job", "multiprocessing.Pool", "MPIPoolExecutor"])
 def test_a_pool_performs_every_use(name: str) -> None:
     with Program(name, 1, _native) as program:
-        assert all(program.ask(what, 20) > 0.0 for what in USES)
-        assert program.ask("work", 20) > 1e-3  # the tasks were done, one after the other
+        assert all(min(program.ask(what, 20)) > 0.0 for what in USES)
+        assert program.ask("work", 20)[0] > 1e-3  # the tasks were done, one after the other
         with pytest.raises(UsageError, match=f"{name} does not answer: .*misuse"):
             program.ask("misuse", 1)
 

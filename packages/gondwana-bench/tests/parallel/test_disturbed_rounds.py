@@ -18,7 +18,7 @@ def test_ranks_take_the_same_rounds_again(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(disturbance, "_left_out", disturbance._Reading(0.0, 0.0, 0.0, 0))
     monkeypatch.setattr(disturbance, "time", SimpleNamespace(perf_counter=lambda: spent["time"]))
     monkeypatch.setattr(disturbance, "_busy_machine", lambda: spent["machine"])
-    monkeypatch.setattr(disturbance, "_busy_family", lambda pid: spent["own"])
+    monkeypatch.setattr(disturbance, "busy_family", lambda pid: spent["own"])
     taken: list[int] = []
 
     def take(number: int) -> int:

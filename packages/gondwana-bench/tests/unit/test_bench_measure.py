@@ -225,7 +225,7 @@ class _Machine:
         monkeypatch.setattr(time, "perf_counter", lambda: self.time)
         monkeypatch.setattr(time, "sleep", lambda seconds: self.run(seconds, next(self.loads)))
         monkeypatch.setattr(disturbance, "_busy_machine", lambda: self.time + self.foreign)
-        monkeypatch.setattr(disturbance, "_busy_family", lambda pid: self.time)
+        monkeypatch.setattr(disturbance, "busy_family", lambda pid: self.time)
         self.loads: Iterator[float] = itertools.repeat(0.0)
 
     def run(self, seconds: float, load: float) -> None:

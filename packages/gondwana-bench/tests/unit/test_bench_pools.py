@@ -28,11 +28,11 @@ class FakeProgram:
         if name == "MPIPoolExecutor" and workers > 4:
             raise UsageError("too many ranks")
         self._name, self._workers = name, workers
-        self.seconds = float(len(name))
+        self.start = float(len(name)), 2.0 * len(name)
 
-    def ask(self, what: str, n: int) -> float:
+    def ask(self, what: str, n: int) -> tuple[float, float]:
         FakeProgram.asked.append((self._name, what, n))
-        return len(self._name) * 1e-6
+        return len(self._name) * 1e-6, n * len(self._name) * 2e-6
 
     def __enter__(self) -> Self:
         FakeProgram.open += 1
@@ -60,6 +60,10 @@ def test_every_case_gives_a_row_for_each_of_ours_and_its_rivals(fakes: type[Fake
         ("ours", "ProcessPoolExecutor", pytest.approx(4.0), pytest.approx(19.0), 12.0),
         ("ours", "multiprocessing.Pool", pytest.approx(4.0), pytest.approx(20.0), 12.0),
         ("ours in a job", "MPIPoolExecutor", pytest.approx(13.0), pytest.approx(15.0), 12.0),
+    ]
+    assert [(row["processor"], row["rival_processor"]) for row in rows[:2]] == [
+        (pytest.approx(8.0), pytest.approx(38.0)),
+        (pytest.approx(8.0), pytest.approx(40.0)),
     ]
     assert all(set(uses.COLUMNS) <= set(row) for row in rows)
     assert all((row["ratio"] is None) == (row["rival"] is None) for row in rows)

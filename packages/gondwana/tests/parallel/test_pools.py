@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import cloudpickle
 import pool_cases
 import pytest
 
@@ -260,6 +262,21 @@ def test_what_the_program_defines_reaches_the_workers(tmp_path: Path) -> None:
     outcome = jobs.run_command([sys.executable, str(script)], timeout=PATIENCE)
     assert outcome.status == 0, str(outcome)
     assert not jobs.left_behind([int(word) for word in outcome.stdout.split()])
+
+
+def test_functions_of_modules_that_are_registered_for_it_are_sent_by_value(
+    pool: gw.WorkerPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.joinpath("only_here.py").write_text("def negative(x):\n    return -x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    only_here = importlib.import_module("only_here")
+    cloudpickle.register_pickle_by_value(only_here)
+    try:
+        assert pool.submit(max, [1, 3], key=only_here.negative).result(PATIENCE) == 1
+    finally:
+        cloudpickle.unregister_pickle_by_value(only_here)
+    error = pool.submit(max, [1, 3], key=only_here.negative).exception(PATIENCE)
+    assert isinstance(error, ModuleNotFoundError)
 
 
 def test_workers_end_with_a_pool_that_is_killed(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from gondwana.errors import UsageError
+from gondwana_bench.disturbance import busy_family
 from gondwana_bench.processes import our_command
 
 Command = tuple[Sequence[str], Mapping[str, str]]
@@ -58,7 +59,7 @@ class Program:
         UsageError: it could not be started, or has ended.
 
     Attributes:
-        seconds: from the command until every worker has run a task.
+        start: seconds from the command until every worker has run a task, and of processors meanwhile.
     """
 
     def __init__(self, name: str, workers: int, native: StartNative, purpose: str = "use") -> None:
@@ -75,17 +76,18 @@ class Program:
             self._answers = self._open.enter_context(self._connection.makefile())
             if purpose == "use":
                 self.ask("call", 1)
-            self.seconds = time.perf_counter() - start
+            self.start = time.perf_counter() - start, busy_family(self._process.pid)
         except BaseException:
             self.close()
             raise
 
-    def ask(self, what: str, n: int) -> float:
-        """Have it perform something; return the seconds that it says. Local; blocks.
+    def ask(self, what: str, n: int) -> tuple[float, float]:
+        """Have it perform something; return the seconds that it says, and those of all its processors. Local; blocks.
 
         Raises:
             UsageError: it has ended, or did not answer in time.
         """
+        before = busy_family(self._process.pid)
         try:
             self._connection.sendall(json.dumps([what, n]).encode() + b"\n")
             answer = self._answers.readline()
@@ -93,7 +95,7 @@ class Program:
             answer = ""
         if not answer:
             raise self._failed()
-        return float(json.loads(answer))
+        return float(json.loads(answer)), busy_family(self._process.pid) - before
 
     def close(self) -> None:
         """End it. Local; blocks."""

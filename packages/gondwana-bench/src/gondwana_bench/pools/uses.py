@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from statistics import mean
 
 from gondwana.errors import UsageError
 from gondwana_bench.measure import in_turns
@@ -17,6 +18,7 @@ from gondwana_bench.statistics import summarize
 COLUMNS = {
     "case": "once", "workers": "workers", "unit": "unit", "name": "pool", "ours": "ours", "goal": "goal",
     "rival": "rival", "theirs": "theirs", "ratio": "theirs/ours (95 %)",
+    "processor": "ours in CPU time", "rival_processor": "theirs in CPU time",
 }  # fmt: skip
 
 RIVALS = {
@@ -95,12 +97,13 @@ def measure(
             for case in CASES:
                 if case.workers == workers and _is_among(case.name, cases):
                     n = max(1, round(tasks * case.share))
-                    yield from _rows(case.name, workers, "us", case.goal, _use(programs, case.what, n, repeat))
+                    yield from _rows(case.name, workers, "us", case.goal, *_use(programs, case.what, n, repeat))
     if any(_is_among(name, cases) for name in STARTS):
-        for (name, goal), samples in zip(STARTS.items(), _starts(native, repeat), strict=True):
-            yield from _rows(name, STARTED, "s", goal, samples)
+        samples = _starts(native, repeat)
+        for number, (name, goal) in enumerate(STARTS.items()):
+            yield from _rows(name, STARTED, "s", goal, *samples[2 * number : 2 * number + 2])
     if _is_among(JOB, cases):
-        yield from _rows(JOB, STARTED, "s", None, _jobs(native, repeat))
+        yield from _rows(JOB, STARTED, "s", None, *_jobs(native, repeat))
 
 
 def check(cases: Sequence[str] | None) -> None:
@@ -148,37 +151,36 @@ def _all_programs(
     return programs
 
 
-def _use(programs: Mapping[str, Program], what: str, n: int, repeat: int) -> Samples:
-    """Return the seconds of a task, one sample a round, by name."""
+def _use(programs: Mapping[str, Program], what: str, n: int, repeat: int) -> list[Samples]:
+    """Return the seconds of a task, and those of processors, one sample a round, by name."""
     for program in programs.values():
         program.ask(what, max(1, n // 10))  # caches, and what our pool learns of the length of tasks
 
     def once(program: Program) -> list[float]:
-        return [program.ask(what, n)]
+        seconds, processor = program.ask(what, n)
+        return [seconds, processor / n]
 
-    [seconds] = _interleaved({name: partial(once, program) for name, program in programs.items()}, repeat)
-    return seconds
+    return _interleaved({name: partial(once, program) for name, program in programs.items()}, repeat)
 
 
 def _starts(native: StartNative, repeat: int) -> list[Samples]:
-    """Return the seconds of first and second starts, each round in a new program."""
+    """Return the seconds of first and second starts, each with those of processors, each round in a new program."""
 
     def both(name: str) -> list[float]:
         with Program(name, STARTED, native, "starts") as program:
-            return [program.ask("start", STARTED) for _ in STARTS]
+            return [figure for _ in STARTS for figure in program.ask("start", STARTED)]
 
     return _interleaved({name: partial(both, name) for name in ("ours", *_rivals("ours"))}, repeat)
 
 
-def _jobs(native: StartNative, repeat: int) -> Samples:
-    """Return the seconds from the command until every rank has run a task."""
+def _jobs(native: StartNative, repeat: int) -> list[Samples]:
+    """Return the seconds from the command until every rank has run a task, and those of processors."""
 
     def once(name: str) -> list[float]:
         with Program(name, STARTED, native) as program:
-            return [program.seconds]
+            return list(program.start)
 
-    [seconds] = _interleaved({name: partial(once, name) for name in ("ours in a job", "MPIPoolExecutor")}, repeat)
-    return seconds
+    return _interleaved({name: partial(once, name) for name in ("ours in a job", "MPIPoolExecutor")}, repeat)
 
 
 def _interleaved(variants: Mapping[str, Callable[[], list[float]]], repeat: int) -> list[Samples]:
@@ -188,13 +190,14 @@ def _interleaved(variants: Mapping[str, Callable[[], list[float]]], repeat: int)
     return [{name: [figure[i] for figure in rounds] for name, rounds in found.items()} for i in figures]
 
 
-def _rows(case: str, workers: int, unit: str, goal: float | None, samples: Samples) -> Iterator[Row]:
-    """Yield the rows of a case from seconds a task, one sample a round."""
+def _rows(
+    case: str, workers: int, unit: str, goal: float | None, samples: Samples, processor: Samples
+) -> Iterator[Row]:
+    """Yield the rows of a case from seconds a task, and seconds of processors, one sample a round."""
     for name in RIVALS:
         if name in samples:
             ours = summarize(samples[name])
-            rivals: list[str | None] = [rival for rival in RIVALS[name] if rival in samples]
-            for rival in rivals or [None]:
+            for rival in (*(rival for rival in RIVALS[name] if rival in samples),) or (None,):
                 theirs = None if rival is None else summarize(samples[rival])
                 yield {
                     "case": case,
@@ -206,6 +209,8 @@ def _rows(case: str, workers: int, unit: str, goal: float | None, samples: Sampl
                     "rival": rival,
                     "theirs": None if theirs is None else theirs.median / SECONDS[unit],
                     **relative(None if rival is None else samples[rival], samples[name]),
+                    "processor": mean(processor[name]) / SECONDS[unit],
+                    "rival_processor": None if rival is None else mean(processor[rival]) / SECONDS[unit],
                     "verified": True,
                     "seconds": asdict(ours),
                     "rival_seconds": None if theirs is None else asdict(theirs),

@@ -16,6 +16,7 @@ import numpy as np
 
 import gondwana as gw
 from gondwana_bench import build
+from gondwana_bench.disturbance import processor_time
 from gondwana_bench.measure import Variant
 from gondwana_bench.rma.loops import signal
 from gondwana_bench.tasks.cases import Case, null
@@ -327,16 +328,11 @@ def _idleness(end: Callable[[], object], wait: Callable[[], object]) -> Variant:
             wait()
         elif gw.world.rank == 0:
             time.sleep(_SETTLE)
-            start, taken = time.perf_counter(), _processor_time(processes[1])
+            start, taken = time.perf_counter(), processor_time(processes[1])
             time.sleep(IDLE)
-            share = (_processor_time(processes[1]) - taken) / (time.perf_counter() - start)
+            share = (processor_time(processes[1]) - taken) / (time.perf_counter() - start)
             end()
         _sleep_until_all_are_here()
         return n * max(share, 1e-9)
 
     return variant
-
-
-def _processor_time(process: int) -> float:
-    """Return the seconds of processor time of a process, by the clock that Linux has for each."""
-    return time.clock_gettime(~process << 3 | 2)

@@ -38,8 +38,8 @@ _MOST_FUNCTIONS = 1024
 _POLL_EVERY = 16
 """Submitted tasks between two looks for results."""
 
-TICK = 1e-3
-"""Seconds in which nobody has done the pool's work before the stand-in does."""
+TICK, LONGEST_TICK = 1e-3, 4e-3
+"""Seconds in which nobody has done the pool's work before the stand-in does; longer while threads wait for futures."""
 _QUIET_TICKS = 100
 """Ticks without a task after which the stand-in sleeps until there is one."""
 _NAP = 0.1
@@ -63,11 +63,6 @@ class _Seat:
         """How many tasks it has that do not wait for others."""
         return len(self.tasks) - self.waiting
 
-    @property
-    def newest(self) -> Task:
-        """The task that was sent last of those that it has."""
-        return next(reversed(self.tasks.values()))
-
 
 Outcome = tuple[Task, bool, Any, tuple[Any, ...], int]
 """A task that has ended: whether it succeeded, its result or error as bytes (or an exception), and its worker."""
@@ -87,7 +82,8 @@ class Dispatcher:
 
     def __init__(self, lines: messages.Lines, packer: Packer) -> None:
         self.packer = packer
-        self.condition = threading.Condition(threading.RLock())
+        self._state = threading.RLock()
+        self.condition = threading.Condition(self._state)
         self.outstanding = 0
         self._lines = lines
         self._cores = cores.count()
@@ -103,7 +99,6 @@ class Dispatcher:
         self._closed = self._at_once = self._missed = False
         self._duty = threading.Lock()
         self._led = self._followers = 0
-        self._parked = True
         self._work = threading.Event()
         self._stand_in: threading.Thread | None = None
 
@@ -121,7 +116,7 @@ class Dispatcher:
             PoolClosedError: the pool is shut down.
             PoolBrokenError: it has no workers any more.
         """
-        with self.condition:
+        with self._state:
             if self._closed:
                 raise PoolClosedError("the pool is shut down: submit tasks inside its `with` statement")
             if self._broken:
@@ -130,8 +125,8 @@ class Dispatcher:
                 self._start_stand_in()
             self._enqueue(task)
             self._submitted += 1
-        if self._parked:
-            self._call_stand_in()
+        if not self._work.is_set():
+            self._work.set()
         if self._submitted % _POLL_EVERY == 0:
             self.poll()
 
@@ -182,7 +177,7 @@ class Dispatcher:
 
     def _room(self, seat: _Seat) -> int:
         """Return how many tasks like the next one a worker should get."""
-        if not self._queue or (seat.tasks and seat.newest.function != self._queue[0].function):
+        if not self._queue or (seat.tasks and next(reversed(seat.tasks.values())).function != self._queue[0].function):
             return 0
         seconds = self._seconds.get(self._queue[0].function, SHORT)
         if seconds >= SHORT:
@@ -207,7 +202,7 @@ class Dispatcher:
         if not arrived:
             return False
         ended: list[Outcome] = []
-        with self.condition:
+        with self._state:
             for worker, message in arrived:
                 self._handle(worker, message, ended)
         for outcome in ended:
@@ -272,7 +267,7 @@ class Dispatcher:
 
     def _settle(self, task: Task, succeeded: bool, data: Any, buffers: tuple[Any, ...], worker: int) -> None:
         """Complete a future with what a worker has sent."""
-        with self.condition:
+        with self._state:
             self.outstanding -= 1
             if task.future is None:
                 self._pass_on(task, succeeded, data, buffers)
@@ -361,14 +356,12 @@ class Dispatcher:
             left = _NAP if end is None else min(_NAP, end - time.monotonic())
             if left <= 0:
                 return False
-            if self._duty.acquire(False):
-                try:
-                    self._lead(ready, left)
-                finally:
-                    self._duty.release()
-                    self._hand_over()
-            else:
-                self._follow(ready, left)
+            if not self._lead(ready, left):
+                with self._state:
+                    self._followers += 1
+                    if not ready():
+                        self.condition.wait(min(left, _FOLLOW))
+                    self._followers -= 1
         return True
 
     def _suspend(self, ready: Callable[[], bool], seconds: float | None) -> bool:
@@ -383,29 +376,21 @@ class Dispatcher:
             progress.wait_until(polled, "a task of a pool", seconds)
         return ready()
 
-    def _lead(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Do what there is to do, or wait for it. The caller has the duty."""
-        self._led += 1
-        if not self._work_off() and not ready():
-            self._lines.sleep(seconds, spin=self._has_a_core())
-
-    def _has_a_core(self) -> bool:
-        """Return whether the busy workers leave a core to this process."""
-        return len(self._seats) - len(self._idle) < self._cores
-
-    def _follow(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Wait while another thread leads."""
-        with self.condition:
-            self._followers += 1
+    def _lead(self, ready: Callable[[], bool], seconds: float) -> bool:
+        """Wait for something to do, unless something holds, and do it; return False if another thread does."""
+        if not self._duty.acquire(False):
+            return False
+        try:
+            self._led += 1
             if not ready():
-                self.condition.wait(min(seconds, _FOLLOW))
-            self._followers -= 1
-
-    def _hand_over(self) -> None:
-        """Let another waiting thread lead."""
-        if self._followers:
-            with self.condition:
-                self.condition.notify_all()
+                self._lines.sleep(seconds, spin=len(self._seats) - len(self._idle) < self._cores)
+                self._work_off()
+        finally:
+            self._duty.release()
+            if self._followers:
+                with self._state:
+                    self.condition.notify_all()  # another waiting thread can lead
+        return True
 
     def _start_stand_in(self) -> None:
         """Start the stand-in.
@@ -421,32 +406,20 @@ class Dispatcher:
             raise PoolBrokenError(f"the thread of a pool cannot be started: {unstartable(limit)}") from None
         self._stand_in = thread
 
-    def _call_stand_in(self) -> None:
-        with self.condition:
-            self._parked = False
-            self._work.set()
-
     def _stand_by(self) -> None:
         """Do the pool's work while nobody waits, until the pool has ended."""
-        led, quiet = -1, 0
+        led, quiet, tick = -1, 0, TICK
         while not (self._closed and self.outstanding == 0):
-            if quiet > _QUIET_TICKS and not self._closed:
-                self._parked = True
-                self._work.wait()
+            if quiet > _QUIET_TICKS:
                 self._work.clear()
+                if not (self.outstanding or self._closed):  # after that, since both change before somebody sets it
+                    self._work.wait()
                 quiet = 0
-            time.sleep(TICK)
+            time.sleep(tick)
             quiet = 0 if self.outstanding else quiet + 1
-            if self._led != led:
+            tick = min(2 * tick, LONGEST_TICK) if self._led != led or self._duty.locked() else TICK
+            if tick > TICK or (self.outstanding and self._lead(lambda: False, _NAP)):
                 led = self._led
-            elif self.outstanding and self._duty.acquire(False):
-                try:
-                    if not self._work_off():
-                        self._lines.sleep(_NAP, spin=self._has_a_core())
-                        self._work_off()
-                finally:
-                    self._duty.release()
-                    self._hand_over()
         with self._duty:
             self._lines.stop(at_once=self._at_once)
 
@@ -461,7 +434,7 @@ class Dispatcher:
             at_once: whether to end the workers in mid-task.
         """
         ended: list[Outcome] = []
-        with self.condition:
+        with self._state:
             self._closed, first = True, not self._closed
             self._at_once = self._at_once or at_once
             dropped = self._drop() if cancel or at_once else []
@@ -476,7 +449,7 @@ class Dispatcher:
             with self._duty:
                 self._lines.stop(at_once=self._at_once)
         elif first:
-            self._call_stand_in()
+            self._work.set()
             self._lines.wake()
         if wait and self._stand_in not in (None, threading.current_thread()):
             self.wait(lambda: self.outstanding == 0, None)

@@ -14,10 +14,11 @@ from typing import Any, Protocol
 from gondwana.errors import UsageError
 from gondwana.runtime.terminal import ProgressBar
 from gondwana.tasks.pool import packing
-from gondwana.tasks.pool.dispatcher import AHEAD
 from gondwana.tasks.pool.packing import Function, Packer
-from gondwana.tasks.pool.task import RUN_BATCH, TaskFuture, Waiter
+from gondwana.tasks.pool.task import RUN_BATCH, Outcomes, TaskFuture, Waiter
 
+BATCH = 8e-3
+"""Seconds that a batch takes: a message costs some 0.1 ms of processor time on both sides."""
 MOST_ITEMS = 4096
 """Items of a batch at most."""
 BATCHES = 16
@@ -133,7 +134,7 @@ class Submitter(concurrent.futures.Executor):
         Args:
             fn: called with one item of each iterable.
             iterables: read to the end of the shortest, some way ahead of the results.
-            batch: items that a worker gets at a time; None: so many that they take about two milliseconds.
+            batch: items that a worker gets at a time; None: so many that they take about eight milliseconds.
             ordered: whether results come in the order of the items; else as they are ready.
             on_error: gets the exception of an item, after the retries, and returns what to have as its result; None:
                 the exception is raised by the iterator, and what has not started is cancelled. So are those that are
@@ -156,7 +157,7 @@ class Submitter(concurrent.futures.Executor):
             raise UsageError(f"retries={retries}: give 0 or more")
         total = min(map(operator.length_hint, iterables), default=0)
         items = zip(*iterables, strict=False)
-        results = _ParallelMap(self, self._shared.packer.function(fn), items, total, batch, ordered, on_error, retries)
+        results = _ParallelMap(self, fn, items, total, batch, ordered, on_error, retries).results()
         return _with_progress(results, progress, total) if progress else results
 
     def _submit_batch(self, function: Function, items: list[Any], stop: bool) -> TaskFuture:
@@ -180,21 +181,22 @@ def _one(result: Any) -> Iterable[Any]:
     return (result,)
 
 
-def _several(result: tuple[float, list[tuple[bool, Any]]]) -> Iterator[Any]:
+def _several(result: Outcomes) -> Iterator[Any]:
     """Yield the results of a batch; raise its error."""
-    for succeeded, value in result[1]:
-        if not succeeded:
-            raise packing.load_error(value, "a worker")
-        yield value
+    _, values, errors = result
+    first = min(errors, default=None)
+    yield from values[:first]
+    if first is not None:
+        raise packing.load_error(errors[first], "a worker")
 
 
-class _ParallelMap(Iterator[Any]):
-    """The iterator over the results of `pmap`."""
+class _ParallelMap:
+    """A `pmap`: its batches, and runs of results by the number of their first item."""
 
     def __init__(
         self,
         pool: Submitter,
-        function: Function,
+        function: Callable[..., Any],
         items: Iterator[Any],
         total: int,
         batch: int | None,
@@ -202,27 +204,31 @@ class _ParallelMap(Iterator[Any]):
         on_error: Callable[[Exception], Any] | None,
         retries: int,
     ) -> None:
-        self._pool, self._shared, self._function = pool, pool._shared, function
-        self._items, self._left = iter(enumerate(items)), total
+        self._pool, self._shared, self._function = pool, pool._shared, pool._shared.packer.function(function)
+        self._items, self._left, self._read = items, total, 0
         self._batch, self._ordered, self._on_error, self._retries = batch, ordered, on_error, retries
-        self._seconds: float | None = None
-        self._flying: dict[concurrent.futures.Future[Any], list[tuple[int, Any]]] = {}
+        self._seconds = 0.0
+        self._flying: dict[concurrent.futures.Future[Any], tuple[int, list[Any]]] = {}
         self._landed: deque[concurrent.futures.Future[Any]] = deque()
         self._tries: dict[int, int] = {}
-        self._results: dict[int, Any] = {}
-        self._next, self._read_all = 0, False
+        self._runs: dict[int, list[Any]] = {}
+        self._held, self._read_all = 0, False
         self._refill()
 
-    def __next__(self) -> Any:
+    def results(self) -> Iterator[Any]:
+        """Yield the results."""
+        following = 0
         while True:
             if not self._flying:
                 self._refill()
-            if self._results and (not self._ordered or self._next in self._results):
-                key = self._next if self._ordered else next(iter(self._results))
-                self._next += 1
-                return self._results.pop(key)
+            run = self._runs.pop(following if self._ordered else next(iter(self._runs), following), None)
+            if run is not None:
+                self._held -= len(run)
+                following += len(run)
+                yield from run
+                continue
             if not self._flying:
-                raise StopIteration
+                return
             self._shared.wait(lambda: bool(self._landed), None)
             try:
                 while self._landed:
@@ -241,61 +247,69 @@ class _ParallelMap(Iterator[Any]):
 
     def _refill(self) -> None:
         """Send batches while there should be more on the way, and results are not far ahead of their use."""
-        most = BATCHES * max(1, self._shared.workers)
-        while not self._read_all and len(self._flying) < most and len(self._results) < most * self._size():
-            keyed = list(itertools.islice(self._items, self._size()))
-            if not keyed:
+        most = (BATCHES if self._batch or self._seconds else 2) * max(1, self._shared.workers)
+        while not self._read_all and len(self._flying) < most and self._held < most * self._size():
+            items = list(itertools.islice(self._items, self._size()))
+            if not items:
                 self._read_all = True
                 return
-            self._left -= len(keyed)
-            self._send(keyed)
+            self._send(self._read, items)
+            self._left -= len(items)
+            self._read += len(items)
 
     def _size(self) -> int:
         """Return how many items the next batch should have."""
         if self._batch is not None:
             return self._batch
-        if self._seconds is None:
+        if not self._seconds:
             return 1
-        size = int(AHEAD / max(self._seconds, AHEAD / MOST_ITEMS))
+        size = int(BATCH / max(self._seconds, BATCH / MOST_ITEMS))
         if self._left > 0:
             size = min(size, self._left // (4 * max(1, self._shared.workers)))
         return max(1, size)
 
-    def _send(self, keyed: list[tuple[int, Any]]) -> None:
-        future = self._pool._submit_batch(self._function, [item for _, item in keyed], False)
-        self._flying[future] = keyed
+    def _send(self, first: int, items: list[Any]) -> None:
+        future = self._pool._submit_batch(self._function, items, False)
+        self._flying[future] = first, items
         future.add_done_callback(self._landed.append)
 
     def _take(self, future: concurrent.futures.Future[Any]) -> None:
         """Take the outcomes of a batch, and send again what is to be tried again."""
-        keyed = self._flying.pop(future, [])
+        first, items = self._flying.pop(future, (0, []))
         error = future.exception()
         if isinstance(error, Exception):
-            for pair in keyed:
-                self._fail(pair, error)
+            for key, item in enumerate(items, first):
+                self._fail(key, item, error)
             return
-        seconds, outcomes = future.result()
-        each = seconds / len(outcomes)
-        self._seconds = max(each, 0.8 * (self._seconds or 0.0) + 0.2 * each)
-        for pair, (succeeded, value) in zip(keyed, outcomes, strict=True):
-            if succeeded:
-                self._results[pair[0]] = value
-            else:
-                self._fail(pair, packing.load_error(value, "a worker"))
+        seconds, values, errors = future.result()
+        each = seconds / len(values)
+        # One item that lasts longer may have waited for a core; many that do are others than before.
+        self._seconds = each if each > 4 * self._seconds else 0.8 * self._seconds + 0.2 * each
+        begin = 0
+        for place, data in errors.items():
+            self._keep(first + begin, values[begin:place])
+            begin = place + 1
+            self._fail(first + place, items[place], packing.load_error(data, "a worker"))
+        self._keep(first + begin, values[begin:] if begin else values)
 
-    def _fail(self, pair: tuple[int, Any], error: BaseException) -> None:
+    def _keep(self, first: int, run: list[Any]) -> None:
+        """Keep results until it is their turn."""
+        if run:
+            self._runs[first] = run
+            self._held += len(run)
+
+    def _fail(self, key: int, item: Any, error: BaseException) -> None:
         if not isinstance(error, Exception):
             raise error  # such as an exit, which is not tried again either
-        key = pair[0]
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         if tries <= self._retries:
-            self._send([pair])
+            self._send(key, [item])
         elif self._on_error is None:
             if isinstance(error, StopIteration):  # which would look like the end of the results
                 raise RuntimeError(f"an item raised {error!r}") from error
             raise error
         else:
-            self._results[key] = self._on_error(error)
+            self._keep(key, [self._on_error(error)])
 
 
 class _First:

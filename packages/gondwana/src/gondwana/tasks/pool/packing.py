@@ -7,6 +7,7 @@ what is defined in `__main__` or in a notebook.
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
 import sys
@@ -14,13 +15,13 @@ import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
-import numpy as np
-
 from gondwana.calls import names, wire
 from gondwana.runtime import interruptions
 
 Function: TypeAlias = str | bytes
 """A function by its name or by its pickle."""
+
+Dumps: TypeAlias = Callable[[Any, Callable[[pickle.PickleBuffer], Any]], bytes]
 
 Packed: TypeAlias = tuple[bytes, tuple[Any, ...]]
 """A pickle and its buffers."""
@@ -31,7 +32,7 @@ _LARGE = 8192
 _KNOWN = 1024
 """Functions that a process keeps unpickled."""
 
-_SIMPLE = frozenset({type(None), bool, int, float, complex, str, bytes})
+_SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 _loaded: dict[Function, Callable[..., Any]] = {}
 
@@ -58,9 +59,7 @@ class SameProgram:
         reference = names.reference(function)
         if isinstance(reference, str):
             return reference
-        from gondwana.calls import by_value
-
-        return by_value.dumps(function, lambda buffer: True)
+        return _by_value(function, lambda buffer: True)
 
     def value(self, value: Any) -> Packed:
         """Return a value as `load` takes it; large buffers are copied. Local.
@@ -68,15 +67,7 @@ class SameProgram:
         Raises:
             TypeError: something in it cannot be pickled.
         """
-        beside = _Beside()
-        try:
-            data = pickle.dumps(value, 5, buffer_callback=beside)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            from gondwana.calls import by_value
-
-            beside = _Beside()
-            data = by_value.dumps(value, beside)
-        return data, tuple(beside.copies)
+        return _packed(value, _plainly, _by_value)
 
 
 class OtherProgram:
@@ -99,18 +90,58 @@ class OtherProgram:
         Raises:
             TypeError: something in it cannot be pickled.
         """
-        beside = _Beside()
-        if _is_simple(value):
-            return pickle.dumps(value, 5, buffer_callback=beside), tuple(beside.copies)
-        return self._dumps(value, beside), tuple(beside.copies)
+        if type(value) in _SCALARS:
+            return _plainly(value, None), ()
+        cloudpickle: Any = sys.modules.get("cloudpickle")
+        by_value = cloudpickle is not None and cloudpickle.list_registry_pickle_by_value()
+        return _packed(value, self._dumps if by_value else _by_name, self._dumps)
 
     @staticmethod
     def _dumps(value: Any, callback: Callable[[pickle.PickleBuffer], Any]) -> bytes:
         import cloudpickle
 
-        stream = io.BytesIO()
-        cloudpickle.Pickler(stream, protocol=5, buffer_callback=callback).dump(value)
-        return stream.getvalue()
+        return _dumped(cloudpickle.Pickler, value, callback)
+
+
+def _packed(value: Any, quick: Dumps, thorough: Dumps) -> Packed:
+    """Pack a value by what takes little time, and what that refuses by other means."""
+    beside = _Beside()
+    try:
+        data = quick(value, beside)
+    except Exception as error:
+        interruptions.let_delivered_pass(error)
+        beside = _Beside()
+        data = thorough(value, beside)
+    return data, tuple(beside.copies)
+
+
+def _plainly(value: Any, callback: Any) -> bytes:
+    return pickle.dumps(value, 5, buffer_callback=callback)
+
+
+def _dumped(pickler: Any, value: Any, callback: Callable[[pickle.PickleBuffer], Any]) -> bytes:
+    stream = io.BytesIO()
+    pickler(stream, protocol=5, buffer_callback=callback).dump(value)
+    return stream.getvalue()
+
+
+def _by_value(value: Any, callback: Callable[[pickle.PickleBuffer], Any]) -> bytes:
+    from gondwana.calls import by_value
+
+    return by_value.dumps(value, callback)
+
+
+class _ByName(pickle.Pickler):
+    """Python's own pickler, which takes a third of the time; it refuses what a name leads to only here."""
+
+    def reducer_override(self, value: Any) -> Any:
+        module = getattr(value, "__module__", None)
+        if isinstance(module, str) and not _is_importable(module):
+            raise pickle.PicklingError(f"{module} is a module of this process")
+        return NotImplemented
+
+
+_by_name = functools.partial(_dumped, _ByName)
 
 
 class _Beside:
@@ -129,18 +160,6 @@ class _Beside:
 
 def _is_importable(module: str) -> bool:
     return module != "__main__" and getattr(sys.modules.get(module), "__spec__", None) is not None
-
-
-def _is_simple(value: Any) -> bool:
-    """Return whether Python's own pickle of a value needs no names but those of Python and NumPy."""
-    kind = type(value)
-    if kind in _SIMPLE:
-        return True
-    if kind is np.ndarray:
-        return not value.dtype.hasobject
-    if kind is tuple or (kind is list and len(value) < _KNOWN):
-        return all(map(_is_simple, value))
-    return kind is dict and not value
 
 
 def load_function(function: Function) -> Callable[..., Any]:

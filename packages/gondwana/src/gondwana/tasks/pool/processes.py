@@ -111,15 +111,15 @@ class Processes:
         """Return the messages that have arrived, with the numbers of their workers. Local; does not block."""
         arrived: list[tuple[int, Message]] = []
         for descriptor, event in self._events.poll(0):
-            if descriptor == self._control.fileno():
+            if (worker := self._by_descriptor.get(descriptor)) is not None:
+                if event & select.EPOLLOUT:
+                    self._flush(worker)
+                self._read(worker, arrived)
+            elif descriptor == self._control.fileno():
                 self._read_reports(arrived)
             elif descriptor == self._woken.fileno():
                 with contextlib.suppress(BlockingIOError):
                     self._woken.recv(4096)
-            elif (worker := self._by_descriptor.get(descriptor)) is not None:
-                if event & select.EPOLLOUT:
-                    self._flush(worker)
-                self._read(worker, arrived)
         return arrived
 
     def _flush(self, worker: int) -> None:

@@ -5,6 +5,7 @@ Both ends are processes of one user that hold the two ends of one socket pair, s
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import select
@@ -15,12 +16,15 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-_COUNT = struct.Struct("<q")
+_HEADER = struct.Struct("<2q")
+"""Before a message: the bytes of its pickle, and how many buffers follow; the bytes of each of these come next."""
 _MOST_PARTS = 256
 """Buffers that one system call writes at most; the system's limit is 1024."""
 _CHUNK = 1 << 18
 _SPIN = 1e-3
 """Seconds that a side polls before it sleeps, if what it waited for last came within that time."""
+_SHARED = 200
+"""Waits without polling after a poll that took longer than that: on a core that others want, sleeping is as fast."""
 
 
 class Connection:
@@ -35,8 +39,9 @@ class Connection:
         self.socket = end
         self._unsent: deque[memoryview] = deque()
         self._received = bytearray()
-        self._lengths: list[int] = []
-        self._parts: list[Any] = []
+        self._data: bytearray | None = None
+        self._buffers: list[bytearray] = []
+        self._left: list[memoryview] = []
 
     def close(self) -> None:
         """Close the connection. Local."""
@@ -50,25 +55,11 @@ class Connection:
         Raises:
             OSError: the other side has ended.
         """
-        buffers: list[memoryview] = []
-
-        def keep_beside(buffer: pickle.PickleBuffer) -> bool:
-            buffers.append(buffer.raw())
-            return False
-
-        data = pickle.dumps(message, 5, buffer_callback=keep_beside)
-        lengths = [len(data), *(buffer.nbytes for buffer in buffers)]
-        header = struct.pack(f"<{1 + len(lengths)}q", len(lengths), *lengths)
-        if not buffers and not self._unsent and len(data) < _CHUNK:
-            whole = header + data
-            try:
-                sent = self.socket.send(whole)
-            except BlockingIOError:
-                sent = 0
-            if sent < len(whole):
-                self._unsent.append(memoryview(whole)[sent:])
-            return
-        self._unsent += [memoryview(header + data), *buffers]
+        beside: list[pickle.PickleBuffer] = []
+        data = pickle.dumps(message, 5, buffer_callback=beside.append)
+        buffers = [buffer.raw() for buffer in beside]
+        lengths = struct.pack(f"<{2 + len(buffers)}q", len(data), len(buffers), *(buffer.nbytes for buffer in buffers))
+        self._unsent += [memoryview(lengths + data), *buffers]
         self.flush()
 
     @property
@@ -84,7 +75,7 @@ class Connection:
         """
         while self._unsent:
             try:
-                sent = self.socket.sendmsg([self._unsent[i] for i in range(min(len(self._unsent), _MOST_PARTS))])
+                sent = self.socket.sendmsg(itertools.islice(self._unsent, _MOST_PARTS))
             except BlockingIOError:
                 return
             while self._unsent and sent >= len(self._unsent[0]):
@@ -102,58 +93,58 @@ class Connection:
             OSError: the connection is broken.
         """
         messages: list[Any] = []
-        while True:
+        more = True
+        while more:
             try:
-                ended = self._fill()
+                more = self._fill()
             except BlockingIOError:
-                return messages
-            messages += self._whole()
-            if ended:
+                break
+            except EOFError:
                 if messages:
-                    return messages
-                raise EOFError
+                    break
+                raise
+            messages += self._whole()
+        return messages
 
     def _fill(self) -> bool:
-        """Read once; return whether the other side has ended."""
-        part = self._parts[-1] if self._parts else None
-        if part is not None and part[1] < len(part[0]):
-            count = self.socket.recv_into(memoryview(part[0])[part[1] :])
-            part[1] += count
-            return count == 0
-        data = self.socket.recv(_CHUNK)
-        self._received += data
-        return not data
+        """Read once; return whether there may be more."""
+        if self._left:
+            most, count = len(self._left[0]), self.socket.recv_into(self._left[0])
+            self._left[0] = self._left[0][count:]
+        else:
+            data = self.socket.recv(_CHUNK)
+            self._received += data
+            most, count = _CHUNK, len(data)
+        if not count:
+            raise EOFError
+        return count == most
 
     def _whole(self) -> list[Any]:
         """Return the messages of which all has been read."""
         messages: list[Any] = []
+        received = self._received
         while True:
-            if not self._lengths and not self._read_lengths():
-                return messages
-            while len(self._parts) < len(self._lengths):
-                if self._parts and self._parts[-1][1] < len(self._parts[-1][0]):
+            if self._data is None:
+                if len(received) < _HEADER.size:
                     return messages
-                part = bytearray(self._lengths[len(self._parts)])
-                ready = min(len(part), len(self._received))
-                part[:ready] = self._received[:ready]
-                del self._received[:ready]
-                self._parts.append([part, ready])
-            if self._parts[-1][1] < len(self._parts[-1][0]):
-                return messages
-            (data, _), *buffers = self._parts
-            messages.append(pickle.loads(data, buffers=[buffer for buffer, _ in buffers]))
-            self._lengths, self._parts = [], []
-
-    def _read_lengths(self) -> bool:
-        if len(self._received) < _COUNT.size:
-            return False
-        (count,) = _COUNT.unpack_from(self._received)
-        size = _COUNT.size * (1 + count)
-        if len(self._received) < size:
-            return False
-        self._lengths = list(struct.unpack_from(f"<{count}q", self._received, _COUNT.size))
-        del self._received[:size]
-        return True
+                length, count = _HEADER.unpack_from(received)
+                start = _HEADER.size + 8 * count
+                if len(received) < start + length:
+                    return messages
+                self._data = received[start : start + length]
+                self._buffers = [bytearray(size) for size in struct.unpack_from(f"<{count}q", received, _HEADER.size)]
+                self._left = [memoryview(buffer) for buffer in self._buffers]
+                del received[: start + length]
+            while self._left:
+                left = self._left[0]
+                ready = min(len(left), len(received))
+                left[:ready], self._left[0] = received[:ready], left[ready:]
+                del received[:ready]
+                if ready < len(left):
+                    return messages
+                del self._left[0]
+            messages.append(pickle.loads(self._data, buffers=self._buffers))
+            self._data = None
 
 
 class Patience:
@@ -165,7 +156,7 @@ class Patience:
 
     def __init__(self, arrived: Callable[[float | None], object]) -> None:
         self._arrived = arrived
-        self._spins = True
+        self._spins, self._shared = True, 0
 
     def wait(self, seconds: float | None, *, spin: bool = True) -> bool:
         """Wait for a message, for so many seconds at most; return whether there is one. Blocks.
@@ -174,13 +165,18 @@ class Patience:
             seconds: None: no limit.
             spin: whether there is a core to poll on.
         """
-        start = time.perf_counter()
-        if spin and self._spins:
+        start = now = time.perf_counter()
+        if spin and self._spins and self._shared == 0:
             end = start + (_SPIN if seconds is None else min(seconds, _SPIN))
-            while time.perf_counter() < end:
+            while now < end:
                 if self._arrived(0):
                     return True
                 os.sched_yield()
+                before, now = now, time.perf_counter()
+                if now - before > _SPIN:
+                    self._shared = _SHARED
+        elif self._shared:
+            self._shared -= 1
         found = bool(self._arrived(seconds))
         self._spins = time.perf_counter() - start < _SPIN
         return found
@@ -217,7 +213,7 @@ class Line:
             EOFError: the pool has ended.
             OSError: likewise.
         """
-        messages = self._connection.receive()
+        messages: list[Any] = []
         while not messages and self._patience.wait(timeout):
             messages = self._connection.receive()
         return messages

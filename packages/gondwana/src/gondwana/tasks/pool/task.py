@@ -20,8 +20,8 @@ from gondwana.runtime import interruptions
 from gondwana.tasks.pool import packing
 from gondwana.tasks.pool.packing import Function, Packer
 
-Outcomes: TypeAlias = tuple[float, list[tuple[bool, Any]]]
-"""The seconds of a batch, and of each call whether it succeeded, and its result or packed error."""
+Outcomes: TypeAlias = tuple[float, list[Any], dict[int, bytes]]
+"""The seconds of a batch, the results of its calls, and the packed errors of those that failed, by ascending place."""
 
 _log = logging.getLogger("concurrent.futures")
 
@@ -182,29 +182,30 @@ def run_batch(function: Function, items: list[Any], stop: bool) -> Outcomes:
         stop: whether to stop at the first error.
     """
     call, start = packing.load_function(function), time.perf_counter()
-    outcomes: list[tuple[bool, Any]] = []
+    values: list[Any] = []
+    errors: dict[int, bytes] = {}
     for item in items:
         try:
-            outcomes.append((True, call(*item)))
+            values.append(call(*item))
         except BaseException as error:
             interruptions.let_delivered_pass(error)
-            outcomes.append((False, packing.pack_error(error)[0]))
+            errors[len(values)] = packing.pack_error(error)[0]
+            values.append(None)
             if stop:
                 break
-    return time.perf_counter() - start, outcomes
+    return time.perf_counter() - start, values, errors
 
 
 def sendable(result: Outcomes, packer: Packer) -> Outcomes:
     """Return the result of a batch with errors in place of the results that cannot be packed. Local."""
-    outcomes: list[tuple[bool, Any]] = []
-    for succeeded, value in result[1]:
+    seconds, values, errors = result
+    for position, value in enumerate(values):
         try:
             packer.value(value)
-            outcomes.append((succeeded, value))
         except BaseException as error:
             interruptions.let_delivered_pass(error)
-            outcomes.append((False, packing.pack_error(error)[0]))
-    return result[0], outcomes
+            errors[position], values[position] = packing.pack_error(error)[0], None
+    return seconds, values, dict(sorted(errors.items()))
 
 
 RUN_BATCH = f"{__name__}:{run_batch.__qualname__}"
