@@ -18,7 +18,7 @@ from gondwana_bench.statistics import summarize
 COLUMNS = {
     "case": "once", "workers": "workers", "unit": "unit", "name": "pool", "ours": "ours", "goal": "goal",
     "rival": "rival", "theirs": "theirs", "ratio": "theirs/ours (95 %)",
-    "processor": "ours in CPU time", "rival_processor": "theirs in CPU time",
+    "processor": "ours CPU", "rival_processor": "theirs CPU",
 }  # fmt: skip
 
 RIVALS = {
