@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import json
 import re
 import sys
@@ -27,6 +28,12 @@ MPICH_PYTHON, INTEL_PYTHON = (Path(f"{sys.prefix}-{mpi}", "bin", "python") for m
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def rewrite(file: Path, text: str) -> None:
+    """Write a module anew. Python would take the byte code of one of the same size and second for that of this one."""
+    file.write_text(text)
+    Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
 
 
 def once(function: Callable[P, T]) -> Callable[P, T]:

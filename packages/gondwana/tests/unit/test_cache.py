@@ -67,7 +67,7 @@ class Program:
     def edit(self, name: str, old: str, new: str) -> None:
         text = (self.folder / name).read_text()
         assert old in text
-        self.write(name, text.replace(old, new))
+        jobs.rewrite(self.folder / name, text.replace(old, new))
 
     def run(self) -> dict[str, object]:
         outcome = jobs.run_command([sys.executable, "program.py"], cwd=self.folder, variables=self.variables)

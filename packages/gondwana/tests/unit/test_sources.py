@@ -46,7 +46,7 @@ class Copy:
         file = self.folder / "gondwana" / name
         text, count = re.subn(old, new, file.read_text(), count=1, flags=re.MULTILINE)
         assert count == 1
-        file.write_text(text)
+        jobs.rewrite(file, text)
 
     def run(self) -> tuple[int, int]:
         """How many functions a process has compiled, and loaded."""
