@@ -60,7 +60,7 @@ class _Library:
 
     def __init__(self) -> None:
         self._signature = _signature()
-        folder = cache_folder("sources")
+        folder = cache_folder("sources") if _IS_EDITED else None
         name = hashlib.sha256(f"{_FOLDER} {sys.version}".encode()).hexdigest()
         self._file = None if folder is None else folder / f"{name}.json"
         self._digests: dict[str, str] = self._kept()
