@@ -70,7 +70,7 @@ def many(draw: st.DrawFn) -> np.ndarray:
     count = draw(st.integers(1, 9000))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     values = np.ldexp(rng.uniform(1, 2, count) * rng.choice([-1.0, 1.0], count), rng.integers(low, high + 1, count) - 1)
-    match draw(st.sampled_from(["as they are", "sorted", "reversed", "blocks", "positive", "equal", "zeros"])):
+    match draw(st.sampled_from(["as they are", "sorted", "reversed", "blocks", "positive", "equal", "zeros", "rising"])):
         case "sorted":
             values.sort()
         case "reversed":
@@ -83,6 +83,8 @@ def many(draw: st.DrawFn) -> np.ndarray:
             values[:] = np.abs(values[0])
         case "zeros":
             values[rng.random(count) < 0.9] = -0.0
+        case "rising":  # beyond the limit that the first numbers have set, or not quite
+            values = np.ldexp(np.abs(values), np.minimum(np.arange(count) // 600, 1023 - high))
     for value in draw(st.lists(finite | similar, max_size=4)):
         values[rng.integers(count)] = value
     return values
@@ -100,9 +102,10 @@ def test_many_numbers_have_the_correctly_rounded_sum(values: np.ndarray, threads
         expected = exactly(values.astype(float).tolist())
         assert same(total(a.domain, a), expected)
         assert same(flushing(a.domain, a), expected) or narrow  # the conversion of a subnormal float32 gives zero
-        columns = gw.RectDomain((0, 0), (len(values) // 7, 7))
-        b = gw.Array(values[: columns.size].reshape(-1, 7).copy())
-        assert same(total(columns, b), exactly(b.numpy().astype(float).ravel().tolist()))
+        for width in 7, 106:
+            rows = gw.RectDomain((0, 0), (len(values) // width, width))
+            b = gw.Array(values[: rows.size].reshape(-1, width).copy())
+            assert same(total(rows, b), exactly(b.numpy().astype(float).ravel().tolist()))
         strided = a.domain.with_stride(3)
         assert same(total(strided, a), exactly(values[::3].astype(float).tolist()))
     finally:

@@ -145,6 +145,13 @@ def test_fsum_of_numbers_that_fill_the_running_sums(dtype: str) -> None:
                 assert REDUCTIONS["fsum"](a.domain, a) == math.fsum(a.numpy().tolist())
 
 
+def test_fsum_of_numbers_beyond_the_limit_that_running_sums_could_take_in() -> None:
+    values = np.repeat([1.0, 60.0], 512)
+    values[700] += 2.0**-39
+    a = gw.Array(np.append(values, -61.0 * 512))
+    assert REDUCTIONS["fsum"](a.domain, a) == 2.0**-39
+
+
 @gw.reduce(op="fsum")
 def weighted(p, a, w=0.5):
     return a[p + gw.X] * w

@@ -5,15 +5,17 @@ Imports Numba. The third word of the argument block points to the results. A pla
 words, so that up to 2**31 values fit before a carry; the sum does not depend on their order.
 
 Adding to digits takes ten times as long as memory does. So numbers are added to few running sums, in vectors and
-without rounding errors (see `_adding`), which are added to the digits after thousands of numbers: of float64 three that
-hold numbers from some limit down to 2**-125 of it, of float32 two, down to 2**-83. Up to `PIECE` numbers are kept until
-it is known that nothing is left of them. If something is, or one is beyond the limit, these numbers get running sums of
-their own, again if that is not enough, and what is left then, NaN and infinities go to the digits one by one. So data
-from 1e-20 to 1 take few operations of vectors a number; data over hundreds of orders of magnitude go to the digits.
+without rounding errors (see `_adding`), which are added to the digits after thousands of numbers: of float64 two that
+hold numbers from some limit down to 2**-83 of it, of float32 one, down to 2**-41. Up to `PIECE` numbers are kept until
+it is known that nothing is left of them. If something is, they are added to one running sum more, as the numbers after
+them are until the sums are renewed; if one is beyond the limit or something is left again, they get running sums of
+their own, and what is left then, NaN and infinities go to the digits one by one. So data from 1e-20 to 1 take few
+operations of vectors a number; data over hundreds of orders of magnitude go to the digits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +29,7 @@ from gondwana.compiler.multithreading.pool import LINE
 from gondwana.compiler.types.views import mark_apart
 from gondwana.kernels.exact import EXACT, PIECE, SPECIAL, STRIDE, VALUES, WORDS
 from gondwana.kernels.folding import COMBINE, check_no_value, check_value, digits_of, kind_of, neutral
-from gondwana.simd import fill, maximum, minimum
+from gondwana.simd import fill
 from gondwana.simd.vectors_overloads import VectorType
 
 _RESULTS = 16
@@ -97,18 +99,18 @@ def _add_exactly(digits: int, value: float) -> int:
     return digits
 
 
-_SUMS, _LIMIT, _PIECES = WORDS + 3, WORDS + 27, WORDS + 28
-"""Words behind the digits of an accumulator: running sums, what numbers must be below to be added to them, and how
-often `PIECE` numbers were."""
-BLOCK = 32
+_SUMS, _LIMIT, _PIECES, _WIDE = WORDS + 3, WORDS + 27, WORDS + 28, WORDS + 29
+"""Words behind the digits of an accumulator: the running sums, the limit of numbers they were made for, how often
+`PIECE` numbers were added to them, and whether the last of the sums is in use."""
+BLOCK = 64
 """How many numbers are evaluated before they are added."""
 _WIDTH = 8
-_BITS = 41
-"""Bits of a running sum that one number takes: 512 numbers are added to each element before the sums are renewed, and
-the sum of all elements of a vector is exact."""
-_FIRST, _NEXT = 1.5 * 2.0 ** (52 - _BITS), 2.0 ** (-_BITS - 1)
+_BITS, _MOST_PIECES = 41, 8
+"""Bits of a running sum that one number takes, and pieces until the sums are renewed: these are 512 numbers for each
+element, and the sum of all elements of a vector is exact."""
+_FIRST, _NEXT = 1.25 * 2.0 ** (52 - _BITS), 2.0 ** (-_BITS - 1)
 _LEAST, _MOST = 2.0**-949, 2.0**1009
-_ROUNDS = 2
+_ROUNDS = 3
 
 
 @intrinsic
@@ -122,28 +124,43 @@ def _vector(typingctx: Any, address: Any) -> Any:
     return kind(address), codegen
 
 
-@intrinsic
-def _either(typingctx: Any, left: Any, right: Any) -> Any:
-    """The bits that are set in one of two vectors."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        words = ir.VectorType(ir.IntType(64), _WIDTH)
-        return builder.bitcast(builder.or_(*(builder.bitcast(arg, words) for arg in args)), args[0].type)
-
-    return left(left, right), codegen
+_WORDS = ir.VectorType(ir.IntType(64), _WIDTH)
 
 
-@intrinsic
-def _some(typingctx: Any, vector: Any) -> Any:
-    """Whether an element is not zero."""
+def _on_bits(combine: Callable[[Any, Any, Any], Any]) -> Any:
+    """A compiled function that combines the bits of two vectors, for `combine(builder, left, right)`."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        words = ir.VectorType(ir.IntType(64), _WIDTH)
-        numbers = builder.shl(builder.bitcast(args[0], words), ir.Constant(words, [1] * _WIDTH))
-        found = builder.icmp_unsigned("!=", numbers, ir.Constant(words, None))
-        return builder.icmp_unsigned("!=", builder.bitcast(found, ir.IntType(_WIDTH)), ir.IntType(_WIDTH)(0))
+    @intrinsic
+    def combined(typingctx: Any, left: Any, right: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            words = combine(builder, *(builder.bitcast(arg, _WORDS) for arg in args))
+            return builder.bitcast(words, args[0].type)
 
-    return types.boolean(vector), codegen
+        return left(left, right), codegen
+
+    return combined
+
+
+_either = _on_bits(lambda builder, left, right: builder.or_(left, right))
+_changed = _on_bits(lambda builder, left, right: builder.xor(left, right))
+
+
+def _some_of(bits: int) -> Any:
+    """A compiled function that tells whether an element of a vector has one of these bits."""
+
+    @intrinsic
+    def some(typingctx: Any, vector: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            words = builder.and_(builder.bitcast(args[0], _WORDS), ir.Constant(_WORDS, [bits] * _WIDTH))
+            found = builder.icmp_unsigned("!=", words, ir.Constant(_WORDS, None))
+            return builder.icmp_unsigned("!=", builder.bitcast(found, ir.IntType(_WIDTH)), ir.IntType(_WIDTH)(0))
+
+        return types.boolean(vector), codegen
+
+    return some
+
+
+_some, _some_moved = _some_of((1 << 63) - 1), _some_of(-1 << 51)
 
 
 def _placing(scopes: int, number: int) -> Any:
@@ -165,25 +182,27 @@ def _placing(scopes: int, number: int) -> Any:
 def _adding(levels: int, *, keeping: bool) -> Any:
     """A compiled function that adds the next vector of what is kept to running sums.
 
-    Each sum begins as 1.5 times a power of two, so that its last bit has the same weight all the time, and an addition
-    rounds the number to this weight; what it loses is exact, and goes to the next sum.
+    Each sum begins as 1.25 times a power of two, so that its last bit has the same weight all the time, and an addition
+    rounds the number to this weight; what it loses is exact, and goes to the next sum. This holds for any number as
+    long as the first sum stays within 1 and 1.5 times that power: its sign, exponent and first bit do not change.
     """
 
     @inlined
     def add(total: Any) -> Any:
-        state, done, filled, a, b, c, high, low, rest = total
+        state, done, filled, a, b, c, moved, rest = total
         value = _vector(_values(state) + 8 * done)
-        high, low = maximum(high, value), minimum(low, value)
         before, a = a, a + value
+        moved = _either(moved, _changed(before, a))
         value = value - (a - before)
-        before, b = b, b + value
-        value = value - (b - before)
+        if levels >= 2:
+            before, b = b, b + value
+            value = value - (b - before)
         if levels == 3:
             before, c = c, c + value
             value = value - (c - before)
         if keeping:
             _put(_values(state) + 8 * done, value)
-        return state, done + _WIDTH, filled, a, b, c, high, low, _either(rest, value)
+        return state, done + _WIDTH, filled, a, b, c, moved, _either(rest, value)
 
     return add
 
@@ -196,14 +215,14 @@ def _values(state: int) -> int:
 
 @inlined
 def _begin(state: int) -> Any:
-    """The running sums, nothing that is kept, and the extremes and remains of nothing."""
+    """The running sums, nothing that is kept, and what has changed and what is left of nothing."""
     nothing, sums = fill(0.0, _WIDTH), state + 8 * _SUMS
-    return state, 0, 0, _vector(sums), _vector(sums + 64), _vector(sums + 128), nothing, nothing, nothing
+    return state, 0, 0, _vector(sums), _vector(sums + 64), _vector(sums + 128), nothing, nothing
 
 
 @inlined
 def _store_sums(total: Any) -> None:
-    state, _, _, a, b, c, _, _, _ = total
+    state, _, _, a, b, c, _, _ = total
     sums = state + 8 * _SUMS
     _put(sums, a)
     _put(sums + 64, b)
@@ -221,27 +240,37 @@ def _renew(state: int, limit: float) -> int:
         scale *= _NEXT
     _put(state + 8 * _LIMIT, limit)
     _put(state + 8 * _PIECES, 0)
+    _put(state + 8 * _WIDE, 0)
     return 0
 
 
 def _adding_slowly(levels: int) -> Any:
-    """A compiled function that adds what is kept if the running sums have not taken it."""
+    """A compiled function that adds what is kept if the running sums have not taken it.
+
+    `within` says that no number was too large for them, `ordinary` that all are finite.
+    """
     add = _adding(levels, keeping=True)
 
     @called
-    def resolve(state: int, count: int, most: float, ordinary: bool) -> int:
+    def resolve(state: int, count: int, within: bool, ordinary: bool) -> int:
+        most = 0.0
+        for i in range(count):
+            most = max(most, abs(_reinterpreted(load_word(_values(state) + 8 * i))))
         limit = _reinterpreted(_reinterpreted(most) & 0x7FF << 52) * 4.0
         keeps_subnormals = _reinterpreted(count) > 0.0
         for _ in range(_ROUNDS if ordinary and keeps_subnormals and most < _MOST else 0):
-            limit = max(limit, _LEAST)
-            _renew(state, limit)
+            if not within:
+                limit = max(limit, _LEAST)
+                _renew(state, limit)
+                limit *= _NEXT**levels
             total = _begin(state)
             while total[1] < count:
                 total = add(total)
             _store_sums(total)
-            if not _some(total[8]):
+            if not _some(total[7]):
+                _put(state + 8 * _WIDE, int(within))
                 return 0
-            limit *= _NEXT**levels
+            within = False
         for i in range(count):
             _add_exactly(state, _reinterpreted(load_word(_values(state) + 8 * i)))
         return 0
@@ -253,7 +282,7 @@ def _adding_slowly(levels: int) -> Any:
 class Folding:
     """The functions that a sweep calls (see `sweeps.sweep`), and the dtype of the number that each thread leaves.
 
-    If there is a function `settle(total)`, it is to be called after at most `BLOCK` steps.
+    If there is a function `settle(total)`, it is to be called after `BLOCK` steps, or fewer at the end of a row.
     """
 
     step: Any
@@ -313,7 +342,8 @@ def _no_folding(kernel: Any) -> Folding:
 
 
 def _exact_folding(kernel: Any, levels: int, keep: Any) -> Folding:
-    add, resolve = _adding(levels, keeping=False), _adding_slowly(levels)
+    add_narrow, add = _adding(levels - 1, keeping=False), _adding(levels, keeping=False)
+    resolve = _adding_slowly(levels)
 
     @inlined
     def start(block: int, thread: int) -> Any:
@@ -321,34 +351,41 @@ def _exact_folding(kernel: Any, levels: int, keep: Any) -> Folding:
 
     @inlined
     def step(total: Any, p: Any, args: Any) -> Any:
-        state, done, filled, a, b, c, high, low, rest = total
+        state, done, filled, a, b, c, moved, rest = total
         keep(_values(state), filled, types.float64(kernel(p, *args)))
-        return state, done, filled + 1, a, b, c, high, low, rest
+        return state, done, filled + 1, a, b, c, moved, rest
 
     @inlined
     def check(total: Any) -> Any:
-        state, done, _, a, _, _, high, low, rest = total
-        most, limit = max(high.max(), -low.min()), _reinterpreted(load_word(state + 8 * _LIMIT))
-        if most < limit and not _some(rest):
+        state, _, filled, _, _, _, _, _ = total
+        _put(_values(state) + 8 * filled, fill(0.0, _WIDTH))  # what is kept ends with a whole vector
+        while total[1] < filled:
+            total = add(total)
+        _, done, _, a, _, _, moved, rest = total
+        limit = _reinterpreted(load_word(state + 8 * _LIMIT))
+        within = limit > 0.0 and not _some_moved(moved)
+        if within and not _some(rest):
             _store_sums(total)
-            pieces = load_word(state + 8 * _PIECES) + 1
-            _put(state + 8 * _PIECES, pieces)
-            if pieces == 7:  # the first piece is not counted if the sums were renewed for it
-                _renew(state, limit)
         else:
             upper = a.sum()
-            resolve(state, done, most, upper - upper == 0.0)
+            resolve(state, done, within, upper - upper == 0.0)
+        pieces = load_word(state + 8 * _PIECES) + 1
+        _put(state + 8 * _PIECES, pieces)
+        if pieces == _MOST_PIECES:
+            _renew(state, _reinterpreted(load_word(state + 8 * _LIMIT)))
         return _begin(state)
 
     @inlined
     def settle(total: Any) -> Any:
-        state, done, filled, a, b, c, high, low, rest = total
-        end = -(-filled // _WIDTH) * _WIDTH
-        _put(_values(state) + 8 * filled, fill(0.0, _WIDTH))
-        total = state, done, end, a, b, c, high, low, rest
-        while total[1] < end:
-            total = add(total)
-        return check(total) if end > PIECE - BLOCK else total
+        if total[2] - total[1] < BLOCK:
+            return total
+        if load_word(total[0] + 8 * _WIDE) == 0:
+            for _ in range(BLOCK // _WIDTH):
+                total = add_narrow(total)
+        else:
+            for _ in range(BLOCK // _WIDTH):
+                total = add(total)
+        return check(total) if total[1] > PIECE - 2 * BLOCK else total
 
     @inlined
     def store(block: int, thread: int, total: Any) -> None:

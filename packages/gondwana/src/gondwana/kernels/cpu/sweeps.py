@@ -175,13 +175,16 @@ def exact_row(point: Any, fold: Folding, ask: Any, line: int, *, dense: bool) ->
     @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
         apart = 1 if dense else stride
-        for at in range(begin, end, BLOCK):
+        whole = end - (end - begin) % BLOCK
+        for at in range(begin, whole, BLOCK):
             for i in range(at, at + BLOCK, line):
                 ask(args, point((*head, first + apart * i)))
-            for i in range(at, min(at + BLOCK, end)):
+            for i in range(at, at + BLOCK):
                 total = step(total, point((*head, first + apart * i)), args)
             total = settle(total)
-        return total
+        for i in range(whole, end):
+            total = step(total, point((*head, first + apart * i)), args)
+        return settle(total)
 
     return row
 
