@@ -70,7 +70,9 @@ def many(draw: st.DrawFn) -> np.ndarray:
     count = draw(st.integers(1, 9000))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     values = np.ldexp(rng.uniform(1, 2, count) * rng.choice([-1.0, 1.0], count), rng.integers(low, high + 1, count) - 1)
-    match draw(st.sampled_from(["as they are", "sorted", "reversed", "blocks", "positive", "equal", "zeros", "rising"])):
+    match draw(
+        st.sampled_from(["as they are", "sorted", "reversed", "blocks", "positive", "equal", "zeros", "rising"])
+    ):
         case "sorted":
             values.sort()
         case "reversed":

@@ -8,29 +8,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from gondwana.calls import rings, wire
-from gondwana.calls.brief_calls import (
-    ALONE,
-    BUILTIN_FUNCTION,
-    END_OF_KINDS,
-    FAILED,
-    FUNCTION,
-    FUNCTIONS,
-    KINDS,
-    NONE,
-    NOTHING,
-    NUMBER,
-    NUMBER_SHIFT,
-    NUMBERED,
-    OTHER,
-    OUTCOME,
-    PEER,
-    SERVED,
-    STATE,
-    TUPLE,
-    VALUE,
-    VALUES,
-)
+from gondwana.calls import brief_calls, rings, wire
 from gondwana.calls.endpoints import FORGET
 from gondwana.calls.rings_native import (
     at,
@@ -87,7 +65,7 @@ def _buffer(typingctx: Any) -> Any:
 def _is_value(kinds: int, thing: int) -> bool:
     """Return whether an object is of one of the types that are marshalled."""
     kind = load_word(thing + TYPE_AT)
-    for place in range(VALUES, END_OF_KINDS):  # noqa: SIM110 - generators are not compiled
+    for place in range(brief_calls.VALUES, brief_calls.END_OF_KINDS):  # noqa: SIM110 - generators are not compiled
         if at(kinds, place) == kind:
             return True
     return False
@@ -95,7 +73,7 @@ def _is_value(kinds: int, thing: int) -> bool:
 
 @inlined
 def _is_tuple(kinds: int, thing: int) -> bool:
-    return load_word(thing + TYPE_AT) == at(kinds, TUPLE)  # type: ignore[no-any-return]
+    return load_word(thing + TYPE_AT) == at(kinds, brief_calls.TUPLE)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -149,7 +127,7 @@ def _push_marshalled(out: int, tag: int, number: int, value: int) -> int:
 def _number_of_function(known: int, kinds: int, function: int) -> int:
     """Return the number of a function, -1 if it has none or its name does not lead to it any more."""
     kind = load_word(function + TYPE_AT)
-    if kind != at(kinds, FUNCTION) and kind != at(kinds, BUILTIN_FUNCTION):
+    if kind != at(kinds, brief_calls.FUNCTION) and kind != at(kinds, brief_calls.BUILTIN_FUNCTION):
         return -1
     entry = dict_item(known, function)
     if entry == 0 or dict_item(tuple_item(entry, 0), tuple_item(entry, 1)) != function:
@@ -162,9 +140,9 @@ def send_call(out: int, known: int, kinds: int, number: int, function: int, args
     index = _number_of_function(known, kinds, function)
     if index < 0:
         return 0
-    tag = NUMBERED | (index + 1) << NUMBER_SHIFT
+    tag = brief_calls.NUMBERED | (index + 1) << brief_calls.NUMBER_SHIFT
     if tuple_size(args) == 0:
-        return _push(out, tag | ALONE, number, out, 0)  # type: ignore[no-any-return]
+        return _push(out, tag | brief_calls.ALONE, number, out, 0)  # type: ignore[no-any-return]
     return _push_marshalled(out, tag, number, args) if _is_plain(kinds, args) else 0
 
 
@@ -173,16 +151,16 @@ def send_call(out: int, known: int, kinds: int, number: int, function: int, args
 
 @inlined
 def _none(block: int) -> int:
-    nothing = at(at(block, KINDS), NONE)
+    nothing = at(at(block, brief_calls.KINDS), brief_calls.NONE)
     incref(nothing)
     return nothing  # type: ignore[no-any-return]
 
 
 @inlined
 def _report(block: int, outcome: int, peer: int, number: int) -> None:
-    put_at(block, OUTCOME, outcome)
-    put_at(block, PEER, peer)
-    put_at(block, NUMBER, number)
+    put_at(block, brief_calls.OUTCOME, outcome)
+    put_at(block, brief_calls.PEER, peer)
+    put_at(block, brief_calls.NUMBER, number)
 
 
 @inlined
@@ -216,7 +194,7 @@ def _function(functions: int, peer: int, index: int) -> int:
 @inlined
 def _call(function: int, tag: int, data: int, size: int) -> int:
     """Call a function with marshalled arguments; return its result, or 0 with an exception."""
-    if tag & ALONE:
+    if tag & brief_calls.ALONE:
         return called_alone(function)  # type: ignore[no-any-return]
     args = unmarshalled(data, size)
     if args == 0:
@@ -229,8 +207,8 @@ def _call(function: int, tag: int, data: int, size: int) -> int:
 @inlined
 def _reply(block: int, peer: int, number: int, value: int) -> bool:
     """Send a result if it is plain and there is room; return whether it was sent."""
-    kinds = at(block, KINDS)
-    out = block_of(at(block, STATE), rings.CALL_REPLY, peer)
+    kinds = at(block, brief_calls.KINDS)
+    out = block_of(at(block, brief_calls.STATE), rings.CALL_REPLY, peer)
     if at(out, rings.RING) == 0:
         return False  # nothing has been sent there yet
     if _is_value(kinds, value) or (_is_tuple(kinds, value) and _is_plain(kinds, value)):
@@ -241,13 +219,13 @@ def _reply(block: int, peer: int, number: int, value: int) -> bool:
 @inlined
 def _finish(block: int, peer: int, number: int, value: int) -> bool:
     """End a call that has returned a value, whose reference this takes if it returns True."""
-    nothing = value == at(at(block, KINDS), NONE)
+    nothing = value == at(at(block, brief_calls.KINDS), brief_calls.NONE)
     if number == FORGET and not nothing:
         return False
     if number != FORGET and not _reply(block, peer, number, value):
         return False
     decref(value)
-    back = block_of(at(block, STATE), rings.QUEUES + rings.CALL, peer)
+    back = block_of(at(block, brief_calls.STATE), rings.QUEUES + rings.CALL, peer)
     put_at(back, rings.COUNTED, at(back, rings.COUNTED) + 1)
     return True
 
@@ -258,8 +236,8 @@ def serve_calls(block: int, limit: int) -> int:
     Returns:
         The result of the last one if it is not sent from here, else None; 0 if it has failed.
     """
-    state, buffer = at(block, STATE), _buffer()
-    outcome, served = NOTHING, 0
+    state, buffer = at(block, brief_calls.STATE), _buffer()
+    outcome, served = brief_calls.NOTHING, 0
     while served < limit:
         peer = _next_peer(state, rings.CALL)
         if peer < 0:
@@ -268,11 +246,11 @@ def serve_calls(block: int, limit: int) -> int:
         word = next_header(ring)
         tag = word >> rings.TAG_SHIFT
         function = 0
-        if tag & NUMBERED and is_small(ring, word):
-            function = _function(at(block, FUNCTIONS), peer, (tag >> NUMBER_SHIFT) - 1)
+        if tag & brief_calls.NUMBERED and is_small(ring, word):
+            function = _function(at(block, brief_calls.FUNCTIONS), peer, (tag >> brief_calls.NUMBER_SHIFT) - 1)
         if function == 0:
             put_at(state, rings.NEXT + rings.CALL, peer)
-            outcome = OTHER
+            outcome = brief_calls.OTHER
             break
         number = number_of(ring)
         size = take_small(ring, word, buffer)
@@ -281,11 +259,11 @@ def serve_calls(block: int, limit: int) -> int:
         decref(function)
         served += 1
         if value == 0 or not _finish(block, peer, number, value):
-            put_at(block, SERVED, served)
-            _report(block, FAILED if value == 0 else VALUE, peer, number)
+            put_at(block, brief_calls.SERVED, served)
+            _report(block, brief_calls.FAILED if value == 0 else brief_calls.VALUE, peer, number)
             return value  # type: ignore[no-any-return]
-    put_at(block, SERVED, served)
-    put_at(block, OUTCOME, outcome)
+    put_at(block, brief_calls.SERVED, served)
+    put_at(block, brief_calls.OUTCOME, outcome)
     return _none(block)  # type: ignore[no-any-return]
 
 
@@ -308,7 +286,7 @@ def take_reply(block: int, polls: int) -> int:
 
     It is None after a number of polls, or if something else has come.
     """
-    state, buffer = at(block, STATE), _buffer()
+    state, buffer = at(block, brief_calls.STATE), _buffer()
     for _ in range(polls):
         peer = _next_peer(state, rings.CALL_REPLY)
         if peer >= 0:

@@ -20,19 +20,8 @@ from gondwana.errors import KernelError
 from gondwana.futures import Future, Promise
 from gondwana.runtime import progress
 from gondwana.runtime.shared_file import SharedFile
-from gondwana.tasks import remote_channel
+from gondwana.tasks import item_rings, remote_channel
 from gondwana.tasks.channel import ChannelClosed
-from gondwana.tasks.item_rings import (
-    CLOSED,
-    NOT_NOW,
-    OUTSIDE,
-    PUTTERS,
-    SIZE_BITS,
-    TAKERS,
-    address_of,
-    free_outside,
-    write_outside,
-)
 from gondwana.tasks.remote_channel import RemoteChannel
 from gondwana.teams import world
 
@@ -48,8 +37,8 @@ Ticket = tuple[int, int]
 
 PUT, TAKE, PEEK = range(3)
 
-_NOT_NOW: Answer = (NOT_NOW, 0, None)
-_GONE: Answer = (CLOSED, 0, None)
+_NOT_NOW: Answer = (item_rings.NOT_NOW, 0, None)
+_GONE: Answer = (item_rings.CLOSED, 0, None)
 
 
 class DistantChannel(RemoteChannel[T]):
@@ -58,16 +47,16 @@ class DistantChannel(RemoteChannel[T]):
     def put(self, item: T, timeout: float | None = None) -> None:
         """Put an item; wait while there is no room: see `RemoteChannel.put`."""
         what = "room in" if self.capacity else "a taker of an item of"
-        if self._visit(PUT, timeout, what, *self._pack(item))[0] == CLOSED:
+        if self._visit(PUT, timeout, what, *self._pack(item))[0] == item_rings.CLOSED:
             self._refuse_put()
 
     def put_nowait(self, item: T) -> bool:
         """Put an item if that is possible at once; return whether it was: see `RemoteChannel.put_nowait`."""
         tag, data = self._pack(item)
         position, *_ = self._call(attend, PUT, _next_ticket(), False, tag, data).result()
-        if position == CLOSED:
+        if position == item_rings.CLOSED:
             self._refuse_put()
-        accepted: bool = position != NOT_NOW
+        accepted: bool = position != item_rings.NOT_NOW
         return accepted
 
     def take(self, timeout: float | None = None) -> T:
@@ -77,7 +66,7 @@ class DistantChannel(RemoteChannel[T]):
     def take_nowait(self, default: Any = None) -> T | Any:
         """Take the next item, or return `default` if there is none: see `RemoteChannel.take_nowait`."""
         answer = self._call(attend, TAKE, _next_ticket(), False).result()
-        return default if answer[0] == NOT_NOW else self._receive(answer)
+        return default if answer[0] == item_rings.NOT_NOW else self._receive(answer)
 
     def peek(self, timeout: float | None = None) -> T:
         """Return the next item and leave it in the channel: see `RemoteChannel.peek`."""
@@ -123,7 +112,7 @@ class DistantChannel(RemoteChannel[T]):
 
     def _receive(self, answer: Answer) -> T:
         position, tag, data = answer
-        if position == CLOSED:
+        if position == item_rings.CLOSED:
             raise ChannelClosed(f"{self!r} is closed, and all items have been taken")
         item: T = self._items.unpack(tag, data)
         return item
@@ -162,31 +151,35 @@ class _Visit(Protocol):
 
 class _Put:
     def __init__(self, channel: RemoteChannel[Any], tag: int, data: Any) -> None:
-        self._channel, self._position = channel, NOT_NOW
+        self._channel, self._position = channel, item_rings.NOT_NOW
         if len(data) > channel._items.largest:
-            tag, data = tag | OUTSIDE, write_outside(data)
-        self._data, self._word = bytes(data), len(data) | tag << SIZE_BITS
+            tag, data = tag | item_rings.OUTSIDE, item_rings.write_outside(data)
+        self._data, self._word = bytes(data), len(data) | tag << item_rings.SIZE_BITS
 
     def attempt(self, bit: int) -> Answer:
         channel = self._channel
         code, at = channel._code, channel._at
-        if self._position == NOT_NOW:
-            self._position = int(code.push_soon(at, address_of(self._data), self._word, channel._bells, 1, bit))
+        if self._position == item_rings.NOT_NOW:
+            self._position = int(
+                code.push_soon(at, item_rings.address_of(self._data), self._word, channel._bells, 1, bit)
+            )
         if self._position >= 0 and channel.capacity == 0 and not code.taken_soon(at, self._position, 1, bit):
             return _NOT_NOW
-        if self._position == CLOSED:
+        if self._position == item_rings.CLOSED:
             self._free()
         return self._position, 0, None
 
     def withdraw(self) -> bool:
-        undone = self._position == NOT_NOW or self._channel._code.withdraw(self._channel._at, self._position) == 1
+        undone = (
+            self._position == item_rings.NOT_NOW or self._channel._code.withdraw(self._channel._at, self._position) == 1
+        )
         if undone:
             self._free()
         return undone
 
     def _free(self) -> None:
-        if self._word >> SIZE_BITS & OUTSIDE:
-            free_outside(self._data)
+        if self._word >> item_rings.SIZE_BITS & item_rings.OUTSIDE:
+            item_rings.free_outside(self._data)
 
 
 class _Take:
@@ -229,7 +222,7 @@ class _Visitors:
 
     def serve(self) -> bool:
         """Attempt what waits first; return whether anything succeeded."""
-        served = self._serve(self.puts, PUTTERS) | self._serve(self.takes, TAKERS)
+        served = self._serve(self.puts, item_rings.PUTTERS) | self._serve(self.takes, item_rings.TAKERS)
         if self.closing and not self.puts:
             self.channel.close()
             for promise in self.closing:
@@ -242,7 +235,7 @@ class _Visitors:
         served = False
         while line:
             answer = line[0].visit.attempt(self.channel._code.bit)
-            if answer[0] == NOT_NOW:
+            if answer[0] == item_rings.NOT_NOW:
                 break
             line.popleft().promise.set_result(answer)
             served = True
@@ -252,7 +245,7 @@ class _Visitors:
 
     def withdraw(self, ticket: Ticket) -> bool:
         """Withdraw a visit; return whether it had not succeeded."""
-        for line, sleepers in ((self.puts, PUTTERS), (self.takes, TAKERS)):
+        for line, sleepers in ((self.puts, item_rings.PUTTERS), (self.takes, item_rings.TAKERS)):
             for waiting in line:
                 if waiting.ticket == ticket and waiting.visit.withdraw():
                     line.remove(waiting)
@@ -288,9 +281,9 @@ def attend(number: int, purpose: int, ticket: Ticket, patient: bool, *item: Any)
     one = _Put(channel, *item) if purpose == PUT else _Take(channel, purpose == PEEK)
     if not line or not patient:
         answer = one.attempt(channel._code.bit if patient else 0)
-        if answer[0] == NOT_NOW and not patient:
+        if answer[0] == item_rings.NOT_NOW and not patient:
             return answer if one.withdraw() else one.attempt(0)
-        if answer[0] != NOT_NOW:
+        if answer[0] != item_rings.NOT_NOW:
             return answer
     promise: Promise[Answer] = Promise()
     line.append(_Waiting(ticket, one, promise))

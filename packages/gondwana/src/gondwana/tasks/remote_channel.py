@@ -19,34 +19,13 @@ from gondwana.runtime import cores, progress
 from gondwana.runtime.shared_file import SharedFile
 from gondwana.tasks import item_rings
 from gondwana.tasks.channel import ChannelClosed
-from gondwana.tasks.item_rings import (
-    CLOSED,
-    GONE,
-    HEAD,
-    LENGTH,
-    NBYTES,
-    NOT_NOW,
-    OUT,
-    OUTSIDE,
-    PUTTERS,
-    SIMPLE,
-    SIZE_BITS,
-    TAIL,
-    TAKERS,
-    ItemRing,
-    Objects,
-    Values,
-    free_outside,
-    read_outside,
-    write_outside,
-)
 from gondwana.teams import Team, world
 
 T = TypeVar("T")
 Key = tuple[int, int]
 """The home rank of a channel in the world, and its number there."""
 
-_SIZE = (1 << SIZE_BITS) - 1
+_SIZE = (1 << item_rings.SIZE_BITS) - 1
 _PATIENCE = 1000
 """Polls of a waiting call before it makes progress: some ten microseconds."""
 _FEW = 20
@@ -102,9 +81,9 @@ class RemoteChannel(Generic[T]):
     def __init__(self, capacity: int = 0, dtype: npt.DTypeLike | None = None) -> None:
         if capacity < 0:
             raise UsageError(f"a channel of {capacity} items: give 0 or more")
-        items = Objects() if dtype is None else Values(np.dtype(dtype))
+        items = item_rings.Objects() if dtype is None else item_rings.Values(np.dtype(dtype))
         self._set_up((world.rank, next(_numbers)), capacity, items)
-        self._use(ItemRing(capacity, items.largest))
+        self._use(item_rings.ItemRing(capacity, items.largest))
 
     @classmethod
     def of_team(
@@ -135,14 +114,14 @@ class RemoteChannel(Generic[T]):
         found: RemoteChannel[T] = team.bcast(channel, home)
         return found
 
-    def _set_up(self, key: Key, capacity: int, items: Objects | Values) -> None:
+    def _set_up(self, key: Key, capacity: int, items: item_rings.Objects | item_rings.Values) -> None:
         self._key = key
         self.home, self.capacity, self.dtype = key[0], capacity, items.dtype
         self._items = items
         self._pack = items.pack
         _known[key] = self
 
-    def _use(self, ring: ItemRing) -> None:
+    def _use(self, ring: item_rings.ItemRing) -> None:
         """Work on a ring that is mapped here."""
         code = item_rings.operations()
         self._ring, self._at, self._code, self._bells = ring, ring.address, code, code.bells
@@ -151,10 +130,10 @@ class RemoteChannel(Generic[T]):
         self._few = min(self._spins, _FEW)
         self._view = np.array([ring.address, code.bells, *[0] * -(-ring.room // 8)], np.int64)
         self._view_at: int = self._view.ctypes.data
-        self._buffer = self._view[OUT // 8 :]
-        self._word, self._payload = self._buffer.data, self._buffer.data.cast("B")[LENGTH:]
+        self._buffer = self._view[item_rings.OUT // 8 :]
+        self._word, self._payload = self._buffer.data, self._buffer.data.cast("B")[item_rings.LENGTH :]
         self._taking = threading.Lock()
-        self._waiting = {TAKERS: 0, PUTTERS: 0}
+        self._waiting = {item_rings.TAKERS: 0, item_rings.PUTTERS: 0}
 
     # -- putting -------------------------------------------------------------------------------------------------
 
@@ -176,11 +155,11 @@ class RemoteChannel(Generic[T]):
         tag, data = self._pack(item)
         size = len(data)
         if size > self._items.largest:
-            tag, data = tag | OUTSIDE, write_outside(data)
-            size = NBYTES
-        position = self._push(self._view_at, id(data) + BYTES_AT, size | tag << SIZE_BITS)
+            tag, data = tag | item_rings.OUTSIDE, item_rings.write_outside(data)
+            size = item_rings.NBYTES
+        position = self._push(self._view_at, id(data) + BYTES_AT, size | tag << item_rings.SIZE_BITS)
         if position < 0 or self.capacity == 0:
-            self._finish_put(position, data, size | tag << SIZE_BITS, timeout)
+            self._finish_put(position, data, size | tag << item_rings.SIZE_BITS, timeout)
 
     def put_nowait(self, item: T) -> bool:
         """Put an item if that is possible at once; return whether it was. Local; between nodes it asks the home rank.
@@ -191,7 +170,7 @@ class RemoteChannel(Generic[T]):
             ChannelClosed: the channel is closed.
             TypeError: as for `put`.
         """
-        if self.capacity == 0 and not item_rings.word_at(self._at + TAKERS):
+        if self.capacity == 0 and not item_rings.word_at(self._at + item_rings.TAKERS):
             if self.closed:
                 raise ChannelClosed(f"an item was put into {self!r}, which is closed")
             return False
@@ -205,30 +184,30 @@ class RemoteChannel(Generic[T]):
         """Complete a put that could not be completed at once."""
         at, code, bells = self._at, self._code, self._bells
         try:
-            if position == NOT_NOW:
+            if position == item_rings.NOT_NOW:
                 where = item_rings.address_of(data)
 
                 def again(polls: int, bit: int) -> int:
                     return int(code.push_soon(at, where, word, bells, polls, bit))
 
-                position = self._wait(again, PUTTERS, "room in", timeout, self._spins)
-            if position == CLOSED:
+                position = self._wait(again, item_rings.PUTTERS, "room in", timeout, self._spins)
+            if position == item_rings.CLOSED:
                 raise ChannelClosed(f"an item was put into {self!r}, which is closed")
             if self.capacity == 0:
                 self._await_taker(position, timeout)
         except BaseException:
-            if word >> SIZE_BITS & OUTSIDE:
-                free_outside(data)
+            if word >> item_rings.SIZE_BITS & item_rings.OUTSIDE:
+                item_rings.free_outside(data)
             raise
 
     def _await_taker(self, position: int, timeout: float | None) -> None:
         at, code = self._at, self._code
 
         def is_taken(polls: int, bit: int) -> int:
-            return NOT_NOW if code.taken_soon(at, position, polls, bit) == 0 else position
+            return item_rings.NOT_NOW if code.taken_soon(at, position, polls, bit) == 0 else position
 
         try:
-            self._wait(is_taken, PUTTERS, "a taker of an item of", timeout, self._spins)
+            self._wait(is_taken, item_rings.PUTTERS, "a taker of an item of", timeout, self._spins)
         except BaseException:
             if code.withdraw(at, position):
                 raise
@@ -248,18 +227,18 @@ class RemoteChannel(Generic[T]):
         """
         with self._taking:
             position = self._pull(self._view_at)
-            if position == NOT_NOW and timeout != 0.0 and self._spins:
+            if position == item_rings.NOT_NOW and timeout != 0.0 and self._spins:
                 position = self._pull_spinning(self._view_at, self._spins)
             if position >= 0:
-                tag = self._word[0] >> SIZE_BITS
-                if tag == SIMPLE:
-                    item: T = self._items.unpack(SIMPLE, self._payload)
+                tag = self._word[0] >> item_rings.SIZE_BITS
+                if tag == item_rings.SIMPLE:
+                    item: T = self._items.unpack(item_rings.SIMPLE, self._payload)
                     return item
                 found = self._bytes_of(self._buffer, True)
         if position >= 0:
             other: T = self._items.unpack(*found)
             return other
-        if position == CLOSED:
+        if position == item_rings.CLOSED:
             raise self._drained()
         return self._take_later(timeout)
 
@@ -282,7 +261,9 @@ class RemoteChannel(Generic[T]):
         def again(polls: int, bit: int) -> int:
             return int(code.pull_soon(at, out, bells, polls, bit))
 
-        if self._wait(again, TAKERS, "an item of", timeout, self._few) == CLOSED:  # `take` has polled
+        if (
+            self._wait(again, item_rings.TAKERS, "an item of", timeout, self._few) == item_rings.CLOSED
+        ):  # `take` has polled
             raise self._drained()
         item: T = self._items.unpack(*self._bytes_of(buffer, True))
         return item
@@ -300,12 +281,15 @@ class RemoteChannel(Generic[T]):
 
         while True:
             position = again(1, 0)
-            if position == NOT_NOW:
-                position = self._wait(again, TAKERS, "an item of", timeout, self._few)
-            if position == CLOSED:
+            if position == item_rings.NOT_NOW:
+                position = self._wait(again, item_rings.TAKERS, "an item of", timeout, self._few)
+            if position == item_rings.CLOSED:
                 raise self._drained()
             found = self._bytes_of(buffer, False)
-            if not buffer[0] >> SIZE_BITS & OUTSIDE or item_rings.word_at(at + HEAD) == position:
+            if (
+                not buffer[0] >> item_rings.SIZE_BITS & item_rings.OUTSIDE
+                or item_rings.word_at(at + item_rings.HEAD) == position
+            ):
                 item: T = self._items.unpack(*found)
                 return item
 
@@ -326,13 +310,16 @@ class RemoteChannel(Generic[T]):
             taken: whether nobody else reads the item: its memory is freed.
         """
         word = int(buffer[0])
-        tag, data = word >> SIZE_BITS, bytearray(buffer.data.cast("B")[LENGTH : LENGTH + (word & _SIZE)])
-        if not tag & OUTSIDE:
+        tag, data = (
+            word >> item_rings.SIZE_BITS,
+            bytearray(buffer.data.cast("B")[item_rings.LENGTH : item_rings.LENGTH + (word & _SIZE)]),
+        )
+        if not tag & item_rings.OUTSIDE:
             return tag, data
-        where, data = data, read_outside(data)
+        where, data = data, item_rings.read_outside(data)
         if taken:
-            free_outside(where)
-        return tag & ~OUTSIDE, data
+            item_rings.free_outside(where)
+        return tag & ~item_rings.OUTSIDE, data
 
     # -- closing -------------------------------------------------------------------------------------------------
 
@@ -348,14 +335,14 @@ class RemoteChannel(Generic[T]):
     @property
     def closed(self) -> bool:
         """Whether it is closed: there may still be items. Local; between nodes it asks the home rank."""
-        return item_rings.word_at(self._at + TAIL) & 1 == 1
+        return item_rings.word_at(self._at + item_rings.TAIL) & 1 == 1
 
     def __len__(self) -> int:
         """Return the number of items in it now. Local; between nodes it asks the home rank."""
         if self.capacity == 0:
             return 0
-        taken = item_rings.word_at(self._at + HEAD)
-        return max(0, (item_rings.word_at(self._at + TAIL) >> 1) - taken)
+        taken = item_rings.word_at(self._at + item_rings.HEAD)
+        return max(0, (item_rings.word_at(self._at + item_rings.TAIL) >> 1) - taken)
 
     def __bool__(self) -> bool:
         return True
@@ -373,20 +360,20 @@ class RemoteChannel(Generic[T]):
 
         The first attempt polls `patience` times, unless there is no time for that.
         """
-        bit, result, polls = self._code.bit, NOT_NOW, 1 if timeout == 0 else max(1, patience)
+        bit, result, polls = self._code.bit, item_rings.NOT_NOW, 1 if timeout == 0 else max(1, patience)
 
         def ready() -> bool:
             nonlocal result, polls
-            if result == NOT_NOW:
+            if result == item_rings.NOT_NOW:
                 result, polls = attempt(polls, bit), min(polls, _FEW)
-            return result != NOT_NOW
+            return result != item_rings.NOT_NOW
 
         self._waiting[sleepers] += 1
         try:
             progress.wait_until(ready, f"{what} {self!r}", timeout, bell=True)
         finally:
             self._waiting[sleepers] -= 1
-            self._stop_waiting(sleepers, result != NOT_NOW)
+            self._stop_waiting(sleepers, result != item_rings.NOT_NOW)
         return result
 
     def _stop_waiting(self, sleepers: int, successful: bool) -> None:
@@ -428,12 +415,12 @@ def arrive(key: Key, capacity: int, dtype: np.dtype[Any] | None, file: SharedFil
         return found
     from gondwana.tasks.distant_channel import DistantChannel
 
-    items = Objects() if dtype is None else Values(dtype)
+    items = item_rings.Objects() if dtype is None else item_rings.Values(dtype)
     near = mailbox.own().is_near(key[0]) and key[0] != world.rank
     if near:
         try:
-            ring = ItemRing(capacity, items.largest, file)
-        except GONE:
+            ring = item_rings.ItemRing(capacity, items.largest, file)
+        except item_rings.GONE:
             near = False
     channel: RemoteChannel[Any] = object.__new__(RemoteChannel if near else DistantChannel)
     channel._set_up(key, capacity, items)

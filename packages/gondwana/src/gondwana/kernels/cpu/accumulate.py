@@ -357,11 +357,9 @@ def _exact_folding(kernel: Any, levels: int, keep: Any) -> Folding:
 
     @inlined
     def check(total: Any) -> Any:
-        state, _, filled, _, _, _, _, _ = total
-        _put(_values(state) + 8 * filled, fill(0.0, _WIDTH))  # what is kept ends with a whole vector
-        while total[1] < filled:
+        while total[1] < total[2]:
             total = add(total)
-        _, done, _, a, _, _, moved, rest = total
+        state, done, _, a, _, _, moved, rest = total
         limit = _reinterpreted(load_word(state + 8 * _LIMIT))
         within = limit > 0.0 and not _some_moved(moved)
         if within and not _some(rest):
@@ -377,9 +375,13 @@ def _exact_folding(kernel: Any, levels: int, keep: Any) -> Folding:
 
     @inlined
     def settle(total: Any) -> Any:
-        if total[2] - total[1] < BLOCK:
+        state, done, filled, a, b, c, moved, rest = total
+        if filled % _WIDTH:  # a vector that is stored in two parts would have to wait for both when it is read
+            _put(_values(state) + 8 * filled, fill(0.0, _WIDTH))
+            total = state, done, (filled + _WIDTH) & -_WIDTH, a, b, c, moved, rest
+        if total[2] - done < BLOCK:
             return total
-        if load_word(total[0] + 8 * _WIDE) == 0:
+        if load_word(state + 8 * _WIDE) == 0:
             for _ in range(BLOCK // _WIDTH):
                 total = add_narrow(total)
         else:

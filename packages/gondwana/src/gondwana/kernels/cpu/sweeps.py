@@ -182,6 +182,8 @@ def exact_row(point: Any, fold: Folding, ask: Any, line: int, *, dense: bool) ->
             for i in range(at, at + BLOCK):
                 total = step(total, point((*head, first + apart * i)), args)
             total = settle(total)
+        for i in range(whole, end, line):
+            ask(args, point((*head, first + apart * i)))
         for i in range(whole, end):
             total = step(total, point((*head, first + apart * i)), args)
         return settle(total)

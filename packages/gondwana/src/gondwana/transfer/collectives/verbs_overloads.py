@@ -46,18 +46,7 @@ from gondwana.errors import UsageError
 from gondwana.runtime.tracing import part
 from gondwana.sync.delivery_overloads import apply_what_arrives, completer, has_other_nodes
 from gondwana.teams.ops import Op, operation_on
-from gondwana.transfer.collectives import verbs
-from gondwana.transfer.collectives.on_node import (
-    BARRIER,
-    BCAST,
-    LIMIT,
-    MOST_READ,
-    SLOT,
-    WORD,
-    can_combine,
-    kind_of,
-    meaning,
-)
+from gondwana.transfer.collectives import on_node, verbs
 from gondwana.transfer.collectives.on_node_native import (
     FUNCTIONS,
     enter,
@@ -110,7 +99,7 @@ def _operation_constant(context: Any, builder: Any, kind: Any, value: Op) -> Any
 
 @inlined
 def _fits(team: Any, nbytes: int) -> bool:
-    return memory_on_node(team) != 0 and nbytes <= LIMIT and nbytes * team.size <= MOST_READ
+    return memory_on_node(team) != 0 and nbytes <= on_node.LIMIT and nbytes * team.size <= on_node.MOST_READ
 
 
 @inlined
@@ -157,7 +146,7 @@ def _barrier(team: Any) -> Any:
     check_team(team)
     if not has_mpi(team):
         return _nothing_to_wait_for
-    what = meaning(BARRIER, 0)
+    what = on_node.meaning(on_node.BARRIER, 0)
 
     def with_mpi(team: Any) -> None:
         begin = recording.begin()
@@ -206,7 +195,7 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
     check_array(buf, "buf", writable=True)
     if not has_mpi(team):
         return _keep_root
-    start = meaning(BCAST, 0)
+    start = on_node.meaning(on_node.BCAST, 0)
 
     def with_mpi(team: Any, buf: Any, root: Any = 0) -> None:
         if root < 0 or root >= team.size:
@@ -220,7 +209,7 @@ def _bcast(team: Any, buf: Any, root: Any = 0) -> Any:
             else:
                 n = _enter(team, what, 0)
                 _meet(team, root, root + 1, n, what)
-                move_bytes(address, slot(memory_on_node(team), root, n) + WORD, nbytes)
+                move_bytes(address, slot(memory_on_node(team), root, n) + on_node.WORD, nbytes)
             left = 0
         while left > 0:
             count = min(left, PIECE)
@@ -248,7 +237,7 @@ def _allreduce(team: Any, value: Any, op: Any = "sum") -> Any:
     if is_array(value):
         check_array(value, "value", writable=True)
     by_mpi = _by_mpi(OF_REALS.get(meant.name, meant.name) if dtype.kind == "f" else meant.name)
-    combine = _on_node(meant, dtype, by_mpi) if can_combine(dtype, meant) else by_mpi
+    combine = _on_node(meant, dtype, by_mpi) if on_node.can_combine(dtype, meant) else by_mpi
 
     def array_with_mpi(team: Any, value: Any, op: Any = "sum") -> None:
         begin = recording.begin()
@@ -282,7 +271,7 @@ def _by_mpi(name: str) -> Any:
 
 def _on_node(op: Op, dtype: np.dtype[Any], by_mpi: Any) -> Any:
     """Return the function that combines through shared memory what fits, and the rest by MPI."""
-    function, start = FUNCTIONS[op], meaning(kind_of(op, dtype), 0)
+    function, start = FUNCTIONS[op], on_node.meaning(on_node.kind_of(op, dtype), 0)
 
     @inlined
     def combine(team: Any, address: int, count: int, like: Any) -> None:
@@ -296,7 +285,7 @@ def _on_node(op: Op, dtype: np.dtype[Any], by_mpi: Any) -> Any:
         what = start + nbytes
         n = _enter(team, what, address)
         _meet(team, 0, team.size, n, what)
-        fold(first_part(memory_on_node(team), n), 2 * SLOT, team.size, address, count, like, function)
+        fold(first_part(memory_on_node(team), n), 2 * on_node.SLOT, team.size, address, count, like, function)
 
     return combine
 
