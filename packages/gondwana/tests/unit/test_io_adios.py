@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gondwana.errors import UsageError
-from gondwana.io import adios, paths
+from gondwana.io import adios, checksums, paths
 from gondwana.io.adios import BPWriter
 from gondwana.io.dataset import Dataset
 
@@ -40,6 +40,28 @@ def test_arrays_that_are_not_contiguous_arrive_unchanged(tmp_path):
     data = write(tmp_path / "a.bp", **views)
     for name, view in views.items():
         assert np.array_equal(data.read(name, 0), view), name
+
+
+def test_small_blocks_and_those_that_are_written_without_a_copy_arrive_with_their_extremes(tmp_path):
+    limit = adios._UNCOPIED // 8
+    steps = [
+        {str(n): random.integers(1000, size=n).astype(float) for n in (1, limit - 1, limit, limit + 1, 8 * limit + 3)}
+        for random in map(np.random.default_rng, range(3))
+    ]
+    out = BPWriter(tmp_path / "a.bp")
+    for arrays in steps:
+        out.begin_step()
+        for name, cells in arrays.items():
+            out.put(name, cells, (0,), cells.shape)
+        out.end_step()
+    out.close()
+    assert checksums.verify(tmp_path / "a.bp").startswith(f"{tmp_path / 'a.bp'}: verified, 3 steps")
+    data = Dataset(tmp_path / "a.bp")
+    for step, arrays in enumerate(steps):
+        for name, cells in arrays.items():
+            assert np.array_equal(data.read(name, step), cells)
+            (block,) = data.blocks(name, step)
+            assert (block.minimum, block.maximum) == (cells.min(), cells.max())
 
 
 @pytest.mark.parametrize("dtype", sorted({str(t) for t in adios.TYPE_OF_NAME.values()}))

@@ -53,6 +53,12 @@ def test_importing_the_library_alone_does_not_load_numpy() -> None:
     assert "numpy" not in names
 
 
+def test_the_process_that_writes_datasets_loads_neither_arrays_nor_compilers() -> None:
+    count, names = loaded("import numpy\nbefore = set(sys.modules)\nimport gondwana.io.background")
+    assert count <= 100
+    assert not names.intersection((*HEAVY, "gondwana.arrays", "gondwana.kernels", "gondwana.teams", "mpi4py"))
+
+
 def test_the_command_that_starts_programs(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("pass\n")

@@ -56,6 +56,9 @@ OPERATORS = ("blosc", "bzip2", "zfp", "sz", "sz3", "mgard", "png", "libpressio")
 #: ADIOS2's reader is not thread-safe: everything that calls it holds this lock.
 LOCK = RLock()
 
+_UNCOPIED = 1 << 16
+"""Bytes of a block from which on ADIOS2 writes it without a copy."""
+
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -165,8 +168,9 @@ class BPWriter:
         self._io = self._adios.declare_io("SimulationOutput")
         self._io.set_engine("BP5")
         # Readers, `gondwana ls` among them, need the minimum and maximum of every block, and an index that exists as
-        # soon as the dataset is open, not once a thread of ADIOS2 has written it.
-        settings = {"StatsLevel": "1", "AsyncOpen": "Off"}
+        # soon as the dataset is open, not once a thread of ADIOS2 has written it. Blocks are written from where they
+        # are, which ADIOS2 by itself does from 4 MiB on: copies of smaller ones cost as much as writing them.
+        settings = {"StatsLevel": "1", "AsyncOpen": "Off", "MinDeferredSize": str(_UNCOPIED)}
         self._io.set_parameters(settings | ({"AppendAfterSteps": str(keep)} if append else {}))
         self._alive: list[npt.NDArray[Any]] = []
         self._in_step = False

@@ -23,7 +23,8 @@ from gondwana.errors import GondwanaError, UsageError
 from gondwana.io.paths import DatasetError
 from gondwana.io.staging import Plan, StagedWriter, Step
 
-_CHILD = "import sys; from gondwana.io.background import serve; serve(int(sys.argv[1]))"
+# When `serve` returns, all is written or answered for: the ranks need not wait for the end of the interpreter.
+_CHILD = "import os, sys; from gondwana.io.background import serve; serve(int(sys.argv[1])); os._exit(0)"
 
 
 class BackgroundWriter:

@@ -19,9 +19,10 @@ import numpy.typing as npt
 from gondwana.errors import UsageError
 from gondwana.io import bp5, checksums
 from gondwana.io.adios import LOCK, TEXT, TYPE_OF_NAME, BPReader, Description, integers
-from gondwana.io.layout import AXES, Block
+from gondwana.io.layout import AXES
 from gondwana.io.other_process import OtherProcessReader
 from gondwana.io.paths import DatasetError, StrPath, has_steps, is_dataset
+from gondwana.io.staging import Block
 from gondwana.runtime.tracing import traced
 
 

@@ -8,8 +8,6 @@ so that its memory is written as it is: a field over x, y, z becomes a variable 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -21,6 +19,7 @@ from gondwana.arrays.global_array import GlobalArray
 from gondwana.domains.rect import RectDomain
 from gondwana.errors import UsageError
 from gondwana.io.adios import check_type
+from gondwana.io.staging import Block
 from gondwana.transfer.verbs import copy
 
 AXES = "xyz"
@@ -64,19 +63,6 @@ class Distributed(Protocol):
 
 
 Arrays = Mapping[str, Distributed]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One rank's part of a variable on disk: its start and its number of cells per axis."""
-
-    start: tuple[int, ...]
-    count: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        """The number of cells."""
-        return prod(self.count)
 
 
 def _on_disk(array: Distributed, per_axis: Sequence[int]) -> tuple[int, ...]:

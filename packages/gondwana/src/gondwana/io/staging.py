@@ -6,6 +6,7 @@ import mmap
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gondwana.io.adios import AttributeValue, BPWriter
-from gondwana.io.layout import Block
 from gondwana.io.paths import DatasetError, in_units
 
 #: Blocks start at multiples of this, in bytes: a cache line.
@@ -63,7 +63,8 @@ def map_bytes(descriptor: int, nbytes: int) -> npt.NDArray[np.uint8]:
     """Map a file as an array of bytes. Local."""
     if nbytes == 0:
         return np.empty(0, np.uint8)
-    return np.frombuffer(mmap.mmap(descriptor, nbytes), np.uint8)
+    # The pages are entered in the table of the process now, not one by one while the first steps are copied.
+    return np.frombuffer(mmap.mmap(descriptor, nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE), np.uint8)
 
 
 def open_bytes(path: str) -> npt.NDArray[np.uint8]:
@@ -80,6 +81,19 @@ def window(
 ) -> npt.NDArray[Any]:
     """Return part of the memory as an array, without a copy. Local."""
     return np.ndarray(shape, dtype, memory, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One rank's part of a variable on disk: its start and its number of cells per axis."""
+
+    start: tuple[int, ...]
+    count: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return prod(self.count)
 
 
 @dataclass(frozen=True, slots=True)
