@@ -14,29 +14,17 @@ import gondwana as gw
 from gondwana import Team
 from gondwana.errors import UsageError
 from gondwana.teams import mpi
-from gondwana_bench.measure import Variant, timed
-from gondwana_bench.messages.comparison import PYTHON_PARITY, Pair, rows
-from gondwana_bench.native.collectives import Collectives
+from gondwana_bench.measure import Variant, in_seconds, timed
+from gondwana_bench.messages.comparison import COLUMNS, PYTHON_PARITY, Pair, rows
+from gondwana_bench.native.messages import Messages
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rma.candidates import Candidate
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, check_numbers
 
 WORD = 8
 SIZES = (8, 64, 512, 1024, 8192, 65536, 1048576, 8388608)
 SMALL = 8192
 """The largest contribution that goes through shared memory [bytes]: up to it there are goals."""
-
-COLUMNS = {
-    "operation": "operation",
-    "size": "bytes",
-    "microseconds": "us",
-    "rival": "rival",
-    "rival_microseconds": "us",
-    "ratio": "theirs/ours (95 %)",
-    "goal": "goal",
-    "met": "met",
-    "verified": "right",
-}
 
 Doubles = NDArray[np.float64]
 Run = Callable[[Doubles, int], float]
@@ -61,8 +49,7 @@ def check(ranks: int, sizes: Sequence[int]) -> None:
     """
     if ranks < 2:
         raise UsageError(f"--ranks {ranks}: a collective needs at least 2 ranks")
-    if not sizes or any(size < WORD or size % WORD for size in sizes):
-        raise UsageError(f"--sizes {','.join(map(str, sizes))}: give multiples of {WORD} bytes, such as 8,8192")
+    check_numbers("--sizes", sizes, f"multiples of {WORD} bytes, such as 8,8192", least=WORD, multiple=WORD)
 
 
 def measure(
@@ -86,16 +73,16 @@ def measure(
         UsageError: fewer than two ranks, or no C compiler or MPI header.
     """
     check(team.size, sizes)
-    c = Collectives(team)
+    c = Messages(team)
     timing: dict[str, Any] = {"repeat": repeat, "batch_seconds": batch_seconds}
     yield from rows(team, BARRIERS, _barriers(team, c), 0, **timing)
     for size in sizes:
         yield from rows(team, TRANSFERS, _transfers(team, c, size), size, **timing)
 
 
-def _barriers(team: Team, c: Collectives) -> dict[str, Candidate]:
+def _barriers(team: Team, c: Messages) -> dict[str, Candidate]:
     runs: dict[str, Variant] = {
-        "compiled barrier": partial(_barrier, team),
+        "compiled barrier": in_seconds(_repeat_barrier, team),
         "C barrier": c.barrier,
         "Python barrier": timed(team.barrier),
         "mpi4py barrier": timed(team.comm.Barrier),
@@ -103,14 +90,14 @@ def _barriers(team: Team, c: Collectives) -> dict[str, Candidate]:
     return {name: Candidate(run, lambda: True) for name, run in runs.items()}
 
 
-def _transfers(team: Team, c: Collectives, size: int) -> dict[str, Candidate]:
+def _transfers(team: Team, c: Messages, size: int) -> dict[str, Candidate]:
     comm, in_place = team.comm, mpi.module().IN_PLACE
     runs: dict[str, Run] = {
-        "compiled allreduce": partial(_allreduce, team),
-        "C allreduce": c.allreduce,
+        "compiled allreduce": in_seconds(_repeat_allreduce, team),
+        "C allreduce": c.add,
         "Python allreduce": _called(lambda data: team.Allreduce(gw.IN_PLACE, data)),
         "mpi4py allreduce": _called(lambda data: comm.Allreduce(in_place, data)),
-        "compiled bcast": partial(_bcast, team),
+        "compiled bcast": in_seconds(_repeat_bcast, team),
         "C bcast": c.bcast,
         "Python bcast": _called(team.Bcast),
         "mpi4py bcast": _called(comm.Bcast),
@@ -148,18 +135,6 @@ def _repeat_allreduce(team: Any, data: Any, calls: int) -> int:
     for _ in range(calls):
         gw.allreduce(team, data)
     return gw.clock() - start
-
-
-def _barrier(team: Team, calls: int) -> float:
-    return _repeat_barrier(team, calls) * 1e-9
-
-
-def _bcast(team: Team, data: Doubles, calls: int) -> float:
-    return _repeat_bcast(team, data, calls) * 1e-9
-
-
-def _allreduce(team: Team, data: Doubles, calls: int) -> float:
-    return _repeat_allreduce(team, data, calls) * 1e-9
 
 
 def _is_right(team: Team, name: str, run: Run, size: int) -> bool:

@@ -14,7 +14,7 @@ from gondwana.errors import UsageError
 from gondwana_bench.measure import interleave, timed
 from gondwana_bench.native.ghosts import GhostExchange
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row, beside_c
+from gondwana_bench.rows import Row, beside_c, check_numbers
 
 SIZES = (64, 128)
 FIELDS = (1, 2)
@@ -44,8 +44,7 @@ def check(ranks: int, sizes: Sequence[int], fields: Sequence[int]) -> None:
     if ranks < 2:
         raise UsageError(f"--ranks {ranks}: an exchange needs at least 2 ranks")
     for option, numbers in (("--sizes", sizes), ("--fields", fields)):
-        if not numbers or min(numbers) < 1:
-            raise UsageError(f"{option} {','.join(map(str, numbers))}: give numbers of at least 1, such as 64,128")
+        check_numbers(option, numbers, "numbers of at least 1, such as 64,128")
 
 
 def grid_of(ranks: int) -> Triple:

@@ -15,7 +15,7 @@ from gondwana import Array, foreach, jit, parallel, set_threads, threads
 from gondwana.errors import UsageError
 from gondwana_bench.build import library
 from gondwana_bench.measure import Variant, interleave
-from gondwana_bench.rows import Row, beside_c
+from gondwana_bench.rows import Row, beside_c, check_numbers
 
 NBYTES = 50_000_000
 HUGE_PAGES = "fresh, huge pages"
@@ -74,8 +74,7 @@ def check(sizes: Sequence[int], counts: Sequence[int]) -> None:
     """
     if not sizes or any(nbytes < 8 or nbytes % 8 for nbytes in sizes):
         raise UsageError(f"--sizes {','.join(map(str, sizes))}: legal are bytes of whole doubles, multiples of 8")
-    if not counts or min(counts) < 1:
-        raise UsageError(f"--threads {','.join(map(str, counts))}: give numbers of at least 1, such as 1,2")
+    check_numbers("--threads", counts, "numbers of at least 1, such as 1,2")
 
 
 def total(sizes: Sequence[int], counts: Sequence[int]) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -19,8 +18,7 @@ from gondwana_bench.native.injection import ADD, MESSAGE, MOST_THREADS, PUT, Inj
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rma.candidates import Candidate, absent, counting, served_by_mpi, timed_and_checked
 from gondwana_bench.rma.loops import on_message, serve
-from gondwana_bench.rows import Row, relative
-from gondwana_bench.statistics import summarize
+from gondwana_bench.rows import Row, beside
 
 THREADS = (1, 2, 4)
 COLUMNS = {
@@ -169,19 +167,17 @@ def _counting(team: Team, run: Variant, count: Callable[[], int], threads: int) 
 
 def _row(team: Team, what: int, threads: int, pair: dict[str, Candidate], repeat: int, batch_seconds: float) -> Row:
     samples, right = timed_and_checked(team, pair, repeat=repeat, batch_seconds=batch_seconds)
-    ours, theirs = summarize(samples["ours"]), summarize(samples["c"])
+    compared = beside(samples["c"], samples["ours"])
     return {
         "operation": OPERATIONS[what][0],
         "threads": threads,
         "ranks": team.size,
         "nodes": team.node_count,
-        "ours_per_s": 1e-6 / ours.median,
+        "ours_per_s": 1e-6 / compared["seconds"]["median"],
         "rival": f"C {OPERATIONS[what][1]}",
-        "rival_per_s": 1e-6 / theirs.median,
-        **relative(samples["c"], samples["ours"]),
+        "rival_per_s": 1e-6 / compared["rival_seconds"]["median"],
+        **compared,
         "verified": all(right.values()),
-        "seconds": asdict(ours),
-        "rival_seconds": asdict(theirs),
     }
 
 

@@ -41,6 +41,11 @@ def timed(call: Callable[[], object]) -> Variant:
     return variant
 
 
+def in_seconds(loop: Callable[..., int], *arguments: object) -> Callable[..., float]:
+    """Return the seconds of a compiled loop, which returns nanoseconds and takes more than these arguments. Local."""
+    return lambda *others: loop(*arguments, *others) * 1e-9
+
+
 def interleave(
     variants: Mapping[str, Variant],
     *,

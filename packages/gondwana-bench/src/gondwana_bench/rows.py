@@ -50,6 +50,34 @@ def check_cases(parts: Sequence[str] | None, names: Sequence[str]) -> None:
             raise UsageError(f"--cases {part}: no case has that in its name; there are {'; '.join(names)}")
 
 
+def check_names(option: str, given: Iterable[str], legal: Iterable[str]) -> None:
+    """Check that an option lists legal names only. Local.
+
+    Raises:
+        UsageError: names one that is not, and what is legal.
+    """
+    for name in given:
+        if name not in legal:
+            raise UsageError(f"{option} {name}: legal are {', '.join(legal)}")
+
+
+def check_numbers(option: str, given: Sequence[int], legal: str, *, least: int = 1, multiple: int = 1) -> None:
+    """Check that an option lists numbers, and legal ones only. Local.
+
+    Args:
+        option: its name.
+        given: the numbers.
+        legal: which are legal, in words.
+        least: the smallest legal number.
+        multiple: of what all are multiples.
+
+    Raises:
+        UsageError: says what was given and what is legal.
+    """
+    if not given or any(number < least or number % multiple for number in given):
+        raise UsageError(f"{option} {','.join(map(str, given))}: give {legal}")
+
+
 def beside_c(samples: Mapping[str, Sequence[float]], verified: bool) -> Row:
     """Return the part of a row that compares ours with C. Local.
 
@@ -73,6 +101,15 @@ def relative(theirs: Sequence[float] | None, ours: Sequence[float], key: str = "
         return dict.fromkeys((key, f"{key}_low", f"{key}_high"))
     speed = ratio(theirs, ours)
     return {key: speed.value, f"{key}_low": speed.low, f"{key}_high": speed.high}
+
+
+def beside(theirs: Sequence[float], ours: Sequence[float]) -> Row:
+    """Return the part of a row that compares ours with a rival, from seconds of both, one a round. Local."""
+    return {
+        **relative(theirs, ours),
+        "seconds": asdict(summarize(ours)),
+        "rival_seconds": asdict(summarize(theirs)),
+    }
 
 
 def _cell(row: Row, key: str) -> str:

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from gondwana import GlobalArray, Intermediate, RectDomain, X, Y, Z, foreach, fused, reduce, set_threads, threads, zeros
-from gondwana.errors import UsageError
 from gondwana_bench.measure import interleave, timed
 from gondwana_bench.native.sweeps import Field, Sweeps
-from gondwana_bench.rows import Row, beside_c
+from gondwana_bench.rows import Row, beside_c, check_names, check_numbers
 
 SIZES = (64, 128, 256)
 DTYPES = ("float64", "float32")
@@ -136,13 +135,10 @@ def check(kernels: Sequence[str], sizes: Sequence[int], dtypes: Sequence[str], t
     Raises:
         UsageError: names the option, what was given and what is legal.
     """
-    for option, given, legal in (("--kernels", kernels, tuple(CASES)), ("--dtypes", dtypes, DTYPES)):
-        for name in given:
-            if name not in legal:
-                raise UsageError(f"{option} {name}: legal are {', '.join(legal)}")
+    check_names("--kernels", kernels, CASES)
+    check_names("--dtypes", dtypes, DTYPES)
     for option, numbers in (("--sizes", sizes), ("--threads", thread_counts)):
-        if not numbers or min(numbers) < 1:
-            raise UsageError(f"{option} {','.join(map(str, numbers))}: give numbers of at least 1, such as 1,2")
+        check_numbers(option, numbers, "numbers of at least 1, such as 1,2")
 
 
 def measure(

@@ -17,7 +17,7 @@ from gondwana_bench.gpu.devices import shortage
 from gondwana_bench.gpu.fields import FIELDS, Fields, noise_of
 from gondwana_bench.gpu.steppers import FUSED, ONE_SWEEP, Stepper
 from gondwana_bench.measure import interleave
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, check_names, check_numbers
 from gondwana_bench.statistics import ratio, summarize
 
 SIZES = (1024, 512, 256)
@@ -79,11 +79,8 @@ def check(sizes: Sequence[int], dtypes: Sequence[str]) -> None:
     Raises:
         UsageError: names the option, what was given and what is legal.
     """
-    if not sizes or min(sizes) < 4:
-        raise UsageError(f"--sizes {','.join(map(str, sizes))}: give numbers of at least 4, such as 256,1024")
-    for name in dtypes:
-        if name not in DTYPES:
-            raise UsageError(f"--dtypes {name}: legal are {', '.join(DTYPES)}")
+    check_numbers("--sizes", sizes, "numbers of at least 4, such as 256,1024", least=4)
+    check_names("--dtypes", dtypes, DTYPES)
 
 
 def measure(

@@ -22,7 +22,7 @@ from gondwana_apps.heat.app import DISCARDED
 from gondwana_apps.pictures import figure, save
 from gondwana_bench import processes
 from gondwana_bench.heat.job import VARIANTS as VARIANTS
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, check_numbers
 from gondwana_bench.statistics import RESAMPLES
 
 SIZES = (16, 100)
@@ -215,7 +215,6 @@ def check(sizes: Sequence[int], ranks: int, steps: int) -> None:
     """
     if ranks < 2:
         raise UsageError(f"--ranks {ranks}: without neighbours there is nothing to compare; give at least 2")
-    if not sizes or min(sizes) < 1:
-        raise UsageError(f"--sizes {','.join(map(str, sizes))}: give numbers of at least 1, such as 16,100")
+    check_numbers("--sizes", sizes, "numbers of at least 1, such as 16,100")
     if steps < DISCARDED:
         raise UsageError(f"--steps {steps}: give at least {DISCARDED}")

@@ -24,7 +24,7 @@ from gondwana_bench.kinds import memspeed
 from gondwana_bench.kinds.memories import DEVICE, HOST, Memories, Memory
 from gondwana_bench.measure import Variant
 from gondwana_bench.panels import Panels
-from gondwana_bench.rows import Row, relative
+from gondwana_bench.rows import Row, check_numbers, relative
 from gondwana_bench.statistics import summarize
 
 SIZES = tuple(2**n for n in range(3, 23))
@@ -105,8 +105,7 @@ def check(sizes: Sequence[int], windows: Sequence[int], volume: int, kind: str) 
     if kind == "cuda" and not gw.device_count():
         raise UsageError("--kind cuda: there is no GPU here (gondwana doctor says why): use --kind fake_device")
     for option, numbers in (("--sizes", sizes), ("--windows", windows)):
-        if not numbers or min(numbers) < 1:
-            raise UsageError(f"{option} {','.join(map(str, numbers))}: give numbers of at least 1, such as 8,65536")
+        check_numbers(option, numbers, "numbers of at least 1, such as 8,65536")
     if volume < 2 * memspeed.ELEMENT or volume % memspeed.ELEMENT:
         raise UsageError(f"--volume {volume}: give a multiple of {memspeed.ELEMENT} bytes, at least two of them")
 

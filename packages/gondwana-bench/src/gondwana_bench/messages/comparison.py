@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from gondwana import Team
 from gondwana_bench.rma.candidates import Candidate, timed_and_checked
-from gondwana_bench.rows import Row, relative
-from gondwana_bench.statistics import summarize
+from gondwana_bench.rows import Row, beside
 
 PARITY = 1 / 1.05
 """The goal of compiled code beside C where both call MPI."""
 PYTHON_PARITY = 1 / 1.1
 """The goal of Python beside mpi4py."""
+
+COLUMNS = {
+    "operation": "operation",
+    "size": "bytes",
+    "microseconds": "us",
+    "rival": "rival",
+    "rival_microseconds": "us",
+    "ratio": "theirs/ours (95 %)",
+    "goal": "goal",
+    "met": "met",
+    "verified": "right",
+}
 
 
 @dataclass(frozen=True)
@@ -64,20 +75,17 @@ def rows(
     samples, right = timed_and_checked(team, used, **timing)
     seconds = {name: [sample / parts for sample in samples[name]] for name in used}
     for pair in kept:
-        mine, rival = summarize(seconds[pair.ours]), summarize(seconds[pair.rival])
-        speed, goal = relative(seconds[pair.rival], seconds[pair.ours]), pair.goal_for(team, size)
+        compared, goal = beside(seconds[pair.rival], seconds[pair.ours]), pair.goal_for(team, size)
         yield {
             "operation": pair.ours,
             "rival": pair.rival,
             "size": size,
             "ranks": team.size,
             "nodes": team.node_count,
-            "microseconds": mine.median * 1e6,
-            "rival_microseconds": rival.median * 1e6,
-            **speed,
+            "microseconds": compared["seconds"]["median"] * 1e6,
+            "rival_microseconds": compared["rival_seconds"]["median"] * 1e6,
+            **compared,
             "goal": None if goal is None else f">= {goal:.2g} x",
-            "met": None if goal is None else speed["ratio"] >= goal,
+            "met": None if goal is None else compared["ratio"] >= goal,
             "verified": right[pair.ours] and right[pair.rival],
-            "seconds": asdict(mine),
-            "rival_seconds": asdict(rival),
         }

@@ -9,6 +9,7 @@ from typing import Any
 
 from gondwana import Team
 from gondwana.errors import UsageError
+from gondwana_bench.messages import comparison
 from gondwana_bench.messages.comparison import PARITY, PYTHON_PARITY, Pair, rows
 from gondwana_bench.messages.round_trips import (
     COMPILED,
@@ -22,7 +23,7 @@ from gondwana_bench.messages.round_trips import (
 from gondwana_bench.messages.sums import ITEM, sums
 from gondwana_bench.native.messages import Messages
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, check_names
 
 LATENCY, ALLREDUCE = "latency", "allreduce"
 SIZES = {LATENCY: (0, *(2**power for power in range(21))), ALLREDUCE: tuple(2**power for power in range(2, 24))}
@@ -52,18 +53,7 @@ PAIRS = {
     ),
 }
 
-COLUMNS = {
-    "test": "test",
-    "operation": "variant",
-    "size": "bytes",
-    "microseconds": "us",
-    "rival": "rival",
-    "rival_microseconds": "us",
-    "ratio": "theirs/ours (95 %)",
-    "goal": "goal",
-    "met": "met",
-    "verified": "right",
-}
+COLUMNS = {"test": "test", **comparison.COLUMNS, "operation": "variant"}
 
 
 def check(ranks: int, tests: Sequence[str], sizes: Sequence[int] | None) -> None:
@@ -74,9 +64,7 @@ def check(ranks: int, tests: Sequence[str], sizes: Sequence[int] | None) -> None
     """
     if ranks < 2:
         raise UsageError(f"--ranks {ranks}: messages and sums need at least 2 ranks")
-    for test in tests:
-        if test not in PAIRS:
-            raise UsageError(f"--tests {','.join(tests)}: legal are {', '.join(PAIRS)}, with commas between")
+    check_names("--tests", tests, PAIRS)
     if sizes is not None and ALLREDUCE in tests and any(size < ITEM or size % ITEM for size in sizes):
         raise UsageError(
             f"--sizes {','.join(map(str, sizes))}: sums are of floats; give multiples of {ITEM} bytes, or "

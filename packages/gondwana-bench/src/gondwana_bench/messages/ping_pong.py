@@ -10,7 +10,7 @@ from gondwana.errors import UsageError
 from gondwana_bench.messages import round_trips
 from gondwana_bench.messages.comparison import PARITY, PYTHON_PARITY, Pair, rows
 from gondwana_bench.panels import measure_on_ranks
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, check_numbers
 
 SIZES = tuple(2**power for power in range(0, 21, 2))
 SMALL = 4096
@@ -48,8 +48,7 @@ def check(ranks: int, sizes: Sequence[int]) -> None:
     """
     if ranks < 2:
         raise UsageError(f"--ranks {ranks}: messages travel between 2 ranks")
-    if not sizes or min(sizes) < 1:
-        raise UsageError(f"--sizes {','.join(map(str, sizes))}: give numbers of bytes from 1, such as 8,4096")
+    check_numbers("--sizes", sizes, "numbers of bytes from 1, such as 8,4096")
 
 
 def measure(

@@ -21,7 +21,7 @@ from gondwana_bench.messages.round_trips import COMPILED, MPI4PY, MPI4PY_OBJECTS
 from gondwana_bench.native.messages import Messages, Words
 from gondwana_bench.panels import measure_on_ranks
 from gondwana_bench.rma.candidates import Candidate
-from gondwana_bench.rows import Row
+from gondwana_bench.rows import Row, check_numbers
 
 COMMUNICATIONS = (10, 100)
 ITEM = 8
@@ -83,10 +83,7 @@ def check(ranks: Sequence[int], communications: Sequence[int], work: Work) -> No
     """
     if not ranks or min(ranks) < 2:
         raise UsageError(f"--ranks {','.join(map(str, ranks))}: a ring has at least 2 ranks")
-    if not communications or min(communications) < 1:
-        raise UsageError(
-            f"--communications {','.join(map(str, communications))}: give numbers of supersteps, such as 10,100"
-        )
+    check_numbers("--communications", communications, "numbers of supersteps, such as 10,100")
     if work.size < ITEM or work.size % ITEM:
         raise UsageError(f"--size {work.size}: give a multiple of {ITEM} bytes, such as 1024")
 

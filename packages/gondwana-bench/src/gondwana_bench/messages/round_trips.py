@@ -11,7 +11,7 @@ import numpy as np
 
 import gondwana as gw
 from gondwana import Team
-from gondwana_bench.measure import Variant
+from gondwana_bench.measure import Variant, in_seconds
 from gondwana_bench.native.messages import Messages
 from gondwana_bench.rma.candidates import (
     Bytes,
@@ -50,7 +50,7 @@ class RoundTrips:
         team, here, back = self._team, self._sent[:size], self._received[:size]
         runs: dict[str, Variant] = {
             C: partial(self._c.ping_pong, here, back),
-            COMPILED: _compiled(messages, team, here, back),
+            COMPILED: in_seconds(messages, team, here, back),
             MPI4PY: sending(team, team.comm.Send, team.comm.Recv, here, back),
             PYTHON: sending(team, team.Send, team.Recv, here, back),
             MPI4PY_OBJECTS: self._objects(team.comm.send, team.comm.recv, here, back),
@@ -63,7 +63,7 @@ class RoundTrips:
         team, here, there = self._team, self._sent[:size], self._exposed[:size]
         target, signal = self._segment.pointer(self._peer, "u1"), self._signal
         runs = {
-            ONE_SIDED: _compiled(puts, team, here, target, signal),
+            ONE_SIDED: in_seconds(puts, team, here, target, signal),
             PYTHON_ONE_SIDED: notifying(team, here, target, signal),
         }
         return {name: moving(team, run, both_ways(team, here, there)) for name, run in runs.items()}
@@ -127,8 +127,3 @@ def puts(team: Any, source: Any, target: Any, arrivals: Any, calls: int) -> int:
         if rank == 0:
             gw.wait(arrivals)
     return gw.clock() - start
-
-
-def _compiled(loop: Callable[..., int], *arguments: object) -> Variant:
-    """Return the variant of a compiled loop that takes the number of calls after the arguments."""
-    return lambda calls: loop(*arguments, calls) * 1e-9

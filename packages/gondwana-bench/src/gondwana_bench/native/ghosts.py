@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana_bench import build
-from gondwana_bench.closing import CollectiveResource
+from gondwana_bench.native.resources import NativeState
 
 
-class GhostExchange(CollectiveResource):
+class GhostExchange(NativeState):
     """Persistent requests that exchange the ghosts of a few blocks of doubles. Collective over team.
 
     Args:
@@ -42,34 +40,20 @@ class GhostExchange(CollectiveResource):
                 f"grid {grid}, cells {cells}, fields {fields} on {team.size} ranks: all are at least 1 and the "
                 "product of the grid is the number of ranks"
             )
-        self._library = _load(team)
+        results = {"field": ctypes.POINTER(ctypes.c_double), "run": ctypes.c_double}
+        super().__init__("exchange", team, *grid, *cells, fields, int(split_faces_only), results=results)
         self._shape = tuple(n + 2 for n in reversed(cells))
-        self._handle = ctypes.c_void_p(
-            self._library.exchange_create(team.comm.py2f(), *grid, *cells, fields, int(split_faces_only))
-        )
         self.fields = [self._field(number) for number in range(fields)]
 
     def run(self, iterations: int = 1) -> float:
         """Exchange all fields `iterations` times; return the seconds on this rank. Collective over team."""
-        seconds: float = self._library.exchange_run(self._handle, iterations)
-        return seconds
+        return float(self._call("run", iterations))
 
     def close(self) -> None:
         """Free the memory; the arrays in `fields` are invalid afterwards. Collective over team."""
-        if self._handle:
-            self.fields.clear()
-            self._library.exchange_free(self._handle)
-            self._handle = ctypes.c_void_p()
+        self.fields.clear()
+        super().close()
 
     def _field(self, number: int) -> NDArray[np.float64]:
         """The block of one field, indexed (z, y, x), ghosts included."""
-        pointer: Any = self._library.exchange_field(self._handle, number)
-        return np.ctypeslib.as_array(pointer, shape=self._shape)
-
-
-def _load(team: Team) -> ctypes.CDLL:
-    native = build.library_with_mpi("exchange.c", team)
-    native.exchange_create.restype = ctypes.c_void_p
-    native.exchange_field.restype = ctypes.POINTER(ctypes.c_double)
-    native.exchange_run.restype = ctypes.c_double
-    return native
+        return np.ctypeslib.as_array(self._call("field", number), shape=self._shape)

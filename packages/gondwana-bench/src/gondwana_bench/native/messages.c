@@ -36,6 +36,34 @@ double messages_allreduce(MPI_Fint communicator, float *given, float *sums, int6
     return seconds;
 }
 
+double messages_barrier(MPI_Fint communicator, int64_t calls)
+{
+    const MPI_Comm team = MPI_Comm_f2c(communicator);
+    const double start = MPI_Wtime();
+    for (int64_t i = 0; i < calls; i++)
+        MPI_Barrier(team);
+    return MPI_Wtime() - start;
+}
+
+double messages_bcast(MPI_Fint communicator, double *data, int64_t count, int64_t calls)
+{
+    const MPI_Comm team = MPI_Comm_f2c(communicator);
+    const double start = MPI_Wtime();
+    for (int64_t i = 0; i < calls; i++)
+        MPI_Bcast(data, (int)count, MPI_DOUBLE, 0, team);
+    return MPI_Wtime() - start;
+}
+
+/* The sum of all ranks, in place; the next call begins at once. */
+double messages_add(MPI_Fint communicator, double *data, int64_t count, int64_t calls)
+{
+    const MPI_Comm team = MPI_Comm_f2c(communicator);
+    const double start = MPI_Wtime();
+    for (int64_t i = 0; i < calls; i++)
+        MPI_Allreduce(MPI_IN_PLACE, data, (int)count, MPI_DOUBLE, MPI_SUM, team);
+    return MPI_Wtime() - start;
+}
+
 /* What a rank of the ring has. */
 typedef struct {
     uint64_t *data, *inbox; /* the first `words` of data travel */

@@ -24,7 +24,7 @@ class _Rank(ctypes.Structure):
 
 
 class Messages:
-    """MPI's messages and sums in C. Collective over team; each method returns the seconds on this rank.
+    """MPI's messages and collectives in C. Collective over team; each method returns the seconds on this rank.
 
     Args:
         team: of MPI ranks.
@@ -36,7 +36,7 @@ class Messages:
     def __init__(self, team: Team) -> None:
         self._library = build.library_with_mpi("messages.c", team)
         self._handle = team.comm.py2f()
-        for name in ("ping_pong", "allreduce", "ring"):
+        for name in ("ping_pong", "allreduce", "ring", "barrier", "bcast", "add"):
             getattr(self._library, f"messages_{name}").restype = ctypes.c_double
 
     def ping_pong(self, sent: NDArray[np.uint8], received: NDArray[np.uint8], calls: int) -> float:
@@ -46,6 +46,18 @@ class Messages:
     def allreduce(self, given: NDArray[np.float32], sums: NDArray[np.float32], calls: int) -> float:
         """Add `given` of all ranks in `sums`, `calls` times, each followed by a barrier that does not count."""
         return self._time("allreduce", _at(given), _at(sums), ctypes.c_int64(given.size), ctypes.c_int64(calls))
+
+    def barrier(self, calls: int) -> float:
+        """Come together `calls` times."""
+        return self._time("barrier", ctypes.c_int64(calls))
+
+    def bcast(self, data: NDArray[np.float64], calls: int) -> float:
+        """Fill `data` with that of rank 0, `calls` times."""
+        return self._time("bcast", _at(data), ctypes.c_int64(data.size), ctypes.c_int64(calls))
+
+    def add(self, data: NDArray[np.float64], calls: int) -> float:
+        """Add `data` of all ranks in place, `calls` times without a barrier between them."""
+        return self._time("add", _at(data), ctypes.c_int64(data.size), ctypes.c_int64(calls))
 
     def ring(
         self,

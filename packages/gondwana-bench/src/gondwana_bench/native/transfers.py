@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from gondwana import Team
 from gondwana.errors import UsageError
-from gondwana_bench import build
-from gondwana_bench.closing import CollectiveResource
+from gondwana_bench.native.resources import NativeState
 
 WINDOW = 64
 """Operations of a flood that are started before any is waited for, as in `rma.c`."""
 
 Bytes = NDArray[np.uint8]
+_TIMED = "ping_pong", "put", "put_message", "get", "fetch_add", "put_flood", "message_flood", "flag", "copy"
 
 
-class Transfers(CollectiveResource):
+class Transfers(NativeState):
     """Messages, one-sided operations, on a node a flag and memcpy, of ranks 0 and 1 in C. Collective over team.
 
     The methods that time something are called by all ranks with the same arguments; ranks other than 0 and 1 return at
@@ -40,76 +40,63 @@ class Transfers(CollectiveResource):
     def __init__(self, team: Team, nbytes: int) -> None:
         if team.size < 2 or nbytes < 8:
             raise UsageError(f"{team.size} ranks and {nbytes} bytes: give at least 2 ranks and 8 bytes")
-        self._library = _load(team)
+        pointer = ctypes.POINTER(ctypes.c_uint8)
+        results = {"exposed": pointer, "local": pointer, "flag_count": ctypes.c_int64}
+        results |= dict.fromkeys(_TIMED, ctypes.c_double)
         on_node = int(team.node.size == team.size)
-        self._handle = ctypes.c_void_p(self._library.rma_create(team.comm.py2f(), ctypes.c_int64(nbytes), on_node))
-        self.exposed = self._bytes(self._library.rma_exposed, nbytes)
-        self.local = self._bytes(self._library.rma_local, nbytes)
+        super().__init__("rma", team, ctypes.c_int64(nbytes), on_node, results=results)
+        self.exposed, self.local = (
+            np.ctypeslib.as_array(self._call(name), shape=(nbytes,)) for name in ("exposed", "local")
+        )
 
     def ping_pong(self, size: int, calls: int) -> float:
         """Send `local` there and back `calls` times; rank 0 receives in `exposed`, rank 1 in `local`."""
-        return self._time(self._library.rma_ping_pong, size, ctypes.c_int64(calls))
+        return self._time("ping_pong", size, ctypes.c_int64(calls))
 
     def put(self, size: int, calls: int) -> float:
         """Put `local` of rank 0 to rank 1 and flush, `calls` times."""
-        return self._time(self._library.rma_put, size, ctypes.c_int64(calls))
+        return self._time("put", size, ctypes.c_int64(calls))
 
     def put_message(self, size: int, calls: int) -> float:
         """Put `local` into `exposed` of the other rank, flush, and send a message without data, there and back."""
-        return self._time(self._library.rma_put_message, size, ctypes.c_int64(calls))
+        return self._time("put_message", size, ctypes.c_int64(calls))
 
     def get(self, size: int, calls: int) -> float:
         """Get into `local` of rank 0 from rank 1 and flush, `calls` times."""
-        return self._time(self._library.rma_get, size, ctypes.c_int64(calls))
+        return self._time("get", size, ctypes.c_int64(calls))
 
     def fetch_add(self, calls: int) -> float:
         """Add 1 to the first word of rank 1's `exposed`, `calls` times; its old value goes to `local` of rank 0."""
-        return self._time(self._library.rma_fetch_add, ctypes.c_int64(calls))
+        return self._time("fetch_add", ctypes.c_int64(calls))
 
     def put_flood(self, size: int, places: int, both: bool, calls: int) -> float:
         """Do `calls` windows of puts, each window followed by a flush."""
-        return self._time(self._library.rma_put_flood, size, places, int(both), ctypes.c_int64(calls))
+        return self._time("put_flood", size, places, int(both), ctypes.c_int64(calls))
 
     def message_flood(self, size: int, places: int, both: bool, calls: int) -> float:
         """Do `calls` windows of messages from `local` to `exposed`, each window followed by an acknowledgement."""
-        return self._time(self._library.rma_message_flood, size, places, int(both), ctypes.c_int64(calls))
+        return self._time("message_flood", size, places, int(both), ctypes.c_int64(calls))
 
     def flag(self, calls: int) -> float:
         """Raise a flag in shared memory there and back `calls` times."""
-        return self._time(self._library.rma_flag, ctypes.c_int64(calls))
+        return self._time("flag", ctypes.c_int64(calls))
 
     def copy(self, to: Bytes, source: Bytes, places: int, both: bool, calls: int) -> float:
         """Do `calls` windows of memcpy; all places together are `source` and `to`."""
         ends = ctypes.c_void_p(to.ctypes.data), ctypes.c_void_p(source.ctypes.data)
         size = ctypes.c_int64(source.size // places)
-        return self._time(self._library.rma_copy, *ends, size, places, int(both), ctypes.c_int64(calls))
+        return self._time("copy", *ends, size, places, int(both), ctypes.c_int64(calls))
 
     @property
     def flag_count(self) -> int:
         """Return how often this rank's flag has been raised. Local."""
-        return int(self._library.rma_flag_count(self._handle))
+        return int(self._call("flag_count"))
 
     def close(self) -> None:
         """Free the memory; the arrays are invalid afterwards. Collective over team."""
         if self._handle:
             del self.exposed, self.local
-            self._library.rma_free(self._handle)
-            self._handle = ctypes.c_void_p()
+            super().close()
 
-    def _time(self, function: ctypes._NamedFuncPointer, *arguments: object) -> float:
-        seconds: float = function(self._handle, *arguments)
-        return seconds
-
-    def _bytes(self, function: ctypes._NamedFuncPointer, nbytes: int) -> Bytes:
-        return np.ctypeslib.as_array(function(self._handle), shape=(nbytes,))
-
-
-def _load(team: Team) -> ctypes.CDLL:
-    native = build.library_with_mpi("rma.c", team)
-    native.rma_create.restype = ctypes.c_void_p
-    for name in ("rma_exposed", "rma_local"):
-        getattr(native, name).restype = ctypes.POINTER(ctypes.c_uint8)
-    for name in ("ping_pong", "put", "put_message", "get", "fetch_add", "put_flood", "message_flood", "flag", "copy"):
-        getattr(native, f"rma_{name}").restype = ctypes.c_double
-    native.rma_flag_count.restype = ctypes.c_int64
-    return native
+    def _time(self, function: str, *arguments: object) -> float:
+        return float(self._call(function, *arguments))

@@ -35,7 +35,7 @@ CALLED = {
 }
 """Columns whose names do not say enough; "": what kind of figure it is."""
 
-NOT_OURS = frozenset({"mpi4py", "mpi4py objects", "NumPy", "pthread in C"})
+NOT_OURS = frozenset({"mpi4py", "mpi4py objects", "NumPy", "Numba", "pthread in C"})
 """Rows of a benchmark that compare two rivals, by their `operation` or `variant`."""
 
 LAYOUTS = {
@@ -47,6 +47,7 @@ LAYOUTS = {
     ("io", None): Layout(rival="plain ADIOS2", kinds=(RATIOS, SCATTER)),
     ("scaling", None): Layout(kinds=(RATIOS, SCALING)),
     ("init", None): Layout(subject=("memory", "variant")),
+    ("loops", None): Layout(subject=("loop", "variant")),
     ("osu", None): Layout(subject=("test", "operation")),
     ("fib", None): Layout(log=False),
     ("heat", "against"): Layout(rival="the original program"),

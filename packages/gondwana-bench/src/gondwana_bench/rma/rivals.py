@@ -9,8 +9,8 @@ import numpy as np
 
 from gondwana import Team
 from gondwana.teams import mpi
-from gondwana_bench.closing import CollectiveResource
 from gondwana_bench.measure import Variant
+from gondwana_bench.native.resources import CollectiveResource
 from gondwana_bench.native.transfers import WINDOW, Transfers
 from gondwana_bench.rma.candidates import (
     WAYS,

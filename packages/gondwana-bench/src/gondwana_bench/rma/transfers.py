@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from gondwana import Team
 from gondwana.errors import UsageError
@@ -14,8 +14,7 @@ from gondwana_bench.panels import Derived, measure_on_ranks
 from gondwana_bench.rma import calls, peaks, rivals
 from gondwana_bench.rma.candidates import WAYS, Candidate, served_by_mpi, timed_and_checked
 from gondwana_bench.rma.ours import Ours
-from gondwana_bench.rows import Row, relative
-from gondwana_bench.statistics import summarize
+from gondwana_bench.rows import Row, beside, check_numbers
 
 WORD = 8
 SIZES = (8, 64, 512, 4096, 65536, 524288, 4194304)
@@ -158,8 +157,7 @@ def check(ranks: int, sizes: Sequence[int]) -> None:
     """
     if ranks < 2:
         raise UsageError(f"--ranks {ranks}: data move between at least 2 ranks")
-    if not sizes or any(size < WORD or size % WORD for size in sizes):
-        raise UsageError(f"--sizes {','.join(map(str, sizes))}: give multiples of {WORD} bytes, such as 8,65536")
+    check_numbers("--sizes", sizes, f"multiples of {WORD} bytes, such as 8,65536", least=WORD, multiple=WORD)
 
 
 def measure(
@@ -254,9 +252,8 @@ def _rows(
 
 
 def _row(ranks: int, case: Case, size: int, ours: Sequence[float], theirs: Sequence[float], verified: bool) -> Row:
-    mine, rival = summarize(ours), summarize(theirs)
-    speed = relative(theirs, ours)
-    value = _in_unit(case, size, mine.median)
+    compared = beside(theirs, ours)
+    value = _in_unit(case, size, compared["seconds"]["median"])
     return {
         "operation": case.ours,
         "rival": case.rival,
@@ -264,13 +261,11 @@ def _row(ranks: int, case: Case, size: int, ours: Sequence[float], theirs: Seque
         "ranks": ranks,
         "unit": case.unit,
         "ours": value,
-        "theirs": _in_unit(case, size, rival.median),
-        **speed,
+        "theirs": _in_unit(case, size, compared["rival_seconds"]["median"]),
+        **compared,
         "goal": _goal(case),
-        "met": _met(case, value, speed["ratio"]),
+        "met": _met(case, value, compared["ratio"]),
         "verified": verified,
-        "seconds": asdict(mine),
-        "rival_seconds": asdict(rival),
     }
 
 

@@ -27,7 +27,7 @@ from gondwana.compiler.debugging.errors import readable_errors
 from gondwana.compiler.debugging.printing_overloads import Printing
 from gondwana.compiler.externs import PREFIX as EXTERN
 from gondwana.compiler.function import HEADER_WORDS, RESULT_WORDS, Compilable, JitFunction
-from gondwana.compiler.inlining import INLINED, KeepAddressed, ListingCompiler, inlined
+from gondwana.compiler.inlining import INLINED, KeepAddressed, ListingCompiler, PrepareLoops, inlined
 from gondwana.compiler.mpi.table import SYMBOL as MPI_TABLE
 from gondwana.compiler.types import literals, points, views  # noqa: F401  (their types must be registered before anything compiles)
 from gondwana.compiler.types.arguments import WORD, Spec, import_extensions
@@ -129,6 +129,7 @@ class _Compiler(literals.Compiler):
         super().add_passes(manager)
         manager.add_pass_after(Printing, IRProcessing)
         manager.add_pass_after(KeepAddressed, NoPythonSupportedFeatureValidation)
+        manager.add_pass_after(PrepareLoops, NoPythonSupportedFeatureValidation)
         if checks.active():
             from gondwana.compiler.debugging.checks_overloads import check_accesses
 

@@ -7,19 +7,27 @@ Arrays whose address is taken live until the function returns, as in Python. Num
 statement that names it. That is too early where something else has its address: a C function that keeps it for later
 calls, the integer `a.ctypes.data`, a record, which is a pointer to an element. A pass names such arrays once more where
 the function returns. A variable that gets another array gives up the one before.
+
+Loops that gather, and those around them, are compiled as they are written: LLVM would write out eight entries of a
+sparse row, each with loads of its own. Processors fetch in advance what one load reads in even steps; eight that take
+turns, with the rests of rows between them, they do not follow, and rows take up to twice the time.
 """
 
 from __future__ import annotations
 
+import itertools
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numba
+from llvmlite import ir as llvm
 from numba.core import ir, types
+from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.ir_utils import get_definition, guard
 from numba.core.untyped_passes import IRProcessing
 
 
@@ -31,7 +39,19 @@ class _NoMemory:
 
 
 class Part(JITCodeLibrary):  # type: ignore[misc]
-    """What one function has been lowered to, with what it calls, for other libraries to link."""
+    """What one function has been lowered to, with what it calls, for other libraries to link.
+
+    Attributes:
+        gathering: the loops of the function that gather.
+    """
+
+    gathering: tuple[Any, ...] = ()
+
+    def add_ir_module(self, module: Any) -> None:
+        """Add what Numba has lowered, its loops marked."""
+        for loop in self.gathering:
+            _keep_rolled(module, loop)
+        super().add_ir_module(module)
 
     def _optimize_final_module(self) -> None:
         """Leave it to the entry, into which everything is inlined."""
@@ -58,15 +78,19 @@ class Optimised(Part):
         JITCodeLibrary._optimize_final_module(self)
 
 
+class Pass(FunctionPass):  # type: ignore[misc]
+    """Something that is done while a function is compiled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
 @register_pass(mutates_CFG=False, analysis_only=True)
-class KeepAsPart(FunctionPass):  # type: ignore[misc]
+class KeepAsPart(Pass):
     """Have the function that is being compiled lowered into a `Part`."""
 
     _name = "gondwana_keep_as_part"
     _kind = Part
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Choose the library."""
@@ -129,13 +153,10 @@ def takes_addresses(function: Any) -> Any:
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class KeepAddressed(FunctionPass):  # type: ignore[misc]
+class KeepAddressed(Pass):
     """Name the arrays whose address is taken before each return; it runs before the ends of lifetimes are entered."""
 
     _name = "gondwana_keep_addressed"
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Change the Numba IR of one function after its types have been inferred."""
@@ -157,6 +178,119 @@ class KeepAddressed(FunctionPass):  # type: ignore[misc]
                 value = ir.Expr.build_tuple(list(kept.values()), where)
                 block.insert_before_terminator(ir.Assign(value, ir.Var(block.scope, name, where), where))
         return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class PrepareLoops(Pass):
+    """Find the innermost loops that gather: they load by indices which they have loaded, and store nothing.
+
+    Loops of a constant length are left out: LLVM writes them out, and may then make vectors of what is around them.
+
+    Where sums may be reordered, an innermost loop loads last what the iteration before has stored, such as a[i, j - 1]
+    for a[i, j]: LLVM adds up first what is loaded first, and does not know that this is still to be computed.
+    """
+
+    _name = "gondwana_prepare_loops"
+
+    def run_pass(self, state: Any) -> bool:
+        """Tell the library of the function, and change the order of statements in its Numba IR."""
+        blocks = state.func_ir.blocks
+        loops = compute_cfg_from_blocks(blocks).loops().values()
+        for loop in loops:
+            if any(other.header in loop.body for other in loops if other is not loop):
+                continue
+            statements = [statement for label in sorted(loop.body) for statement in blocks[label].body]
+            if _gathers(statements) and not _has_constant_length(state.func_ir, state.typemap, blocks[loop.header]):
+                state.library.gathering += (loop,)
+            if "reassoc" in state.flags.fastmath.flags:
+                own = {statement.target.name for statement in statements if isinstance(statement, ir.Assign)}
+                for label in loop.body:
+                    _load_carried_last(blocks[label], own)
+        return True
+
+
+def _gathers(statements: Iterable[Any]) -> bool:
+    loaded, found = set[str](), False
+    for statement in statements:
+        if isinstance(statement, ir.SetItem | ir.StaticSetItem):
+            return False
+        if isinstance(statement, ir.Assign):
+            loads = getattr(statement.value, "op", None) == "getitem"
+            found = found or (loads and statement.value.index.name in loaded)
+            if loads or any(variable.name in loaded for variable in statement.list_vars()):
+                loaded.add(statement.target.name)
+    return found
+
+
+def _load_carried_last(block: Any, own: set[str]) -> None:
+    """Reorder what a block does before a store, unless it does more than to load and to calculate.
+
+    Args:
+        block: of the innermost loop.
+        own: the variables that change in it.
+    """
+    head = list(itertools.takewhile(lambda statement: isinstance(statement, ir.Assign), block.body))
+    store = block.body[len(head)]
+    if not isinstance(store, ir.SetItem):
+        return
+    made = {one.target.name: one.value for one in head if getattr(one.value, "op", None) == "build_tuple"}
+    where = _coordinates(store.index, made)
+    touched, late = set[str](), set[str]()
+    parts: tuple[list[Any], list[Any]] = [], []
+    for statement in head:
+        value, name, names = statement.value, statement.target.name, {used.name for used in statement.list_vars()}
+        if name in touched or (isinstance(value, ir.Expr) and value.op not in _CALCULATING):
+            return
+        touched |= names
+        if getattr(value, "op", None) == "getitem" and value.value.name == store.target.name:
+            pairs = list(zip(_coordinates(value.index, made), where, strict=False))
+            if all(one == other or other in own for one, other in pairs) and any(one != other for one, other in pairs):
+                late.add(name)
+        if not names.isdisjoint(late):
+            late.add(name)
+        parts[name in late].append(statement)
+    block.body[: len(head)] = [*parts[0], *parts[1]]
+
+
+def _coordinates(index: Any, made: dict[str, Any]) -> list[str]:
+    return [item.name for item in made[index.name].items] if index.name in made else [index.name]
+
+
+_CALCULATING = frozenset(["getitem", "binop", "inplace_binop", "unary", "build_tuple", "cast"])
+
+
+def _has_constant_length(function: Any, kinds: dict[str, Any], header: Any) -> bool:
+    step: Any = next(header.find_exprs("iternext"), None)
+    for op in ("iternext", "getiter"):
+        if getattr(step, "op", None) != op:
+            return False
+        step = guard(get_definition, function, step.value)
+    return getattr(step, "op", None) == "call" and all(isinstance(kinds[one.name], types.Literal) for one in step.args)
+
+
+def _keep_rolled(module: Any, loop: Any) -> None:
+    """Tell LLVM not to copy the iterations of a loop, nor those of the loops around it, unless it knows how many.
+
+    Vectors of iterations may be copied. The loops around, perhaps in other functions, are recognised by an empty
+    instruction that stands before this one in them.
+    """
+    own = {f"B{label}" for label in loop.body}
+    for block in (block for function in module.functions for block in function.blocks):
+        branch = block.terminator
+        if not any(getattr(target, "name", None) == f"B{loop.header}" for target in branch.operands):
+            continue
+        if block.name.partition(".")[0] in own:
+            hints = [module.add_metadata([f"llvm.loop.{hint}"]) for hint in _HINTS]
+            mark = module.add_metadata([block.name, *hints])
+            mark.operands = (mark, *hints)  # LLVM asks that such nodes name themselves
+            branch.set_metadata("llvm.loop", mark)
+        else:
+            builder = llvm.IRBuilder()
+            builder.position_before(branch)
+            builder.asm(llvm.FunctionType(llvm.VoidType(), []), "", "", [], True)
+
+
+_HINTS = "unroll.runtime.disable", "vectorize.followup_vectorized"
 
 
 def _addressed(statement: Any, kinds: dict[str, Any]) -> Iterator[Any]:

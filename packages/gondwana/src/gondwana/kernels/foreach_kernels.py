@@ -49,14 +49,20 @@ NO_DOMAIN: Any = None
 
 
 class Kernel:
-    """What `foreach` and `reduce` share: versions by argument types, checks, and remembered launches."""
+    """What `foreach` and `reduce` share: versions by argument types, checks, and remembered launches.
+
+    Attributes:
+        operation: what folds its values; None if it has none.
+        interpreted: whether it runs in the interpreter where it can.
+        flushes: whether subnormal numbers are zero to it.
+    """
 
     def __init__(
         self,
         function: Any,
         *,
-        operation: str | None,
-        contract: bool,
+        operation: str | None = None,
+        contract: bool = False,
         reassociate: bool,
         flush_subnormals: bool,
     ) -> None:
@@ -73,30 +79,16 @@ class Kernel:
         self.py_func = function
         self._name = function.__qualname__
         self.parameters = names[1:]
-        self._operation = operation
+        self.operation = operation
         self.contract = contract
         self.reassociate = reassociate
+        self.flushes = flush_subnormals
         self.flags = FLUSH_SUBNORMALS if flush_subnormals else 0
         self._versions: dict[tuple[Variant, Target], Loaded] = {}
         self._remembered: dict[tuple[Any, ...], _Launch] = {}
-        self._interpreted = interprets(function)
+        self.interpreted = interprets(function)
         self._watch = watch(function)
         functools.update_wrapper(self, function)  # type: ignore[arg-type]
-
-    @property
-    def operation(self) -> str | None:
-        """What folds its values; None if it has none."""
-        return self._operation
-
-    @property
-    def flushes(self) -> bool:
-        """Whether subnormal numbers are zero to it."""
-        return self.flags != 0
-
-    @property
-    def interpreted(self) -> bool:
-        """Whether it runs in the interpreter where it can."""
-        return self._interpreted
 
     def forget_if_stale(self) -> bool:
         """Drop what was compiled if constants have changed since, and return whether so. Local.
@@ -201,7 +193,7 @@ class Kernel:
         device = common_device(self._name, array_names(self.parameters, specs), arrays)
         flush, reassociate = device is not None and self.flushes, device is None and self.reassociate
         variant = Variant(
-            specs, domain.ndim, order, dense, alike, True, self._operation, self.contract, reassociate, flush
+            specs, domain.ndim, order, dense, alike, True, self.operation, self.contract, reassociate, flush
         )
         return variant, device
 
@@ -251,13 +243,7 @@ class Foreach(Kernel):
     def __init__(
         self, function: Any, *, contract: bool = False, reassociate: bool = False, flush_subnormals: bool = False
     ) -> None:
-        super().__init__(
-            function,
-            operation=None,
-            contract=contract,
-            reassociate=reassociate,
-            flush_subnormals=flush_subnormals,
-        )
+        super().__init__(function, contract=contract, reassociate=reassociate, flush_subnormals=flush_subnormals)
 
     @traced("kernel", lambda self, *_args, **_kwargs: self._name)
     def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> None:
@@ -273,7 +259,7 @@ class Foreach(Kernel):
             KernelError: the kernel does not compile for these arguments.
         """
         arguments = self._arguments(domain, args, kwargs)
-        if self._interpreted:
+        if self.interpreted:
             self._check_domain(domain)
             run = interpreted(self.py_func, arguments)
             for p in domain:
@@ -327,8 +313,8 @@ def foreach(
             differ in the last bits between blocks of different shapes.
         reassociate: allow the compiler to reorder the floating-point operations that are written in this function, and
             to ignore the sign of zeros: `a + b + c + d` may become `(a + b) + (c + d)`, which waits less. Results then
-            differ in the last bits from those of NumPy, of GPUs (which keep the order) and of other versions of the
-            compiler. Helpers have their own `@gw.jit(reassociate=True)`.
+            differ in the last bits from those of NumPy, of GPUs (which keep the order), of other versions of the
+            compiler and of processors with other vectors. Helpers have their own `@gw.jit(reassociate=True)`.
         flush_subnormals: treat subnormal numbers as zero on all threads while the kernel runs (they cost up to 30 times
             the time of normal ones); changes values below 1.2e-38 in float32 and 2.2e-308 in float64 only.
 

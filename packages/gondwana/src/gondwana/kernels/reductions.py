@@ -32,13 +32,7 @@ class Reduce(Kernel):
     def __init__(
         self, function: Any, *, op: Folding = "sum", reassociate: bool = False, flush_subnormals: bool = False
     ) -> None:
-        super().__init__(
-            function,
-            operation=op,
-            contract=False,
-            reassociate=reassociate,
-            flush_subnormals=flush_subnormals,
-        )
+        super().__init__(function, operation=op, reassociate=reassociate, flush_subnormals=flush_subnormals)
         self.op = op
 
     def __call__(self, domain: IndexSet = NO_DOMAIN, /, *args: Any, **kwargs: Any) -> Number:
@@ -82,7 +76,7 @@ class Reduce(Kernel):
     @traced("kernel", lambda self, *_args: self._name)
     def _partial(self, domain: IndexSet, arguments: tuple[Any, ...]) -> Any:
         """One number, or for "fsum" an exact sum, for this rank's points."""
-        if self._interpreted:
+        if self.interpreted:
             return self._interpret(domain, arguments)
         try:
             loaded, table, data = self._prepare(domain, arguments)

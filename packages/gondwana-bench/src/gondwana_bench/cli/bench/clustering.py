@@ -12,15 +12,17 @@ import typer
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import File, Repeat, check_common, finish, names
+from gondwana_bench.cli.bench.options import Repeat, names, reporting
+from gondwana_bench.panels import Panels
 
 if TYPE_CHECKING:
     from gondwana_bench.clustering.cases import Case
     from gondwana_bench.clustering.speedup import Pattern
-    from gondwana_bench.panels import Panels
 
 
+@reporting
 def clustering(
+    report: Panels,
     app: Annotated[str | None, typer.Option(metavar="NAME,...", help="Of davs, pwc [both].")] = None,
     preset: Annotated[str | None, typer.Option(metavar="NAME", help="The points of davs [charge6].")] = None,
     points: Annotated[
@@ -33,7 +35,6 @@ def clustering(
         ),
     ] = None,
     repeat: Repeat = 3,
-    file: File = None,
 ) -> None:
     """Cluster the same data on threads, ranks and nodes, and by scikit-learn (DBSCAN, average linkage, KMeans).
 
@@ -42,9 +43,7 @@ def clustering(
     """
     from gondwana_bench.clustering import cases
     from gondwana_bench.clustering import speedup as bench
-    from gondwana_bench.panels import Panels
 
-    check_common(0.02, file)
     apps = _apps(app, preset, points)
     wanted = bench.parse(patterns or bench.PATTERNS)
     for pattern in wanted:
@@ -53,7 +52,6 @@ def clustering(
         _check_davs(preset or cases.PRESET, max(pattern.ranks for pattern in wanted))
     if "pwc" in apps:
         cases.check_memory(points or cases.POINTS)
-    report = Panels("clustering", file)
     if not cases.has_rivals():
         report.note("left out scikit-learn: the package is not installed")
     makers: dict[str, Callable[[Path], Case]] = {
@@ -63,7 +61,6 @@ def clustering(
     for name in apps:
         with tempfile.TemporaryDirectory() as folder:
             _compare(report, makers[name](Path(folder)), wanted, Path(folder), repeat)
-    finish(report)
 
 
 def _apps(app: str | None, preset: str | None, points: int | None) -> list[str]:

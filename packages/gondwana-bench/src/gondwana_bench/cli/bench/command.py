@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import os
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -33,20 +31,22 @@ from gondwana_bench.cli.bench.options import (
     Dtypes,
     File,
     Nbytes,
-    PerNode,
     QuietWait,
     Ranks,
     Repeat,
     Sizes,
     case_names,
     check_common,
-    checked_on_ranks,
-    finish,
     names,
     numbers,
     on_ranks,
+    on_team,
+    reporting,
+    rows_on_ranks,
+    with_options,
 )
 from gondwana_bench.disturbance import QUIET_WAIT
+from gondwana_bench.panels import Panels
 
 bench = typer.Typer(
     help="Measure how fast we are, as a ratio to native programs in the same run.",
@@ -63,20 +63,14 @@ def measuring(name: str | None = None) -> Callable[[Callable[..., None]], Callab
     """
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(command)
-        def waiting(*, quiet_wait: float, **options: Any) -> None:
+        def waiting(*, quiet_wait: QuietWait = 0.0, **options: Any) -> None:
             if not 0.0 <= quiet_wait <= LONGEST_WAIT:
                 raise UsageError(f"--quiet-wait {quiet_wait:g}: legal are seconds from 0 to {LONGEST_WAIT}")
             if quiet_wait:
                 os.environ[QUIET_WAIT] = str(quiet_wait)  # for all processes that measure
             command(**options)
 
-        own = inspect.signature(command, eval_str=True)
-        wait = inspect.Parameter("quiet_wait", inspect.Parameter.KEYWORD_ONLY, default=0.0, annotation=QuietWait)
-        parameters = [*own.parameters.values(), wait]
-        waiting.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        vars(waiting)["__signature__"] = own.replace(parameters=parameters)
-        return bench.command(name)(waiting)
+        return bench.command(name)(with_options(command, waiting))
 
     return add
 
@@ -96,7 +90,9 @@ def choose(
 
 
 @measuring()
+@reporting
 def stencil(
+    report: Panels,
     sizes: Sizes = None,
     kernels: Annotated[
         str | None,
@@ -109,86 +105,85 @@ def stencil(
     threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1 and all cores].")] = None,
     repeat: Repeat = 20,
     batch: Batch = 0.02,
-    file: File = None,
 ) -> None:
     """Sweep cubes of 64, 128 and 256 cells a side in one process, beside C; exact sums (fsum) beside plain ones.
 
     The results are compared; the exit status is 0 only if all were equal. Above 1 the ratio says that ours is faster.
     """
     from gondwana_bench import build, stencil
-    from gondwana_bench.panels import Panels
 
-    check_common(batch, file)
     build.command()
     counts = numbers("--threads", threads) or sorted({1, launch.cores()})
     kept, types = names(kernels) or list(stencil.CASES), names(dtypes) or list(stencil.DTYPES)
     cells = numbers("--sizes", sizes) or list(stencil.SIZES)
     stencil.check(kept, cells, types, counts)
-    report = Panels("stencil", file)
     rows = stencil.measure(kept, cells, types, counts, repeat=repeat, batch_seconds=batch)
     report.add("stencil", stencil.COLUMNS, rows, len(kept) * len(cells) * len(types) * len(counts))
-    finish(report)
 
 
 @measuring()
+@reporting
+def loops(
+    report: Panels,
+    loops: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="Of product, transposition, updates, histogram, prefix, ... [all]."),
+    ] = None,
+    sizes: Annotated[str | None, typer.Option(metavar="N,N,...", help="Elements, about [1048576,16777216].")] = None,
+    repeat: Repeat = 20,
+    batch: Batch = 0.02,
+) -> None:
+    """Run loops over sparse rows, tiles, random places, chains of sums beside C; random updates by two ranks, too.
+
+    What each wrote is compared with NumPy's; the exit status is 0 only if all were equal. Above 1 the ratios say that
+    the variant is faster than C, without and with -ffast-math.
+    """
+    from gondwana_bench import build
+    from gondwana_bench import loops as bench
+
+    build.command()
+    kept, elements = names(loops) or list(bench.LOOPS), numbers("--sizes", sizes) or list(bench.SIZES)
+    bench.check(kept, elements)
+    on = {1: kept, 2: [name for name in kept if name in bench.TOGETHER]}
+    rows = (
+        row
+        for ranks, some in on.items()
+        for row in rows_on_ranks(ranks, "loops", loops=some, sizes=elements, repeat=repeat, batch_seconds=batch)
+    )
+    report.add("loops", bench.COLUMNS, rows, 4 * len(elements) * sum(map(len, on.values())))
+
+
+@measuring()
+@on_team("exchange")
 def exchange(
     sizes: Sizes = None,
     fields: Annotated[str | None, typer.Option(metavar="N,N,...", help="Arrays exchanged in one call [1,2].")] = None,
-    ranks: Ranks = 2,
-    ranks_per_node: PerNode = None,
-    repeat: Repeat = 20,
-    batch: Batch = 0.02,
-    file: File = None,
 ) -> None:
     """Exchange ghosts of blocks of 64 and 128 cells a side between ranks, beside MPI in C on the same ranks."""
-    from gondwana_bench import exchange
-
-    checked_on_ranks(exchange, ranks, ranks_per_node, repeat, batch, file, sizes=sizes, fields=fields)
 
 
 @measuring()
+@on_team("rma.transfers")
 def rma(
     sizes: Nbytes = None,
-    ranks: Ranks = 2,
-    ranks_per_node: PerNode = None,
-    repeat: Repeat = 20,
-    batch: Batch = 0.02,
-    file: File = None,
 ) -> None:
     """Reach the memory of another rank, in transfers of 8 bytes to 4 MiB, beside MPI in C, mpi4py and memcpy."""
-    from gondwana_bench.rma import transfers
-
-    checked_on_ranks(transfers, ranks, ranks_per_node, repeat, batch, file, sizes=sizes)
 
 
 @measuring()
+@on_team("collectives")
 def collectives(
     sizes: Nbytes = None,
-    ranks: Ranks = 2,
-    ranks_per_node: PerNode = None,
-    repeat: Repeat = 20,
-    batch: Batch = 0.02,
-    file: File = None,
 ) -> None:
     """Barriers, broadcasts and sums of 8 bytes to 8 MiB, compiled and from Python, beside MPI in C and mpi4py."""
-    from gondwana_bench import collectives
-
-    checked_on_ranks(collectives, ranks, ranks_per_node, repeat, batch, file, sizes=sizes)
 
 
 @measuring()
+@on_team("injection")
 def injection(
     threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1,2,4].")] = None,
-    ranks: Ranks = 2,
-    ranks_per_node: PerNode = None,
-    repeat: Repeat = 20,
-    batch: Batch = 0.02,
-    file: File = None,
 ) -> None:
     """Put, add and send from several threads of a rank at the same time, beside threads in C with MPI."""
-    from gondwana_bench import injection
-
-    checked_on_ranks(injection, ranks, ranks_per_node, repeat, batch, file, threads=threads)
 
 
 @measuring()

@@ -16,9 +16,11 @@ import typer
 from gondwana.errors import UsageError
 from gondwana.results import VERSION, check_writable, read, write_json
 from gondwana_bench.cli.bench.options import File, names
+from gondwana_bench.rows import check_names
 
 QUICK = {
     "stencil": "--kernels sweep7,gray_scott,gray_scott_pair,triad --sizes 128 --dtypes float64 --repeat 10",
+    "loops": "--sizes 1048576 --repeat 3",
     "init": "--repeat 8",
     "fib": "--numbers 0,10,20 --repeat 10 --batch 0.005",
     "exchange": "--sizes 64 --repeat 10",
@@ -56,9 +58,7 @@ def every(
     if file is not None:
         check_writable(file)
     wanted = names(only) or _there()
-    for name in wanted:
-        if name not in (*QUICK, *NEED_A_GPU):
-            raise UsageError(f"--only {name}: legal are {', '.join((*QUICK, *NEED_A_GPU))}")
+    check_names("--only", wanted, (*QUICK, *NEED_A_GPU))
     found: list[dict[str, Any]] = []
     failed = []
     with tempfile.TemporaryDirectory() as folder:

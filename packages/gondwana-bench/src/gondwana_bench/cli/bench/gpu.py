@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from gondwana.cli.numbers import whole
-from gondwana.errors import GondwanaError, UsageError
+from gondwana.errors import GondwanaError
 from gondwana.gpu.interface import CudaError
 from gondwana_bench.cli.bench.options import Batch, Dtypes, File, Nbytes, Repeat, check_common, names, numbers, on_ranks
 from gondwana_bench.panels import Panels
+from gondwana_bench.rows import check_names
 
 TIME_IS_UP = 124
 CASE_SECONDS, KINDS_SECONDS = 8.0, 45.0
@@ -77,9 +78,7 @@ def gpu(
 
     check_common(batch, file)
     wanted = names(panels) or list(PANELS)
-    for name in wanted:
-        if name not in PANELS:
-            raise UsageError(f"--panels {name}: legal are {', '.join(PANELS)}")
+    check_names("--panels", wanted, PANELS)
     cells = numbers("--sizes", sizes) or list(sweeps.SIZES)
     types = names(dtypes) or list(sweeps.DTYPES)
     sweeps.check(cells, types)

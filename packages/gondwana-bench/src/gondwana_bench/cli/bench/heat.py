@@ -14,26 +14,24 @@ from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.results import write_text
 from gondwana_bench.cli.bench.options import (
-    File,
     Mpirun,
     Ranks,
     Repeat,
     Sizes,
-    check_common,
-    check_files,
-    check_mpirun,
-    finish,
     numbers,
     official,
+    reporting,
 )
+from gondwana_bench.panels import Panels
+from gondwana_bench.rows import Row
 
 if TYPE_CHECKING:
     from gondwana_bench.heat.regularity import Job
-    from gondwana_bench.panels import Panels
-    from gondwana_bench.rows import Row
 
 
+@reporting
 def heat(
+    report: Panels,
     sizes: Sizes = None,
     ranks: Ranks = 2,
     steps: Annotated[int, typer.Option(metavar="N", parser=whole(10), help="Steps of a job that count.")] = 1000,
@@ -47,7 +45,6 @@ def heat(
     ] = None,
     repeat: Repeat = 5,
     mpirun: Mpirun = None,
-    file: File = None,
 ) -> None:
     """Time steps of heat conduction on cubes of 16 and 100 cells a side of each rank, beside C with two-sided MPI.
 
@@ -56,20 +53,13 @@ def heat(
 
     With --against, cubes of 20, 100 and 200 cells a side in all, in turns with a user's program.
     """
-    from gondwana_bench.panels import Panels
-
-    check_common(0.02, file)
-    check_mpirun(mpirun)
-    check_files(plot=plot, csv=table)
     for option, path in (("--plot", plot), ("--csv", table)):
         if path is not None and against is not None:
             raise UsageError(f"{option} {path}: --against has no record of steps; leave one of them out")
-    report = Panels("heat", file)
     if against is None:
         _variants(report, numbers("--sizes", sizes), ranks, steps, jobs, plot, table)
     else:
         _beside(report, numbers("--sizes", sizes), ranks, against, repeat, mpirun)
-    finish(report)
 
 
 def _variants(

@@ -11,24 +11,16 @@ import typer
 
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import (
-    File,
-    Mpirun,
-    Repeat,
-    Sizes,
-    check_common,
-    check_mpirun,
-    counts,
-    finish,
-    numbers,
-    official,
-)
+from gondwana_bench.cli.bench.options import Mpirun, Repeat, Sizes, counts, numbers, official, reporting
+from gondwana_bench.panels import Panels
 
 if TYPE_CHECKING:
     from gondwana_bench.hpcg import Command
 
 
+@reporting
 def hpcg(
+    report: Panels,
     against: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The official program, xhpcg of HPCG 3.1 [ours alone].")
     ] = None,
@@ -39,7 +31,6 @@ def hpcg(
     ] = 10,
     repeat: Repeat = 3,
     mpirun: Mpirun = None,
-    file: File = None,
 ) -> None:
     """Run our HPCG, and an official HPCG 3.1 in turns with it.
 
@@ -50,10 +41,7 @@ def hpcg(
     """
     from gondwana_apps.hpcg import app
     from gondwana_bench import hpcg as bench
-    from gondwana_bench.panels import Panels
 
-    check_common(0.02, file)
-    check_mpirun(mpirun)
     if against is not None and not (against.is_file() and os.access(against, os.X_OK)):
         raise UsageError(f"--against {against}: there is no such program; build HPCG 3.1 and name its xhpcg")
     sides = numbers("--sizes", sizes) or list(bench.SIZES)
@@ -61,7 +49,6 @@ def hpcg(
     cases = [(side, count) for side in sides for count in on]
     for side, count in cases:
         app.check([f"--n{axis}={side}" for axis in "xyz"], count)
-    report = Panels("hpcg", file)
     if against is None:
         report.note("no official program to compare with: --against names one")
 
@@ -71,4 +58,3 @@ def hpcg(
     rows = bench.measure(cases, start if against else None, seconds=seconds, repeat=repeat)
     report.add("rating", bench.RATING, rows, len(cases))
     report.show("time of an iteration", bench.ITERATION, report.panels["rating"])
-    finish(report)

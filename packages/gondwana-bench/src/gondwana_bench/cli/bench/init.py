@@ -7,17 +7,19 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana_bench.cli.bench.options import Batch, File, Repeat, check_common, finish, numbers
+from gondwana_bench.cli.bench.options import Batch, Repeat, numbers, reporting
+from gondwana_bench.panels import Panels
 
 
+@reporting
 def init(
+    report: Panels,
     sizes: Annotated[str | None, typer.Option(metavar="N,N,...", help="Bytes of the array [50000000].")] = None,
     threads: Annotated[
         str | None, typer.Option(metavar="T,T,...", help="How many [1, 2, 4, ... and all cores].")
     ] = None,
     repeat: Repeat = 100,
     batch: Batch = 0.001,
-    file: File = None,
 ) -> None:
     """Initialise an array of doubles by threads, beside OpenMP and threads in C, and NumPy.
 
@@ -27,14 +29,10 @@ def init(
     """
     from gondwana_bench import build
     from gondwana_bench import initialisation as bench
-    from gondwana_bench.panels import Panels
 
-    check_common(batch, file)
     build.command()
     nbytes = numbers("--sizes", sizes) or [bench.NBYTES]
     counts = numbers("--threads", threads) or bench.thread_counts(launch.cores())
     bench.check(nbytes, counts)
-    report = Panels("init", file)
     rows = bench.measure(nbytes, counts, repeat=repeat, batch_seconds=batch)
     report.add("init", bench.COLUMNS, rows, bench.total(nbytes, counts))
-    finish(report)

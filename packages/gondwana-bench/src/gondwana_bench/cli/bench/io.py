@@ -10,10 +10,13 @@ import typer
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.results import write_text
-from gondwana_bench.cli.bench.options import File, check_common, check_files, finish, rank_counts
+from gondwana_bench.cli.bench.options import rank_counts, reporting
+from gondwana_bench.panels import Panels
 
 
+@reporting
 def io(
+    report: Panels,
     ranks: Annotated[str | None, typer.Option("-n", "--ranks", metavar="N,N,...", help="Numbers [1,2,4].")] = None,
     size: Annotated[
         int, typer.Option(metavar="N", parser=whole(8, 4096), help="Cells a side of the cube of each rank.")
@@ -23,7 +26,6 @@ def io(
     folder: Annotated[Path, typer.Option(metavar="DIR", help="Where datasets are written, for a while.")] = Path(),
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw seconds and bandwidth, as PNG.")] = None,
     table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the seconds of every job.")] = None,
-    file: File = None,
 ) -> None:
     """Write and read a cube of each rank: all in one dataset, and with plain ADIOS2 a dataset of each rank.
 
@@ -32,15 +34,11 @@ def io(
     """
     from gondwana.io import adios
     from gondwana_bench.io import bandwidth as bench
-    from gondwana_bench.panels import Panels
     from gondwana_bench.processes import Command
 
-    check_common(0.02, file)
-    check_files(plot=plot, csv=table)
     version = adios.version()
     wanted = rank_counts(ranks or bench.RANKS)
     bench.check(size, steps, max(wanted), folder)
-    report = Panels("io", file)
     report.note(f"adios2 {version}")
     started = {number: launch.command(number, ["-P", "-m", "gondwana_bench.io.job"], threads=1) for number in wanted}
     commands = {number: Command(command.argv, command.environment()) for number, command in started.items()}
@@ -51,4 +49,3 @@ def io(
         write_text(table, bench.as_csv(rows), f"--csv {table}")
     if plot is not None:
         bench.draw(rows, str(plot))
-    finish(report)

@@ -21,35 +21,30 @@ from gondwana_bench.cli.bench.options import (
     Repeat,
     check_common,
     check_mpirun,
-    checked_on_ranks,
     finish,
     names,
     numbers,
     official,
     on_ranks,
+    on_team,
     rank_counts,
+    reporting,
     rows_on_ranks,
 )
+from gondwana_bench.panels import Panels
 
 
-def ping_pong(
-    sizes: Nbytes = None,
-    ranks: Ranks = 2,
-    ranks_per_node: PerNode = None,
-    repeat: Repeat = 100,
-    batch: Batch = 0.002,
-    file: File = None,
-) -> None:
+@on_team("messages.ping_pong", rounds=100, seconds=0.002)
+def ping_pong(sizes: Nbytes = None) -> None:
     """Send messages of 1 byte to 1 MiB there and back, two-sided and one-sided, beside MPI in C and mpi4py.
 
     The procedure is that of the Julia study: round trips, and the harmonic mean of the throughput.
     """
-    from gondwana_bench.messages import ping_pong as bench
-
-    checked_on_ranks(bench, ranks, ranks_per_node, repeat, batch, file, sizes=sizes)
 
 
+@reporting
 def ring(
+    report: Panels,
     ranks: Annotated[str, typer.Option("-n", "--ranks", metavar="N,...", help="Numbers of ranks.")] = "2",
     ranks_per_node: PerNode = None,
     communications: Annotated[str, typer.Option(metavar="N,...", help="Supersteps of a run.")] = "10,100",
@@ -59,7 +54,6 @@ def ring(
     flops: Annotated[int, typer.Option(metavar="N", parser=whole(0), help="Its dependent operations.")] = 100,
     repeat: Repeat = 100,
     batch: Batch = 0.002,
-    file: File = None,
 ) -> None:
     """Run supersteps on a ring of ranks: read, write, compute, and pass a message on, beside MPI in C and mpi4py.
 
@@ -68,19 +62,15 @@ def ring(
     """
     from gondwana_bench import build
     from gondwana_bench.messages import ring as bench
-    from gondwana_bench.panels import Panels
 
-    check_common(batch, file)
     build.command()
     runs, of = rank_counts(ranks, ranks_per_node), numbers("--communications", communications)
     work = bench.Work(size, reads, writes, flops)
     bench.check(runs, of, work)
-    report = Panels("ring", file)
     options: dict[str, Any] = {"communications": of, **asdict(work), "repeat": repeat, "batch_seconds": batch}
     options["ranks_per_node"] = ranks_per_node
     rows = (row for count in runs for row in rows_on_ranks(count, "messages.ring", **options))
     report.add("ring", bench.COLUMNS, rows, len(runs) * len(of) * len(bench.PAIRS))
-    finish(report)
 
 
 def osu(
@@ -132,7 +122,6 @@ def _beside(
     """Run the official programs and ours in turns."""
     from gondwana_bench.messages import official as bench
     from gondwana_bench.messages.osu import SIZES
-    from gondwana_bench.panels import Panels
     from gondwana_bench.processes import Command
 
     programs = bench.find(folder, tests)

@@ -10,28 +10,21 @@ import typer
 
 from gondwana.cli.programs import program as application
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import (
-    File,
-    Mpirun,
-    Repeat,
-    check_common,
-    check_mpirun,
-    counts,
-    finish,
-    names,
-    official,
-)
+from gondwana_bench.cli.bench.options import Mpirun, Repeat, counts, names, official, reporting
+from gondwana_bench.panels import Panels
+from gondwana_bench.rows import check_names
 
 if TYPE_CHECKING:
     from gondwana_bench.npb.comparison import Case
     from gondwana_bench.npb.jobs import Job
-    from gondwana_bench.panels import Panels
 
 DEFAULT_CLASSES = "SWA"
 """Larger ones are run only if they are named."""
 
 
+@reporting
 def npb(
+    report: Panels,
     against: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Official programs: mg.A.x, ft.A.x, cg.A.x, ... [ours alone].")
     ] = None,
@@ -43,7 +36,6 @@ def npb(
     variants: Annotated[bool, typer.Option("--variants", help="All of them, not the default only.")] = False,
     repeat: Repeat = 5,
     mpirun: Mpirun = None,
-    file: File = None,
 ) -> None:
     """Run our NAS benchmarks, and the official ones in turns with them, on the same ranks, one thread a rank.
 
@@ -52,14 +44,9 @@ def npb(
     """
     from gondwana_bench.npb import comparison as bench
     from gondwana_bench.npb.binaries import BENCHMARKS, find
-    from gondwana_bench.panels import Panels
 
-    check_common(0.02, file)
-    check_mpirun(mpirun)
     wanted = names(benchmarks) or list(BENCHMARKS)
-    for name in wanted:
-        if name not in BENCHMARKS:
-            raise UsageError(f"--benchmarks {name}: legal are {', '.join(BENCHMARKS)}")
+    check_names("--benchmarks", wanted, BENCHMARKS)
     on = sorted(set(counts(ranks)))
     letters = names(classes) or list(DEFAULT_CLASSES)
     programs: Mapping[tuple[str, str], Path | None] = dict.fromkeys(
@@ -67,7 +54,6 @@ def npb(
     )
     if against is not None:
         programs = find(against, wanted, letters, all_=classes is not None)
-    report = Panels("npb", file)
     if against is None:
         report.note("no official programs to compare with: --against names a folder of them")
     cases = [
@@ -84,7 +70,6 @@ def npb(
     ):
         if shown:
             report.put(panel, columns, shown)
-    finish(report)
 
 
 def _case(report: Panels, name: str, letter: str, ranks: int, program: Path | None, *, every: bool) -> Case:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
+import inspect
 import json
 import os
 import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import typer
 
@@ -19,10 +22,8 @@ from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.inputs import whole_number
-
-if TYPE_CHECKING:
-    from gondwana_bench.panels import Panels
-    from gondwana_bench.rows import Row
+from gondwana_bench.panels import Panels
+from gondwana_bench.rows import Row
 
 Sizes: TypeAlias = Annotated[str | None, typer.Option(metavar="N,N,...", help="Cells a side of the cube.")]
 Nbytes: TypeAlias = Annotated[str | None, typer.Option("--sizes", metavar="N,N,...", help="Bytes of a transfer.")]
@@ -99,6 +100,64 @@ def finish(report: Panels) -> None:
     report.finish()
     if not report.verified:
         raise typer.Exit(1)
+
+
+def reporting(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that writes a report, with the option that names its file; the first argument is the report.
+
+    The name of the report is that of the command.
+    """
+
+    def recorded(*, file: File = None, **options: Any) -> None:
+        check_common(options.get("batch", 0.02), file)
+        check_mpirun(options.get("mpirun"))
+        check_files(plot=options.get("plot"), csv=options.get("table"))
+        report = Panels(command.__name__, file)
+        command(report, **options)
+        finish(report)
+
+    return with_options(command, recorded, given=1)
+
+
+def on_team(
+    module: str, *, rounds: int = 20, seconds: float = 0.02
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return what makes a command of a function that only declares what is particular to a benchmark of ranks. Local.
+
+    Args:
+        module: of the benchmark; see `checked_on_ranks`.
+        rounds: of `--repeat`, if it is not given.
+        seconds: of `--batch`, if it is not given.
+    """
+
+    def add(declared: Callable[..., None]) -> Callable[..., None]:
+        def start(
+            *,
+            ranks: Ranks = 2,
+            ranks_per_node: PerNode = None,
+            repeat: Repeat = rounds,
+            batch: Batch = seconds,
+            file: File = None,
+            **lists: str | None,
+        ) -> None:
+            benchmark = importlib.import_module(f"gondwana_bench.{module}")
+            checked_on_ranks(benchmark, ranks, ranks_per_node, repeat, batch, file, **lists)
+
+        return with_options(declared, start)
+
+    return add
+
+
+def with_options(command: Callable[..., None], wrapper: Callable[..., None], given: int = 0) -> Callable[..., None]:
+    """Return a wrapper with the name and the options of a command, but for those that it gives, and then its own."""
+    own, added = (inspect.signature(function, eval_str=True) for function in (command, wrapper))
+    parameters = [*own.parameters.values()][given:]
+    parameters += [one for one in added.parameters.values() if one.kind is one.KEYWORD_ONLY]
+    functools.update_wrapper(wrapper, command)
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    keywords = [parameter.replace(kind=parameter.KEYWORD_ONLY) for parameter in parameters]
+    vars(wrapper)["__signature__"] = own.replace(parameters=keywords)
+    return wrapper
 
 
 def on_ranks(

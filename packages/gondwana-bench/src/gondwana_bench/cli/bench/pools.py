@@ -8,10 +8,13 @@ from typing import Annotated
 import typer
 
 from gondwana.cli.numbers import whole
-from gondwana_bench.cli.bench.options import File, Repeat, case_names, check_common, finish, official
+from gondwana_bench.cli.bench.options import Repeat, case_names, official, reporting
+from gondwana_bench.panels import Panels
 
 
+@reporting
 def pools(
+    report: Panels,
     cases: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Parts of names: null, 1 ms, start, ... [all].")
     ] = None,
@@ -19,19 +22,14 @@ def pools(
         int, typer.Option(metavar="N", parser=whole(1, 10**8), help="Null tasks of a map in batches; others are fewer.")
     ] = 100_000,
     repeat: Repeat = 5,
-    file: File = None,
 ) -> None:
     """Submit tasks to pools of workers, beside ProcessPoolExecutor, multiprocessing, mpi4py's, and Dask if installed.
 
     Each pool runs in a program of its own; ours both starts processes and works in a job of ranks.
     """
-    from gondwana_bench.panels import Panels
     from gondwana_bench.pools import uses as bench
 
-    check_common(0.02, file)
-    report = Panels("pools", file)
     kept = case_names(cases)
     bench.check(kept)
     rows = bench.measure(partial(official, None), report.note, cases=kept, tasks=tasks, repeat=repeat)
     report.add("pools", bench.COLUMNS, rows, bench.total(kept))
-    finish(report)

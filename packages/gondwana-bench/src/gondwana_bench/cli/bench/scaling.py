@@ -12,14 +12,17 @@ from gondwana.cli.numbers import whole
 from gondwana.cli.programs import program
 from gondwana.errors import UsageError
 from gondwana.results import write_text
-from gondwana_bench.cli.bench.options import File, check_common, check_files, finish, names, rank_counts
+from gondwana_bench.cli.bench.options import names, rank_counts, reporting
+from gondwana_bench.panels import Panels
 
 if TYPE_CHECKING:
     from gondwana_bench.scaling.applications import Application
     from gondwana_bench.scaling.steps import Case, Run
 
 
+@reporting
 def scaling(
+    report: Panels,
     apps: Annotated[
         list[str] | None, typer.Argument(metavar="[APP]...", help="Of heat, gray-scott, npb-cg|mg|ft, hpcg [all].")
     ] = None,
@@ -40,23 +43,18 @@ def scaling(
     jobs: Annotated[int, typer.Option(metavar="N", parser=whole(1), help="Jobs of each case.")] = 3,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw seconds and efficiency, as PNG.")] = None,
     table: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the seconds of every job.")] = None,
-    file: File = None,
 ) -> None:
     """Time steps of applications on several numbers of ranks: the same box (strong), the same box a rank (weak).
 
     Each figure is of the fastest, the median and the slowest rank, in jobs that take turns. The exit status is 0 only
     if the applications verified their results, and these were the same on all numbers of ranks.
     """
-    from gondwana_bench.panels import Panels
     from gondwana_bench.scaling import steps as bench
 
-    check_common(0.02, file)
-    check_files(plot=plot, csv=table)
     chosen = _applications(apps, kind, (size, steps, letter))
     wanted = rank_counts(ranks or bench.RANKS)
     with tempfile.TemporaryDirectory() as folder:
         cases = [_cases(*pair, wanted, (size, steps, letter), Path(folder)) for pair in chosen]
-        report = Panels("scaling", file)
         for (application, kinds), own in zip(chosen, cases, strict=True):
             runs: dict[Case, list[Run]] = {}
             for case, run in report.run(bench.measure(own, jobs), jobs * len(own), application.name):
@@ -69,7 +67,6 @@ def scaling(
         write_text(table, bench.as_csv(found), f"--csv {table}")
     if plot is not None:
         bench.draw(found, str(plot))
-    finish(report)
 
 
 _Given = tuple[int | None, int | None, str | None]

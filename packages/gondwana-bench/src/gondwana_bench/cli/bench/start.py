@@ -9,29 +9,27 @@ from typing import Annotated
 import typer
 
 from gondwana.cli import launch
-from gondwana_bench.cli.bench.options import File, Repeat, check_common, counts, finish
+from gondwana_bench.cli.bench.options import Repeat, counts, reporting
+from gondwana_bench.panels import Panels
 
 
+@reporting
 def start(
+    report: Panels,
     ranks: Annotated[str | None, typer.Option("-n", "--ranks", metavar="N,N,...", help="Numbers [1,2,4,8,16].")] = None,
     repeat: Repeat = 3,
-    file: File = None,
 ) -> None:
     """Start jobs that only meet and end, and measure time and memory of a rank, beside mpi4py and C.
 
     "Used" ranks have also exchanged ghosts, put, signalled and called each other, and checked it.
     """
-    from gondwana_bench.panels import Panels
     from gondwana_bench.start import costs as bench
 
-    check_common(0.02, file)
     numbers = sorted(set(counts(ranks or bench.RANKS)))
     for number in numbers:
         launch.command(number, [], threads=1, oversubscribe=True)
-    report = Panels("start", file)
     rows = bench.measure(Path(launch.mpi_library().path), _native, numbers, repeat=repeat)
     report.add("start", bench.COLUMNS, rows, 4 * len(numbers))
-    finish(report)
 
 
 def _native(ranks: int, words: Sequence[str]) -> tuple[Sequence[str], Mapping[str, str]]:

@@ -8,14 +8,14 @@ from typing import Any
 
 from llvmlite import ir as llvm
 from numba.core import cgutils, ir, types
-from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.compiler_machinery import register_pass
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, typeof_impl
 from numba.np import numpy_support
 
 from gondwana.compiler.debugging.printing import SYMBOL, Kind, Line, text_of
 from gondwana.compiler.externs import register
-from gondwana.compiler.inlining import inlined
+from gondwana.compiler.inlining import Pass, inlined
 from gondwana.compiler.types.points import INT, OffsetType, PointType, coordinates
 from gondwana.compiler.types.views import DtypeType
 from gondwana.domains import Offset
@@ -24,13 +24,10 @@ _ADVICE = "write print(x) with numbers, points, tuples of those and texts in quo
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class Printing(FunctionPass):  # type: ignore[misc]
+class Printing(Pass):
     """Have calls of `print` go to a `Line`, before types are inferred: Numba's would keep the interpreter's lock."""
 
     _name = "gondwana_printing"
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Change the Numba IR of one function."""

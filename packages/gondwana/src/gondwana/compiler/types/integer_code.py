@@ -16,28 +16,9 @@ from numba.core import cgutils, types
 from numba.np import ufunc_db
 
 
-def _add(builder: Any, kind: Any, a: Any, b: Any) -> Any:
-    return builder.add(a, b)
-
-
-def _sub(builder: Any, kind: Any, a: Any, b: Any) -> Any:
-    return builder.sub(a, b)
-
-
-def _mul(builder: Any, kind: Any, a: Any, b: Any) -> Any:
-    return builder.mul(a, b)
-
-
-def _and(builder: Any, kind: Any, a: Any, b: Any) -> Any:
-    return builder.and_(a, b)
-
-
-def _or(builder: Any, kind: Any, a: Any, b: Any) -> Any:
-    return builder.or_(a, b)
-
-
-def _xor(builder: Any, kind: Any, a: Any, b: Any) -> Any:
-    return builder.xor(a, b)
+def _instruction(name: str) -> Callable[..., Any]:
+    """What emits an instruction that does the same to integers of all types."""
+    return lambda builder, kind, *operands: getattr(builder, name)(*operands)
 
 
 def _is(builder: Any, value: Any, number: int) -> Any:
@@ -109,16 +90,8 @@ def _emit_extreme(builder: Any, sign: str, kinds: Any, args: Any) -> Any:
     return found
 
 
-def _neg(builder: Any, kind: Any, a: Any) -> Any:
-    return builder.neg(a)
-
-
 def _pos(builder: Any, kind: Any, a: Any) -> Any:
     return a
-
-
-def _invert(builder: Any, kind: Any, a: Any) -> Any:
-    return builder.not_(a)
 
 
 def _abs(builder: Any, kind: Any, a: Any) -> Any:
@@ -171,19 +144,19 @@ def _unsigned_power(base: Any, exponent: Any) -> Any:
 Emit = Callable[..., Any]
 ARITHMETIC: dict[Any, Emit] = {
     np.fmod: _fmod,
-    **dict.fromkeys((operator.add, operator.iadd, np.add), _add),
-    **dict.fromkeys((operator.sub, operator.isub, np.subtract), _sub),
-    **dict.fromkeys((operator.mul, operator.imul, np.multiply), _mul),
-    **dict.fromkeys((operator.and_, operator.iand, np.bitwise_and), _and),
-    **dict.fromkeys((operator.or_, operator.ior, np.bitwise_or), _or),
-    **dict.fromkeys((operator.xor, operator.ixor, np.bitwise_xor), _xor),
+    **dict.fromkeys((operator.add, operator.iadd, np.add), _instruction("add")),
+    **dict.fromkeys((operator.sub, operator.isub, np.subtract), _instruction("sub")),
+    **dict.fromkeys((operator.mul, operator.imul, np.multiply), _instruction("mul")),
+    **dict.fromkeys((operator.and_, operator.iand, np.bitwise_and), _instruction("and_")),
+    **dict.fromkeys((operator.or_, operator.ior, np.bitwise_or), _instruction("or_")),
+    **dict.fromkeys((operator.xor, operator.ixor, np.bitwise_xor), _instruction("xor")),
     **dict.fromkeys((operator.floordiv, operator.ifloordiv, np.floor_divide), _floordiv),
     **dict.fromkeys((operator.mod, operator.imod, np.remainder), _mod),
     **dict.fromkeys((operator.lshift, operator.ilshift, np.left_shift), _lshift),
     **dict.fromkeys((operator.rshift, operator.irshift, np.right_shift), _rshift),
-    **dict.fromkeys((operator.neg, np.negative), _neg),
+    **dict.fromkeys((operator.neg, np.negative), _instruction("neg")),
     **dict.fromkeys((operator.pos, np.positive), _pos),
-    **dict.fromkeys((operator.invert, np.invert), _invert),
+    **dict.fromkeys((operator.invert, np.invert), _instruction("not_")),
     **dict.fromkeys((abs, np.absolute), _abs),
 }
 """What emits the code of integer operations: (builder, type, operands), all of the type of the result."""

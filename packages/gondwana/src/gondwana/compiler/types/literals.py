@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numba.core import ir, types
-from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import LiteralPropagationSubPipelinePass
 
@@ -39,13 +39,10 @@ from gondwana.compiler.types.views import ViewType
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class WeakNumbers(FunctionPass):  # type: ignore[misc]
+class WeakNumbers(inlining.Pass):
     """Make Python's numbers weak before types are inferred."""
 
     _name = "gondwana_weak_numbers"
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Change the Numba IR of one function."""
@@ -53,13 +50,10 @@ class WeakNumbers(FunctionPass):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class OwnOperators(FunctionPass):  # type: ignore[misc]
+class OwnOperators(inlining.Pass):
     """Give operations on other than integers back to Numba, which knows more of them: array expressions, powers."""
 
     _name = "gondwana_own_operators"
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Change the Numba IR of one function whose types are known."""

@@ -59,14 +59,16 @@ class Arithmetic:
     flush: bool = False
 
 
+class _Pass(FunctionPass):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+
+
 @register_pass(mutates_CFG=False, analysis_only=False)
-class _WeakNumbers(FunctionPass):  # type: ignore[misc]
+class _WeakNumbers(_Pass):
     """Python's numbers take the type of the arrays they meet: see `compiler.types.literals`."""
 
     _name = "gondwana_weak_numbers_cuda"
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Change the IR of one function before its types are inferred."""
@@ -74,13 +76,10 @@ class _WeakNumbers(FunctionPass):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class _OwnOperators(FunctionPass):  # type: ignore[misc]
+class _OwnOperators(_Pass):
     """Give operations on other than integers back to numba-cuda."""
 
     _name = "gondwana_own_operators_cuda"
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Change the IR of one function whose types are known."""
@@ -88,13 +87,10 @@ class _OwnOperators(FunctionPass):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
-class _NoPrinting(FunctionPass):  # type: ignore[misc]
+class _NoPrinting(_Pass):
     """Refuse `print`: a device would write its lines when the program waits for it, and where it likes."""
 
     _name = "gondwana_no_printing_cuda"
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Look at the IR of one function."""

@@ -110,16 +110,12 @@ def inspect(
     try:
         with linker.preparing, collector.paused():
             if isinstance(function, Kernel):
-                return _kernel(function, *_domain_first(args), kwargs, capability)
+                return _kernel(function, args[0] if args else NO_DOMAIN, args[1:], kwargs, capability)
             if isinstance(function, JitFunction):
                 return _function(function, args, kwargs, capability)
     except KernelError as error:
         raise as_seen_by_users(error) from None
     raise UsageError(f"gw.inspect got {function!r}: give what gw.foreach, gw.reduce or gw.jit decorates")
-
-
-def _domain_first(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    return (args[0], args[1:]) if args else (NO_DOMAIN, ())
 
 
 def _function(
