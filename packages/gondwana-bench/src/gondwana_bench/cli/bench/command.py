@@ -21,29 +21,10 @@ from gondwana_bench.cli.bench import (
     io,
     messages,
     npb,
+    options,
     pools,
     scaling,
     start,
-)
-from gondwana_bench.cli.bench.options import (
-    LONGEST_WAIT,
-    Batch,
-    Dtypes,
-    File,
-    Nbytes,
-    QuietWait,
-    Ranks,
-    Repeat,
-    Sizes,
-    case_names,
-    check_common,
-    names,
-    numbers,
-    on_ranks,
-    on_team,
-    reporting,
-    rows_on_ranks,
-    with_options,
 )
 from gondwana_bench.disturbance import QUIET_WAIT
 from gondwana_bench.panels import Panels
@@ -63,14 +44,14 @@ def measuring(name: str | None = None) -> Callable[[Callable[..., None]], Callab
     """
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
-        def waiting(*, quiet_wait: QuietWait = 0.0, **options: Any) -> None:
-            if not 0.0 <= quiet_wait <= LONGEST_WAIT:
-                raise UsageError(f"--quiet-wait {quiet_wait:g}: legal are seconds from 0 to {LONGEST_WAIT}")
+        def waiting(*, quiet_wait: options.QuietWait = 0.0, **given: Any) -> None:
+            if not 0.0 <= quiet_wait <= options.LONGEST_WAIT:
+                raise UsageError(f"--quiet-wait {quiet_wait:g}: legal are seconds from 0 to {options.LONGEST_WAIT}")
             if quiet_wait:
                 os.environ[QUIET_WAIT] = str(quiet_wait)  # for all processes that measure
-            command(**options)
+            command(**given)
 
-        return bench.command(name)(with_options(command, waiting))
+        return bench.command(name)(options.with_options(command, waiting))
 
     return add
 
@@ -90,10 +71,10 @@ def choose(
 
 
 @measuring()
-@reporting
+@options.reporting
 def stencil(
     report: Panels,
-    sizes: Sizes = None,
+    sizes: options.Sizes = None,
     kernels: Annotated[
         str | None,
         typer.Option(
@@ -101,10 +82,10 @@ def stencil(
             help="Of sweep7, sweep27, gray_scott, sweep7_pair, gray_scott_pair, copy, triad, fsum [all].",
         ),
     ] = None,
-    dtypes: Dtypes = None,
+    dtypes: options.Dtypes = None,
     threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1 and all cores].")] = None,
-    repeat: Repeat = 20,
-    batch: Batch = 0.02,
+    repeat: options.Repeat = 20,
+    batch: options.Batch = 0.02,
 ) -> None:
     """Sweep cubes of 64, 128 and 256 cells a side in one process, beside C; exact sums (fsum) beside plain ones.
 
@@ -113,16 +94,16 @@ def stencil(
     from gondwana_bench import build, stencil
 
     build.command()
-    counts = numbers("--threads", threads) or sorted({1, launch.cores()})
-    kept, types = names(kernels) or list(stencil.CASES), names(dtypes) or list(stencil.DTYPES)
-    cells = numbers("--sizes", sizes) or list(stencil.SIZES)
+    counts = options.numbers("--threads", threads) or sorted({1, launch.cores()})
+    kept, types = options.names(kernels) or list(stencil.CASES), options.names(dtypes) or list(stencil.DTYPES)
+    cells = options.numbers("--sizes", sizes) or list(stencil.SIZES)
     stencil.check(kept, cells, types, counts)
     rows = stencil.measure(kept, cells, types, counts, repeat=repeat, batch_seconds=batch)
     report.add("stencil", stencil.COLUMNS, rows, len(kept) * len(cells) * len(types) * len(counts))
 
 
 @measuring()
-@reporting
+@options.reporting
 def loops(
     report: Panels,
     loops: Annotated[
@@ -130,8 +111,8 @@ def loops(
         typer.Option(metavar="NAME,...", help="Of product, transposition, updates, histogram, prefix, ... [all]."),
     ] = None,
     sizes: Annotated[str | None, typer.Option(metavar="N,N,...", help="Elements, about [1048576,16777216].")] = None,
-    repeat: Repeat = 20,
-    batch: Batch = 0.02,
+    repeat: options.Repeat = 20,
+    batch: options.Batch = 0.02,
 ) -> None:
     """Run loops over sparse rows, tiles, random places, chains of sums beside C; random updates by two ranks, too.
 
@@ -142,44 +123,44 @@ def loops(
     from gondwana_bench import loops as bench
 
     build.command()
-    kept, elements = names(loops) or list(bench.LOOPS), numbers("--sizes", sizes) or list(bench.SIZES)
+    kept, elements = options.names(loops) or list(bench.LOOPS), options.numbers("--sizes", sizes) or list(bench.SIZES)
     bench.check(kept, elements)
     on = {1: kept, 2: [name for name in kept if name in bench.TOGETHER]}
     rows = (
         row
         for ranks, some in on.items()
-        for row in rows_on_ranks(ranks, "loops", loops=some, sizes=elements, repeat=repeat, batch_seconds=batch)
+        for row in options.rows_on_ranks(ranks, "loops", loops=some, sizes=elements, repeat=repeat, batch_seconds=batch)
     )
     report.add("loops", bench.COLUMNS, rows, 4 * len(elements) * sum(map(len, on.values())))
 
 
 @measuring()
-@on_team("exchange")
+@options.on_team("exchange")
 def exchange(
-    sizes: Sizes = None,
+    sizes: options.Sizes = None,
     fields: Annotated[str | None, typer.Option(metavar="N,N,...", help="Arrays exchanged in one call [1,2].")] = None,
 ) -> None:
     """Exchange ghosts of blocks of 64 and 128 cells a side between ranks, beside MPI in C on the same ranks."""
 
 
 @measuring()
-@on_team("rma.transfers")
+@options.on_team("rma.transfers")
 def rma(
-    sizes: Nbytes = None,
+    sizes: options.Nbytes = None,
 ) -> None:
     """Reach the memory of another rank, in transfers of 8 bytes to 4 MiB, beside MPI in C, mpi4py and memcpy."""
 
 
 @measuring()
-@on_team("collectives")
+@options.on_team("collectives")
 def collectives(
-    sizes: Nbytes = None,
+    sizes: options.Nbytes = None,
 ) -> None:
     """Barriers, broadcasts and sums of 8 bytes to 8 MiB, compiled and from Python, beside MPI in C and mpi4py."""
 
 
 @measuring()
-@on_team("injection")
+@options.on_team("injection")
 def injection(
     threads: Annotated[str | None, typer.Option(metavar="T,T,...", help="How many [1,2,4].")] = None,
 ) -> None:
@@ -191,10 +172,10 @@ def tasks(
     cases: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="Parts of names: task, channel, ... [all].")
     ] = None,
-    ranks: Ranks = 2,
-    repeat: Repeat = 20,
-    batch: Batch = 0.02,
-    file: File = None,
+    ranks: options.Ranks = 2,
+    repeat: options.Repeat = 20,
+    batch: options.Batch = 0.02,
+    file: options.File = None,
 ) -> None:
     """Run tasks and hand items through channels, in a rank and between two, beside rivals in Python and in C.
 
@@ -202,10 +183,10 @@ def tasks(
     """
     from gondwana_bench import build
 
-    kept = case_names(cases)
-    check_common(batch, file)
+    kept = options.case_names(cases)
+    options.check_common(batch, file)
     build.command()
-    on_ranks(ranks, "tasks.durations", names=kept, repeat=repeat, batch_seconds=batch, file=file)
+    options.on_ranks(ranks, "tasks.durations", names=kept, repeat=repeat, batch_seconds=batch, file=file)
 
 
 measuring("ping-pong")(messages.ping_pong)

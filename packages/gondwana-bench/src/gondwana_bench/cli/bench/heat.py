@@ -13,15 +13,7 @@ from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
 from gondwana.results import write_text
-from gondwana_bench.cli.bench.options import (
-    Mpirun,
-    Ranks,
-    Repeat,
-    Sizes,
-    numbers,
-    official,
-    reporting,
-)
+from gondwana_bench.cli.bench import options
 from gondwana_bench.panels import Panels
 from gondwana_bench.rows import Row
 
@@ -29,11 +21,11 @@ if TYPE_CHECKING:
     from gondwana_bench.heat.regularity import Job
 
 
-@reporting
+@options.reporting
 def heat(
     report: Panels,
-    sizes: Sizes = None,
-    ranks: Ranks = 2,
+    sizes: options.Sizes = None,
+    ranks: options.Ranks = 2,
     steps: Annotated[int, typer.Option(metavar="N", parser=whole(10), help="Steps of a job that count.")] = 1000,
     jobs: Annotated[int, typer.Option(metavar="N", parser=whole(1), help="Jobs for each size.")] = 5,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw histograms, as PNG.")] = None,
@@ -43,8 +35,8 @@ def heat(
     against: Annotated[
         Path | None, typer.Option(metavar="PROGRAM", help="The Kokkos tutorial's program: compare with it instead.")
     ] = None,
-    repeat: Repeat = 5,
-    mpirun: Mpirun = None,
+    repeat: options.Repeat = 5,
+    mpirun: options.Mpirun = None,
 ) -> None:
     """Time steps of heat conduction on cubes of 16 and 100 cells a side of each rank, beside C with two-sided MPI.
 
@@ -57,9 +49,9 @@ def heat(
         if path is not None and against is not None:
             raise UsageError(f"{option} {path}: --against has no record of steps; leave one of them out")
     if against is None:
-        _variants(report, numbers("--sizes", sizes), ranks, steps, jobs, plot, table)
+        _variants(report, options.numbers("--sizes", sizes), ranks, steps, jobs, plot, table)
     else:
-        _beside(report, numbers("--sizes", sizes), ranks, against, repeat, mpirun)
+        _beside(report, options.numbers("--sizes", sizes), ranks, against, repeat, mpirun)
 
 
 def _variants(
@@ -103,7 +95,7 @@ def _beside(report: Panels, sizes: list[int], ranks: int, program: Path, repeat:
         for edge in sizes or against.EDGES:
             words = against.options_of(edge)
             ours = Command(our_command(ranks, "heat", *words), os.environ)
-            theirs = Command(*official(mpirun, ranks, [str(program.resolve()), *words], {}))
+            theirs = Command(*options.official(mpirun, ranks, [str(program.resolve()), *words], {}))
             yield from against.measure(edge, ranks, ours, theirs, repeat)
 
     report.add("against", against.COLUMNS, rows(), len(sizes or against.EDGES))

@@ -11,49 +11,30 @@ import typer
 from gondwana.cli import launch
 from gondwana.cli.numbers import whole
 from gondwana.errors import UsageError
-from gondwana_bench.cli.bench.options import (
-    Batch,
-    File,
-    Mpirun,
-    Nbytes,
-    PerNode,
-    Ranks,
-    Repeat,
-    check_common,
-    check_mpirun,
-    finish,
-    names,
-    numbers,
-    official,
-    on_ranks,
-    on_team,
-    rank_counts,
-    reporting,
-    rows_on_ranks,
-)
+from gondwana_bench.cli.bench import options
 from gondwana_bench.panels import Panels
 
 
-@on_team("messages.ping_pong", rounds=100, seconds=0.002)
-def ping_pong(sizes: Nbytes = None) -> None:
+@options.on_team("messages.ping_pong", rounds=100, seconds=0.002)
+def ping_pong(sizes: options.Nbytes = None) -> None:
     """Send messages of 1 byte to 1 MiB there and back, two-sided and one-sided, beside MPI in C and mpi4py.
 
     The procedure is that of the Julia study: round trips, and the harmonic mean of the throughput.
     """
 
 
-@reporting
+@options.reporting
 def ring(
     report: Panels,
     ranks: Annotated[str, typer.Option("-n", "--ranks", metavar="N,...", help="Numbers of ranks.")] = "2",
-    ranks_per_node: PerNode = None,
+    ranks_per_node: options.PerNode = None,
     communications: Annotated[str, typer.Option(metavar="N,...", help="Supersteps of a run.")] = "10,100",
     size: Annotated[int, typer.Option(metavar="BYTES", parser=whole(1), help="Length of a message.")] = 1024,
     reads: Annotated[int, typer.Option(metavar="N", parser=whole(0), help="Words that a superstep reads.")] = 1000,
     writes: Annotated[int, typer.Option(metavar="N", parser=whole(0), help="Words that it writes.")] = 1000,
     flops: Annotated[int, typer.Option(metavar="N", parser=whole(0), help="Its dependent operations.")] = 100,
-    repeat: Repeat = 100,
-    batch: Batch = 0.002,
+    repeat: options.Repeat = 100,
+    batch: options.Batch = 0.002,
 ) -> None:
     """Run supersteps on a ring of ranks: read, write, compute, and pass a message on, beside MPI in C and mpi4py.
 
@@ -64,26 +45,26 @@ def ring(
     from gondwana_bench.messages import ring as bench
 
     build.command()
-    runs, of = rank_counts(ranks, ranks_per_node), numbers("--communications", communications)
+    runs, of = options.rank_counts(ranks, ranks_per_node), options.numbers("--communications", communications)
     work = bench.Work(size, reads, writes, flops)
     bench.check(runs, of, work)
-    options: dict[str, Any] = {"communications": of, **asdict(work), "repeat": repeat, "batch_seconds": batch}
-    options["ranks_per_node"] = ranks_per_node
-    rows = (row for count in runs for row in rows_on_ranks(count, "messages.ring", **options))
+    given: dict[str, Any] = {"communications": of, **asdict(work), "repeat": repeat, "batch_seconds": batch}
+    given["ranks_per_node"] = ranks_per_node
+    rows = (row for count in runs for row in options.rows_on_ranks(count, "messages.ring", **given))
     report.add("ring", bench.COLUMNS, rows, len(runs) * len(of) * len(bench.PAIRS))
 
 
 def osu(
     tests: Annotated[str | None, typer.Option(metavar="NAME,...", help="Of latency, allreduce [both].")] = None,
-    sizes: Nbytes = None,
-    ranks: Ranks = 2,
-    ranks_per_node: PerNode = None,
+    sizes: options.Nbytes = None,
+    ranks: options.Ranks = 2,
+    ranks_per_node: options.PerNode = None,
     against: Annotated[
         Path | None, typer.Option(metavar="DIR", help="OSU's osu_latency, osu_allreduce: compare with them instead.")
     ] = None,
-    repeat: Repeat = 10,
-    mpirun: Mpirun = None,
-    file: File = None,
+    repeat: options.Repeat = 10,
+    mpirun: options.Mpirun = None,
+    file: options.File = None,
 ) -> None:
     """Messages of 0 bytes to 1 MiB and sums of 4 bytes to 8 MiB by OSU's procedure, beside MPI in C and mpi4py.
 
@@ -93,15 +74,15 @@ def osu(
     from gondwana_bench import build
     from gondwana_bench.messages import osu as bench
 
-    check_common(0.02, file)
-    check_mpirun(mpirun)
+    options.check_common(0.02, file)
+    options.check_mpirun(mpirun)
     build.command()
-    wanted = list(dict.fromkeys(name.strip() for name in names(tests))) or list(bench.PAIRS)
-    nbytes = numbers("--sizes", sizes) or None
+    wanted = list(dict.fromkeys(name.strip() for name in options.names(tests))) or list(bench.PAIRS)
+    nbytes = options.numbers("--sizes", sizes) or None
     bench.check(ranks, wanted, nbytes)
     if against is None:
-        options: dict[str, Any] = {"tests": wanted, "sizes": nbytes, "repeat": repeat}
-        on_ranks(ranks, "messages.osu", ranks_per_node=ranks_per_node, file=file, **options)
+        given: dict[str, Any] = {"tests": wanted, "sizes": nbytes, "repeat": repeat}
+        options.on_ranks(ranks, "messages.osu", ranks_per_node=ranks_per_node, file=file, **given)
     if ranks_per_node is not None:
         raise UsageError(
             f"--ranks-per-node {ranks_per_node}: --against leaves it to the launcher; list hosts that have so many "
@@ -132,9 +113,9 @@ def _beside(
         programs,
         nbytes,
         ranks,
-        lambda count, words: Command(*official(mpirun, count, words)),
-        lambda: rows_on_ranks(ranks, "messages.osu", tests=tests, sizes=sizes, repeat=1),
+        lambda count, words: Command(*options.official(mpirun, count, words)),
+        lambda: options.rows_on_ranks(ranks, "messages.osu", tests=tests, sizes=sizes, repeat=1),
         repeat,
     )
     report.add("against", bench.COLUMNS, rows, bench.most_rows(nbytes))
-    finish(report)
+    options.finish(report)
