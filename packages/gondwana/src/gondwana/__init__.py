@@ -116,6 +116,7 @@ if _TYPE_CHECKING:
     from gondwana.tasks.pool.task import WorkerLostError as WorkerLostError
     from gondwana.tasks.remote_channel import RemoteChannel as RemoteChannel
     from gondwana.tasks.remote_condition import RemoteCondition as RemoteCondition
+    from gondwana.tasks.scheduler import yield_task as yield_task
     from gondwana.tasks.selection import Selected as Selected
     from gondwana.tasks.selection import select as select
     from gondwana.tasks.shared_array import SharedArray as SharedArray
@@ -128,7 +129,6 @@ if _TYPE_CHECKING:
     from gondwana.tasks.task import TaskCancelled as TaskCancelled
     from gondwana.tasks.task import current_task as current_task
     from gondwana.tasks.task import sleep as sleep
-    from gondwana.tasks.task import yield_task as yield_task
     from gondwana.teams import world as world
     from gondwana.teams.ops import BAND as BAND
     from gondwana.teams.ops import BOR as BOR
@@ -227,10 +227,11 @@ __getattr__, __dir__ = _later.later(
         "gondwana.tasks.pool.task": "PoolBrokenError PoolClosedError WorkerLostError",
         "gondwana.tasks.remote_channel": "RemoteChannel",
         "gondwana.tasks.remote_condition": "RemoteCondition",
+        "gondwana.tasks.scheduler": "yield_task",
         "gondwana.tasks.selection": "Selected select",
         "gondwana.tasks.shared_array": "SharedArray",
         "gondwana.tasks.spawning": "Spawned everywhere fetch spawn spawn_at",
-        "gondwana.tasks.task": "Task TaskCancelled current_task sleep yield_task",
+        "gondwana.tasks.task": "Task TaskCancelled current_task sleep",
         "gondwana.teams": "world",
         "gondwana.teams.ops": "BAND BOR BXOR IN_PLACE LAND LOR LXOR MAX MAXLOC MIN MINLOC Op PROD SUM",
         "gondwana.teams.request": "PersistentRequest Request start_all",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 import tracemalloc
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import gondwana as gw
+from gondwana.compiler import native
 from gondwana.errors import UsageError
 from gondwana.futures import Future, Promise, ready
 from gondwana.testing.fake_device import POISON
@@ -162,7 +162,7 @@ def test_single_elements_are_those_of_numpy(dtype: str) -> None:
             got = gw.get(pointer + index).result()
             assert got == array[index].item()
             assert type(got) is type(array[index].item())
-        importlib.import_module("llvmlite.binding")  # from now on by machine code, if it has numbers of this dtype
+        native._WORTH_LOADING = 0  # from now on by machine code, if it has numbers of this dtype
     assert rows.number.__name__ == "number"
     if dtype != "M8[s]":
         for index in range(5):
@@ -174,7 +174,7 @@ def test_pointers_in_use_are_checked_each_time() -> None:
     segment = gw.Segment(gw.world, 64)
     pointer, odd = segment.pointer(dtype="i8"), segment.pointer(dtype="u1") + 3
     odd = odd.cast("i8")
-    importlib.import_module("llvmlite.binding")
+    native._WORTH_LOADING = 0  # machine code from the first call on
     for _ in range(3):
         gw.put(7, pointer + 7)
         gw.put(-9, odd)
@@ -200,7 +200,7 @@ def test_a_complete_copy_is_a_future_as_any() -> None:
 
 
 def test_gets_are_counted_and_their_numbers_are_given_back() -> None:
-    importlib.import_module("llvmlite.binding")
+    native._WORTH_LOADING = 0  # machine code from the first call on
     pointer = gw.Segment(gw.world, 64).pointer(dtype="i8")
     gw.put(10**15, pointer)
     gw.get(pointer)
@@ -239,7 +239,7 @@ def outcome(array: np.ndarray, there: gw.GlobalPtr, n: Any, *, back: bool) -> An
 def test_rows_by_machine_code_and_by_the_general_path(dtype: str, back: bool) -> None:
     kind = np.dtype(dtype)
     segment = gw.Segment(gw.world, 40 * kind.itemsize)
-    importlib.import_module("llvmlite.binding")
+    native._WORTH_LOADING = 0  # machine code from the first call on
     for _ in range(2):
         gw.copy(np.zeros(1, kind), segment.pointer(dtype=kind))
     assert rows.store.__name__ == "store"  # so that machine code makes the copies that follow

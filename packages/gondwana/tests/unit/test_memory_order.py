@@ -191,10 +191,10 @@ def exchange_ghosts(memory: Memory) -> None:
         for own in rng.sample(waiting, 2):
             memory.rank = own
             memory.write(at(cells, 8 * own), 10 * number + own)
-            native.start(at(plans[own]))
+            native.advance(at(plans[own]), 0)
         while waiting:
             own = memory.rank = rng.choice(waiting)
-            if native.finish(at(plans[own]), 1) == 1:
+            if native.advance(at(plans[own]), 1) == 1:
                 assert memory.load_word(at(cells, 8 * own + 1)) == 10 * number + 1 - own
                 waiting.remove(own)
 
@@ -283,7 +283,7 @@ EXAMPLES = {
     "gondwana.tasks.item_rings_native": "push",
     "gondwana.transfer.collectives.on_node_native": "meet",
     "gondwana.transfer.host_copies_native": "number",
-    "gondwana.transfer.plans.host_native": "finish",
+    "gondwana.transfer.plans.host_native": "advance",
 }
 """One helper of each module of machine code that has an order."""
 

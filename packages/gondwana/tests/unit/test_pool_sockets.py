@@ -40,6 +40,23 @@ def test_messages_arrive_whole_however_they_are_cut(step: int) -> None:
             receiver.receive()
 
 
+@pytest.mark.parametrize("nbytes", [0, sockets._CHUNK - 16, sockets._CHUNK, 5 * sockets._CHUNK])
+def test_messages_of_any_length_arrive_in_their_order(nbytes: int) -> None:
+    messages = ["first", bytes(nbytes), "second", ("with", pickle.PickleBuffer(bytes(nbytes))), "last"]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        sender, receiver = Connection(ours), Connection(theirs)
+        found = []
+        for message in messages:
+            sender.send(message)  # more than there is room for
+        while len(found) < len(messages):
+            found += receiver.receive()
+            sender.flush()
+        assert found[:3] == messages[:3]
+        assert (found[3][0], bytes(found[3][1]), found[4]) == ("with", bytes(nbytes), "last")
+        assert not sender.unsent
+
+
 def test_a_side_does_not_poll_on_a_core_that_others_want(monkeypatch: pytest.MonkeyPatch) -> None:
     now, asked = [0.0], []
     monkeypatch.setattr(sockets, "time", SimpleNamespace(perf_counter=lambda: now[0]))

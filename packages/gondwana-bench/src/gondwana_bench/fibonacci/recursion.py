@@ -142,7 +142,7 @@ def rows(case: str, n: int, ranks: int, samples: Mapping[str, Sequence[float]], 
 
 
 def _rows(case: Case, calls: Calls, team: gw.Team, repeat: int, batch_seconds: float) -> list[Row]:
-    samples = sample(case, team, repeat=repeat, discard=repeat // 10, batch_seconds=batch_seconds)
+    samples, _ = sample(case, team, repeat=repeat, discard=repeat // 10, batch_seconds=batch_seconds)
     return rows(case.name, calls.n, team.size, samples, team.bcast(calls.wrong))
 
 

@@ -101,10 +101,17 @@ class OfMultiprocessing:
 # -- how they start ----------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _ours(workers: int) -> Iterator[Candidate]:
-    with gw.WorkerPool(workers) as pool:
-        yield Ours(pool)
+Opening = Callable[[int], AbstractContextManager[Candidate]]
+"""Makes a pool of so many workers."""
+
+
+def _opening(make: Callable[[int], AbstractContextManager[Any]], candidate: Callable[[Any], Candidate]) -> Opening:
+    @contextlib.contextmanager
+    def opened(workers: int) -> Iterator[Candidate]:
+        with make(workers) as pool:
+            yield candidate(pool)
+
+    return opened
 
 
 @contextlib.contextmanager
@@ -115,22 +122,8 @@ def _ours_in_a_job(workers: int) -> Iterator[Candidate]:
         yield Ours(pool)
 
 
-@contextlib.contextmanager
-def _process_pool(workers: int) -> Iterator[Candidate]:
-    with ProcessPoolExecutor(workers) as pool:
-        yield OfFutures(pool)
-
-
-@contextlib.contextmanager
-def _multiprocessing(workers: int) -> Iterator[Candidate]:
-    with multiprocessing.Pool(workers) as pool:
-        yield OfMultiprocessing(pool)
-
-
-@contextlib.contextmanager
-def _mpi4py(workers: int) -> Iterator[Candidate]:
-    with importlib.import_module("mpi4py.futures").MPIPoolExecutor(workers) as pool:
-        yield OfFutures(pool)
+def _mpi4py(workers: int) -> AbstractContextManager[Any]:
+    return importlib.import_module("mpi4py.futures").MPIPoolExecutor(workers)  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
@@ -140,12 +133,12 @@ def _dask(workers: int) -> Iterator[Candidate]:
         yield OfFutures(cluster.get_executor())
 
 
-CANDIDATES: dict[str, Callable[[int], AbstractContextManager[Candidate]]] = {
-    "ours": _ours,
+CANDIDATES: dict[str, Opening] = {
+    "ours": _opening(gw.WorkerPool, Ours),
     "ours in a job": _ours_in_a_job,
-    "ProcessPoolExecutor": _process_pool,
-    "multiprocessing.Pool": _multiprocessing,
-    "MPIPoolExecutor": _mpi4py,
+    "ProcessPoolExecutor": _opening(ProcessPoolExecutor, OfFutures),
+    "multiprocessing.Pool": _opening(multiprocessing.Pool, OfMultiprocessing),
+    "MPIPoolExecutor": _opening(_mpi4py, OfFutures),
     "Dask": _dask,
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from gondwana_bench import build
 from gondwana_bench.measure import in_turns
 from gondwana_bench.processes import last_words, our_command, starting
 from gondwana_bench.rows import Row, relative
-from gondwana_bench.start.job import MPI4PY, OURS, USED
+from gondwana_bench.start.job import FIRST, MPI4PY, OURS, STEPS, USED
 from gondwana_bench.statistics import summarize
 
 RANKS = "1,2,4,8,16"
@@ -33,6 +34,8 @@ COLUMNS = {
 Command = tuple[Sequence[str], Mapping[str, str]]
 StartNative = Callable[[int, Sequence[str]], Command]
 """Returns the command and the variables that start a program that is not ours on a number of ranks."""
+
+PROGRAMS = 6
 
 _PROGRAM = str(Path(__file__).with_name("job.py"))
 
@@ -61,7 +64,7 @@ def measure(mpi: Path, native: StartNative, counts: Sequence[int], *, repeat: in
         mpi: the file of the MPI library.
         native: starts programs that are not ours.
         counts: numbers of ranks.
-        repeat: rounds; before those of the fewest ranks one more does not count, in which the machine code is compiled.
+        repeat: rounds; one more before them does not count, in which the machine code is compiled.
 
     Returns:
         A row for each program and number of ranks.
@@ -70,15 +73,18 @@ def measure(mpi: Path, native: StartNative, counts: Sequence[int], *, repeat: in
         UsageError: a job failed, or there is no C compiler.
     """
     in_c = str(build.program_with_mpi("start.c", mpi))
-    for ranks in counts:
-        commands: dict[str, Command] = {
-            **{name: (our_command(ranks, "--oversubscribe", _PROGRAM, name), os.environ) for name in (OURS, USED)},
-            MPI4PY: native(ranks, [sys.executable, "-P", _PROGRAM, MPI4PY]),
-            C: native(ranks, [in_c]),
-        }
-        jobs = {name: partial(_run, name, ranks, *command) for name, command in commands.items()}
-        runs = in_turns(jobs, repeat, discard=1 if ranks == counts[0] else 0)
-        yield from (row_of(ranks, name, runs) for name in runs)
+    with tempfile.TemporaryDirectory() as folder:
+        empty = {**os.environ, "GONDWANA_CACHE_DIR": os.path.join(folder, "cache")}
+        ours = {OURS: os.environ, USED: os.environ, STEPS: os.environ, FIRST: empty}
+        for ranks in counts:
+            commands: dict[str, Command] = {
+                **{name: (our_command(ranks, "--oversubscribe", _PROGRAM, name), ours[name]) for name in ours},
+                MPI4PY: native(ranks, [sys.executable, "-P", _PROGRAM, MPI4PY]),
+                C: native(ranks, [in_c]),
+            }
+            jobs = {name: partial(_run, name, ranks, *command) for name, command in commands.items()}
+            runs = in_turns(jobs, repeat, discard=1)
+            yield from (row_of(ranks, name, runs) for name in runs)
 
 
 def row_of(ranks: int, name: str, runs: Mapping[str, Sequence[Run]]) -> Row:
@@ -105,6 +111,8 @@ def _run(name: str, ranks: int, argv: Sequence[str], variables: Mapping[str, str
     Raises:
         UsageError: it failed.
     """
+    if name == FIRST:
+        shutil.rmtree(variables["GONDWANA_CACHE_DIR"], ignore_errors=True)
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors, starting(argv[0]):
         start = time.perf_counter()
         process = subprocess.Popen(argv, env=dict(variables), stdin=subprocess.DEVNULL, stdout=output, stderr=errors)

@@ -7,9 +7,11 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
-OURS, USED, MPI4PY = "ours", "ours, used", "mpi4py"
-"""What a job may do: meet the others; use all that ranks have between them, too; meet them by mpi4py alone."""
+OURS, USED, STEPS, FIRST, MPI4PY = "ours", "ours, used", "ours, steps", "ours, first steps", "mpi4py"
+"""What a job may do: meet the others; use all that ranks have between them, too; do steps of README's program, with an
+empty cache or not; meet them by mpi4py alone."""
 
 
 def main(what: str) -> None:
@@ -24,8 +26,7 @@ def main(what: str) -> None:
         import gondwana as gw
 
         gw.world.barrier()
-        if what == USED:
-            use()
+        {USED: use, STEPS: step, FIRST: step}.get(what, lambda: None)()
         found, rank = gw.world.allgather(_taken()), gw.world.rank
     if rank == 0:
         kib, descriptors = zip(*found, strict=True)
@@ -61,6 +62,25 @@ def use() -> None:
 
     answers = [gw.rpc(rank, _identify, world.rank) for rank in everyone]
     assert [answer.result() for answer in answers] == [(rank, world.rank) for rank in everyone]
+
+
+def step() -> None:
+    """Do a hundred steps of heat conduction on 64^3 cells, as README's program. Collective."""
+    import gondwana as gw
+
+    @gw.foreach
+    def diffuse(p: Any, new: Any, old: Any, k: float) -> None:
+        around = old[p + gw.X] + old[p - gw.X] + old[p + gw.Y] + old[p - gw.Y] + old[p + gw.Z] + old[p - gw.Z]
+        new[p] = old[p] + k * (around - 6.0 * old[p])
+
+    old = gw.zeros(gw.RectDomain((0, 0, 0), (64, 64, 64)), ghost=1, periodic=True)
+    new = gw.zeros_like(old)
+    for _ in range(100):
+        ghosts = old.exchange()
+        diffuse(old.inner, new, old, 0.1)
+        ghosts.wait()
+        diffuse(old.rim, new, old, 0.1)
+        old, new = new, old
 
 
 def _identify(caller: int) -> tuple[int, int]:

@@ -7,8 +7,10 @@ import ctypes
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from greenlet import getcurrent, greenlet
 
@@ -120,45 +122,40 @@ def _greenlet_switch(n: int) -> float:
     return _times(n // 2 + 1, other.switch)
 
 
-def _in_loop(n: int, measure: Callable[[int], object]) -> float:
-    return asyncio.run(measure(n))  # type: ignore[arg-type]
+def _in_loop(measure: Callable[[int], Coroutine[Any, Any, float]]) -> Variant:
+    return lambda n: asyncio.run(measure(n))
 
 
 async def _nothing() -> None:
     """Do nothing."""
 
 
-def _asyncio_create(n: int) -> float:
-    async def main(n: int) -> float:
-        start = time.perf_counter()
-        tasks = [asyncio.create_task(_nothing()) for _ in range(n)]
-        seconds = time.perf_counter() - start
-        await asyncio.wait(tasks)
-        return seconds
-
-    return _in_loop(n, main)
+@_in_loop
+async def _asyncio_create(n: int) -> float:
+    start = time.perf_counter()
+    tasks = [asyncio.create_task(_nothing()) for _ in range(n)]
+    seconds = time.perf_counter() - start
+    await asyncio.wait(tasks)
+    return seconds
 
 
-def _asyncio_run(n: int) -> float:
-    async def main(n: int) -> float:
-        start = time.perf_counter()
-        await asyncio.wait([asyncio.create_task(_nothing()) for _ in range(n)])
-        return time.perf_counter() - start
-
-    return _in_loop(n, main)
+@_in_loop
+async def _asyncio_run(n: int) -> float:
+    start = time.perf_counter()
+    await asyncio.wait([asyncio.create_task(_nothing()) for _ in range(n)])
+    return time.perf_counter() - start
 
 
-def _asyncio_switch(n: int) -> float:
-    async def turns(n: int) -> None:
-        for _ in range(n // 2 + 1):
-            await asyncio.sleep(0)
+async def _turns(n: int) -> None:
+    for _ in range(n // 2 + 1):
+        await asyncio.sleep(0)
 
-    async def main(n: int) -> float:
-        start = time.perf_counter()
-        await asyncio.gather(turns(n), turns(n))
-        return time.perf_counter() - start
 
-    return _in_loop(n, main)
+@_in_loop
+async def _asyncio_switch(n: int) -> float:
+    start = time.perf_counter()
+    await asyncio.gather(_turns(n), _turns(n))
+    return time.perf_counter() - start
 
 
 def _threads(n: int) -> float:
@@ -173,19 +170,29 @@ def _threads(n: int) -> float:
 # -- channels ----------------------------------------------------------------------------------------------------
 
 
-def _put(n: int) -> float:
-    put = gw.Channel[int](None).put
-    start = time.perf_counter()
-    for item in range(n):
-        put(item)
-    return time.perf_counter() - start
+def _puts(make: Callable[[], Any]) -> Variant:
+    def variant(n: int) -> float:
+        put = make().put
+        start = time.perf_counter()
+        for item in range(n):
+            put(item)
+        return time.perf_counter() - start
+
+    return variant
 
 
-def _take(n: int) -> float:
-    channel = gw.Channel[int](None)
-    for item in range(n):
-        channel.put(item)
-    return _times(n, channel.take)
+def _takes(make: Callable[[], Any], take: str) -> Variant:
+    def variant(n: int) -> float:
+        items = make()
+        for item in range(n):
+            items.put(item)
+        return _times(n, getattr(items, take))
+
+    return variant
+
+
+_put, _queue_put = _puts(partial(gw.Channel, None)), _puts(queue.SimpleQueue)
+_take, _queue_take = _takes(partial(gw.Channel, None), "take"), _takes(queue.SimpleQueue, "get")
 
 
 def _peek(n: int) -> float:
@@ -207,38 +214,21 @@ def _hand_over(n: int) -> float:
     return seconds
 
 
-def _queue_put(n: int) -> float:
-    put = queue.SimpleQueue[int]().put
+@_in_loop
+async def _asyncio_hand_over(n: int) -> float:
+    items: asyncio.Queue[int] = asyncio.Queue(1)
+
+    async def fill() -> None:
+        for item in range(n):
+            await items.put(item)
+
+    task = asyncio.create_task(fill())
     start = time.perf_counter()
-    for item in range(n):
-        put(item)
-    return time.perf_counter() - start
-
-
-def _queue_take(n: int) -> float:
-    items = queue.SimpleQueue[int]()
-    for item in range(n):
-        items.put(item)
-    return _times(n, items.get)
-
-
-def _asyncio_hand_over(n: int) -> float:
-    async def main(n: int) -> float:
-        items: asyncio.Queue[int] = asyncio.Queue(1)
-
-        async def fill() -> None:
-            for item in range(n):
-                await items.put(item)
-
-        task = asyncio.create_task(fill())
-        start = time.perf_counter()
-        for _ in range(n):
-            await items.get()
-        seconds = time.perf_counter() - start
-        await task
-        return seconds
-
-    return _in_loop(n, main)
+    for _ in range(n):
+        await items.get()
+    seconds = time.perf_counter() - start
+    await task
+    return seconds
 
 
 # -- in C --------------------------------------------------------------------------------------------------------

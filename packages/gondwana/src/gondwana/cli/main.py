@@ -15,7 +15,7 @@ from gondwana.runtime import beginning, exits, tracing
 
 HELP = "Run parallel Python programs on many ranks, show their data, and measure them beside C."
 
-PASS_THE_REST_ON = ("run", "inspect")
+PASS_THE_REST_ON = ("run", "warmup", "inspect")
 """Commands for which options after the first argument belong to what that names."""
 
 BROKEN_PIPE = 128 + signal.SIGPIPE

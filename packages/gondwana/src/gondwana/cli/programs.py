@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
     from types import ModuleType
 
-OWN = ("run", "plot", "ls", "inspect", "doctor")
+OWN = ("run", "warmup", "plot", "ls", "inspect", "doctor")
 """Commands of this package: each is a function of the same name in ``gondwana.cli.<name>``."""
 
 PROGRAMS = "gondwana.programs"

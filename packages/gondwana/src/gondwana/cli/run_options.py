@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
@@ -11,6 +11,24 @@ from gondwana.cli.numbers import whole
 from gondwana.cli.run import Device, start
 from gondwana.runtime import tracing
 from gondwana.runtime.placement.binding import Bind
+
+Arguments: TypeAlias = Annotated[
+    list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the program untouched.")
+]
+Ranks: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks [default: Slurm's tasks, else 1]."
+    ),
+]
+Threads: TypeAlias = Annotated[
+    int | None,
+    typer.Option("-t", "--threads", metavar="N", parser=whole(1), help="Threads per rank [default: cores / ranks]."),
+]
+Module: TypeAlias = Annotated[bool, typer.Option("-m", help="PROGRAM is a module, as for python -m.")]
+Oversubscribe: TypeAlias = Annotated[
+    bool, typer.Option("--oversubscribe", help="Start more than 8 threads a core (ranks x threads).")
+]
 
 
 def run(
@@ -20,21 +38,9 @@ def run(
             metavar="PROGRAM", help="An application, the path of a program, or a command such as pytest; see -m."
         ),
     ],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="Passed to the program untouched.")
-    ] = None,
-    ranks: Annotated[
-        int | None,
-        typer.Option(
-            "-n", "--ranks", metavar="N", parser=whole(1), help="How many ranks [default: Slurm's tasks, else 1]."
-        ),
-    ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "-t", "--threads", metavar="N", parser=whole(1), help="Threads per rank [default: cores / ranks]."
-        ),
-    ] = None,
+    arguments: Arguments = None,
+    ranks: Ranks = None,
+    threads: Threads = None,
     ranks_per_node: Annotated[
         int | None,
         typer.Option(metavar="P", parser=whole(1), help="Ranks on each node [default: the launcher's choice]."),
@@ -46,14 +52,12 @@ def run(
     device: Annotated[
         Device | None, typer.Option(help="Where the kernels of an application run [default: its settings say it].")
     ] = None,
-    module: Annotated[bool, typer.Option("-m", help="PROGRAM is a module, as for python -m.")] = False,
+    module: Module = False,
     time_limit: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="When over: say where every rank stands, and end the job."),
     ] = None,
-    oversubscribe: Annotated[
-        bool, typer.Option("--oversubscribe", help="Start more than 8 threads a core (ranks x threads).")
-    ] = False,
+    oversubscribe: Oversubscribe = False,
     timing: Annotated[bool, typer.Option("--timing", help="Print how long the start and the program took.")] = False,
     trace: Annotated[
         Path | None,

@@ -37,7 +37,7 @@ from gondwana.compiler.debugging import checks
 from gondwana.compiler.externs import Extern
 from gondwana.errors import KernelError
 from gondwana.runtime import launcher
-from gondwana.runtime.cache_folder import cache_folder, keep, locked, read
+from gondwana.runtime.cache_folder import cache_folder, exists, keep, locked, read
 
 MAGIC = b"gondwana object 5\n"
 
@@ -118,6 +118,12 @@ def get(key: str, build: Callable[[], ObjectCode], kind: str = "objects") -> tup
         built = build()
         keep(file, built.to_bytes(key))
         return built, True
+
+
+def has(key: str, kind: str = "objects") -> bool:
+    """Return whether there is an entry named `key`. Local."""
+    path = folder(kind)
+    return path is not None and exists(path / f"{key}.o")
 
 
 @functools.cache

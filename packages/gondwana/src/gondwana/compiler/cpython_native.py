@@ -47,8 +47,7 @@ def _of_c(name: str, result: Any, *kinds: Any, constants: tuple[Any, ...] = ()) 
 
     # Numba wants an argument each.
     names = ["typingctx", *(f"argument{i}" for i in range(len(kinds)))]
-    signature = Signature([Parameter(word, Parameter.POSITIONAL_ONLY) for word in names])
-    vars(call)["__signature__"] = signature
+    vars(call)["__signature__"] = Signature([Parameter(word, Parameter.POSITIONAL_ONLY) for word in names])
     return intrinsic(call)
 
 

@@ -210,8 +210,7 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode], *made_by
 
     interruptions.end_at_second()
     start = time.perf_counter()
-    of_library = sources.digest("gondwana.compiler.numba_imports.install", *made_by)
-    name = hashlib.sha256("\0".join((toolchain(), of_library, *key)).encode()).hexdigest()
+    name = name_of(key, *made_by)
     with linker.preparing:
         code, built = cache.get(name, build_with_numba)
         seconds = time.perf_counter() - start
@@ -220,6 +219,12 @@ def obtain(key: tuple[str, ...], build: Callable[[], cache.ObjectCode], *made_by
         else:
             linker.count(loaded=1, seconds_loading=seconds)
     return code
+
+
+def name_of(key: tuple[str, ...], *made_by: str) -> str:
+    """Return the name of machine code in the cache. Local; arguments as for `obtain`."""
+    of_library = sources.digest("gondwana.compiler.numba_imports.install", *made_by)
+    return hashlib.sha256("\0".join((toolchain(), of_library, *key)).encode()).hexdigest()
 
 
 def unpack_result(words: bytes, results: tuple[str, ...] | str) -> Any:

@@ -115,26 +115,21 @@ def sched_yield(typingctx: Any) -> Any:
     return types.none(), codegen
 
 
-@intrinsic
-def futex_wait(typingctx: Any, address: Any, value: Any) -> Any:
-    """Sleep while the low 32 bits at an address equal `value`, until woken (or for no reason)."""
+def _futex_call(operation: int) -> Any:
+    @intrinsic
+    def call(typingctx: Any, address: Any, number: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            _futex(builder, args[0], operation, args[1])
+            return context.get_dummy_value()
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _futex(builder, args[0], _FUTEX_WAIT, args[1])
-        return context.get_dummy_value()
+        return types.none(types.int64, types.int64), codegen
 
-    return types.none(types.int64, types.int64), codegen
+    return call
 
 
-@intrinsic
-def futex_wake(typingctx: Any, address: Any, count: Any) -> Any:
-    """Wake up to `count` threads that sleep at an address."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        _futex(builder, args[0], _FUTEX_WAKE, args[1])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64), codegen
+futex_wait, futex_wake = _futex_call(_FUTEX_WAIT), _futex_call(_FUTEX_WAKE)
+"""`futex_wait(address, value)` sleeps while the low 32 bits at an address equal `value`, until woken or for no reason;
+`futex_wake(address, count)` wakes up to `count` threads that sleep there."""
 
 
 @intrinsic

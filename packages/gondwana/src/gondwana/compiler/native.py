@@ -14,6 +14,8 @@ import ctypes
 import functools
 import importlib
 import sys
+from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +34,8 @@ DATA_AT = object.__basicsize__
 """Where in an ndarray the address of its elements is: NumPy's ABI has it first after what every object has."""
 
 _WORTH_LOADING = 2000
-"""Calls after which machine code is loaded even if nothing else needs it: 50 MB, and a tenth of a second."""
+"""Calls after which machine code is loaded, and compiled, even if nothing else needs it: 50 MB, and a tenth of a second
+or, where it is in no cache, a whole one."""
 
 DATA, RANK, EXTENTS, DESCRIPTOR, FLAGS = DATA_AT, DATA_AT + 8, DATA_AT + 16, DATA_AT + 40, DATA_AT + 48
 """Where in an ndarray are: the address of its elements, its number of axes, the address of their extents, of its dtype,
@@ -80,6 +83,8 @@ class Native:
         self.module = module
         self.name = name
         self.arguments = arguments
+        self._key = "native", module, name
+        self._made_by = f"{__name__}._build", f"{module}.{name}"
         self._brief, self._objects, self._makes_object = brief or objects > 0 or makes_object, objects, makes_object
 
     @functools.cached_property
@@ -98,7 +103,15 @@ class Native:
         from gondwana.compiler.function import obtain
 
         build = functools.partial(_build, self.module, self.name, self.arguments)
-        return obtain(("native", self.module, self.name), build, f"{__name__}._build", f"{self.module}.{self.name}")
+        return obtain(self._key, build, *self._made_by)
+
+    @functools.cached_property
+    def is_kept(self) -> bool:
+        """Whether the machine code was in the cache when this was first asked."""
+        from gondwana.compiler import cache
+        from gondwana.compiler.function import name_of
+
+        return cache.has(name_of(self._key, *self._made_by))
 
     @property
     def address(self) -> int:
@@ -132,9 +145,21 @@ def builtin_at(address: int, arguments: int, name: str, objects: int = 0, *, mak
     return _create(ctypes.addressof(method), address, None)
 
 
-def pays_off(calls: int) -> bool:
-    """Return whether it pays to use machine code for what so many calls have done without. Local."""
-    return calls > _WORTH_LOADING or has_machine_code()
+def pays_off(calls: int, *functions: Native) -> bool:
+    """Return whether it pays to use these functions for what so many calls have done without. Local."""
+    return calls > _WORTH_LOADING or (has_machine_code() and all(function.is_kept for function in functions))
+
+
+def compile_all() -> None:
+    """Have the machine code of all of Gondwana's own helpers in the cache. Local."""
+    _entries()
+    package = Path(__file__).parents[1]
+    for source in sorted(package.rglob("*_native.py")):
+        module = ".".join((package.name, *source.relative_to(package).with_suffix("").parts))
+        for name, entry in vars(importlib.import_module(module)).items():
+            kind = getattr(entry, "__annotations__", {}).get("return")
+            if isinstance(entry, FunctionType) and (entry.__module__, kind) == (module, "int"):
+                Native(module, name, entry.__code__.co_argcount).code()
 
 
 def has_machine_code() -> bool:

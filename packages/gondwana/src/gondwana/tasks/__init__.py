@@ -10,6 +10,7 @@ from gondwana.tasks.conditions import Semaphore as Semaphore
 from gondwana.tasks.loops import pfor as pfor
 from gondwana.tasks.remote_channel import RemoteChannel as RemoteChannel
 from gondwana.tasks.remote_condition import RemoteCondition as RemoteCondition
+from gondwana.tasks.scheduler import yield_task as yield_task
 from gondwana.tasks.selection import Selected as Selected
 from gondwana.tasks.selection import select as select
 from gondwana.tasks.shared_array import SharedArray as SharedArray
@@ -22,7 +23,6 @@ from gondwana.tasks.task import Task as Task
 from gondwana.tasks.task import TaskCancelled as TaskCancelled
 from gondwana.tasks.task import current_task as current_task
 from gondwana.tasks.task import sleep as sleep
-from gondwana.tasks.task import yield_task as yield_task
 
 if _TYPE_CHECKING:
     from gondwana.tasks.asyncio_bridge import run_coroutine as run_coroutine

@@ -180,24 +180,6 @@ def current_task() -> Task[Any] | None:
     return scheduler.home().current.task
 
 
-def yield_task() -> None:
-    """Let the other tasks of this thread that can run do so first. Local; makes progress now and then.
-
-    Raises:
-        ProgressError: called inside a callback.
-
-    Example:
-        >>> import gondwana as gw
-        >>> task = gw.Task(print, "first").schedule()
-        >>> gw.yield_task()
-        first
-    """
-    flow = progress.thread.flow
-    if flow.depth:
-        progress.refuse_in_callback("other tasks")
-    (flow.tasks or scheduler.home()).give_way()
-
-
 def sleep(seconds: float) -> None:
     """Let other tasks run for some time; the rank serves remote calls meanwhile. Local; blocks; user-level progress.
 
@@ -218,4 +200,4 @@ def sleep(seconds: float) -> None:
     if seconds:
         scheduler.home().sleep(seconds)
     else:
-        scheduler.home().give_way()
+        scheduler.yield_task()

@@ -35,6 +35,9 @@ SETTINGS = pytest.StashKey[list[str]]()
 BY_SETTING = "gondwana_by_setting"
 """What a worker of pytest-xdist is told: that all tests with equal settings are its own."""
 
+_JOB = re.compile(r"\[(1rank|\d+ranks)(-\d+pernode)?(-\d+threads)?[-\]]")
+"""How the parameters of a marked test begin. Settings that differ in more than these numbers stay together, too."""
+
 _GROUPS: pytest.StashKey[Groups] = pytest.StashKey()
 
 HELP = (
@@ -107,12 +110,20 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Have `--dist loadfile` keep tests with equal settings in one worker."""
+    """Have `--dist loadfile` keep marked tests of all modules together by their numbers of ranks and threads."""
     if config.getvalue("dist") != "loadfile":
         return None
-    from gondwana.testing.distribution import BySetting
+    from xdist.scheduler import LoadFileScheduling
 
-    return BySetting(config, log)
+    scheduler = LoadFileScheduling(config, log)
+    by_file = scheduler._split_scope
+
+    def split_scope(nodeid: str) -> str:
+        job = _JOB.search(nodeid)
+        return "".join(filter(None, job.groups())) if job else by_file(nodeid)
+
+    scheduler._split_scope = split_scope
+    return scheduler
 
 
 @pytest.hookimpl(optionalhook=True)

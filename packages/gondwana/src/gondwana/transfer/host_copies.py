@@ -39,7 +39,11 @@ _ELEMENTS = (1, 2, 4, 8, 16)
 _NUMPY_BEST = 1 << 14
 """Bytes below which NumPy copies a strided array in less time than it takes to describe it."""
 
-_copy_rows = Native("gondwana.transfer.host_copies_native", "copy_rows", 3)
+_MODULE = "gondwana.transfer.host_copies_native"
+_copy_rows = Native(_MODULE, "copy_rows", 3)
+_number = Native(_MODULE, "number", 2, makes_object=True)
+_store = Native(_MODULE, "store", 4, objects=1)
+_load = Native(_MODULE, "load", 4, objects=1)
 
 UNFIT = -1
 """What is returned where nothing has been copied: this needs the general path, which says what is wrong if it is."""
@@ -47,8 +51,6 @@ ALL = -(2**63)
 """In place of a number of elements: all of the array. Other negative numbers are no legal ones."""
 LARGEST = 2**18
 """Bytes of the largest copy by machine code: it holds the GIL meanwhile, some microseconds."""
-
-_MODULE = "gondwana.transfer.host_copies_native"
 
 
 def copy_table(copies: Iterable[Copy]) -> CopyTable:
@@ -131,12 +133,11 @@ class Rows:
 
     def _load_soon(self) -> None:
         self._calls += 1
-        if not pays_off(self._calls):
+        if not pays_off(self._calls, _number, _store, _load):
             return
-        self.number = Native(_MODULE, "number", 2, makes_object=True).call
+        self.number = _number.call
         if abi_is_known():
-            self.store = Native(_MODULE, "store", 4, objects=1).call
-            self.load = Native(_MODULE, "load", 4, objects=1).call
+            self.store, self.load = _store.call, _load.call
 
 
 rows = Rows()

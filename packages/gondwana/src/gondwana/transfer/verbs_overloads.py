@@ -55,28 +55,23 @@ def _window(table: int) -> int:
     return window  # type: ignore[no-any-return]
 
 
-@called  # not worth being inlined
-def _put_far(table: int, rank: int, offset: int, address: int, nbytes: int) -> None:
-    """Put bytes to another node and wait until they are there."""
-    window = _window(table)
-    done = 0
-    while done < nbytes:
-        count = min(nbytes - done, _PIECE)
-        _mpi_put(address + done, count, _byte(), rank, offset + done, count, _byte(), window)
-        done += count
-    _flush(rank, window)
+def _far(move: Any) -> Any:
+    """A compiled function that moves bytes to or from another node by `move`, and waits until they are there."""
+
+    @called  # not worth being inlined
+    def run(table: int, rank: int, offset: int, address: int, nbytes: int) -> None:
+        window = _window(table)
+        done = 0
+        while done < nbytes:
+            count = min(nbytes - done, _PIECE)
+            move(address + done, count, _byte(), rank, offset + done, count, _byte(), window)
+            done += count
+        _flush(rank, window)
+
+    return run
 
 
-@called  # not worth being inlined
-def _get_far(table: int, rank: int, offset: int, address: int, nbytes: int) -> None:
-    """Get bytes of another node and wait until they are here."""
-    window = _window(table)
-    done = 0
-    while done < nbytes:
-        count = min(nbytes - done, _PIECE)
-        _mpi_get(address + done, count, _byte(), rank, offset + done, count, _byte(), window)
-        done += count
-    _flush(rank, window)
+_put_far, _get_far = _far(_mpi_put), _far(_mpi_get)
 
 
 @inlined

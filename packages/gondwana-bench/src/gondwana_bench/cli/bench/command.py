@@ -169,9 +169,7 @@ def injection(
 
 @measuring()
 def tasks(
-    cases: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Parts of names: task, channel, ... [all].")
-    ] = None,
+    cases: options.Cases = None,
     ranks: options.Ranks = 2,
     repeat: options.Repeat = 20,
     batch: options.Batch = 0.02,

@@ -36,6 +36,7 @@ PerNode: TypeAlias = Annotated[
 Repeat: TypeAlias = Annotated[
     int, typer.Option(metavar="N", parser=whole(1), help="Rounds; each times every variant once.")
 ]
+Cases: TypeAlias = Annotated[list[str] | None, typer.Option(metavar="NAME,...", help="Parts of their names [all].")]
 Batch: TypeAlias = Annotated[float, typer.Option(metavar="SECONDS", help="Length of one sample.")]
 Mpirun: TypeAlias = Annotated[
     str | None,
@@ -286,14 +287,15 @@ def names(text: str | None) -> list[str]:
     return [] if text is None else text.split(",")
 
 
-def case_names(text: str | None) -> list[str] | None:
-    """Return the parts of names of cases that `--cases` lists; None: all cases. Local.
+def case_names(texts: list[str] | None) -> list[str] | None:
+    """Return the parts of names of cases that `--cases` lists, each time that it is given; None: all cases. Local.
 
     Raises:
         UsageError: one of them is empty.
     """
-    found = [name.strip() for name in names(text)]
+    found = [name.strip() for text in texts or () for name in names(text)]
     if not all(found):
+        text = ",".join(texts or ())
         raise UsageError(f"--cases {text}: legal are parts of names of cases with commas between, such as task,channel")
     return found or None
 

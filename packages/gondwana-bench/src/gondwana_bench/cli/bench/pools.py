@@ -8,16 +8,14 @@ from typing import Annotated
 import typer
 
 from gondwana.cli.numbers import whole
-from gondwana_bench.cli.bench.options import Repeat, case_names, official, reporting
+from gondwana_bench.cli.bench.options import Cases, Repeat, case_names, official, reporting
 from gondwana_bench.panels import Panels
 
 
 @reporting
 def pools(
     report: Panels,
-    cases: Annotated[
-        str | None, typer.Option(metavar="NAME,...", help="Parts of names: null, 1 ms, start, ... [all].")
-    ] = None,
+    cases: Cases = None,
     tasks: Annotated[
         int, typer.Option(metavar="N", parser=whole(1, 10**8), help="Null tasks of a map in batches; others are fewer.")
     ] = 100_000,

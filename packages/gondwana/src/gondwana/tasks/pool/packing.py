@@ -90,8 +90,8 @@ class OtherProgram:
         Raises:
             TypeError: something in it cannot be pickled.
         """
-        if type(value) in _SCALARS:
-            return _plainly(value, None), ()
+        if _is_plain(value):
+            return pickle.dumps(value, 5), ()
         cloudpickle: Any = sys.modules.get("cloudpickle")
         by_value = cloudpickle is not None and cloudpickle.list_registry_pickle_by_value()
         return _packed(value, self._dumps if by_value else _by_name, self._dumps)
@@ -101,6 +101,12 @@ class OtherProgram:
         import cloudpickle
 
         return _dumped(cloudpickle.Pickler, value, callback)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether there are but numbers and strings in a value, or in the arguments of a call."""
+    kind = type(value)
+    return kind in _SCALARS or (kind is tuple and all(map(_is_plain, value))) or (kind is dict and not value)
 
 
 def _packed(value: Any, quick: Dumps, thorough: Dumps) -> Packed:

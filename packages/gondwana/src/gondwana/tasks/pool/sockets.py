@@ -20,7 +20,7 @@ _HEADER = struct.Struct("<2q")
 """Before a message: the bytes of its pickle, and how many buffers follow; the bytes of each of these come next."""
 _MOST_PARTS = 256
 """Buffers that one system call writes at most; the system's limit is 1024."""
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _SPIN = 1e-3
 """Seconds that a side polls before it sleeps, if what it waited for last came within that time."""
 _SHARED = 200
@@ -39,6 +39,8 @@ class Connection:
         self.socket = end
         self._unsent: deque[memoryview] = deque()
         self._received = bytearray()
+        # Memory for each read anew would be mapped and unmapped each time.
+        self._chunk = memoryview(bytearray(_CHUNK))
         self._data: bytearray | None = None
         self._buffers: list[bytearray] = []
         self._left: list[memoryview] = []
@@ -57,6 +59,15 @@ class Connection:
         """
         beside: list[pickle.PickleBuffer] = []
         data = pickle.dumps(message, 5, buffer_callback=beside.append)
+        if not beside and not self._unsent:
+            whole = _HEADER.pack(len(data), 0) + data
+            try:
+                sent = self.socket.send(whole)
+            except BlockingIOError:
+                sent = 0
+            if sent < len(whole):
+                self._unsent.append(memoryview(whole)[sent:])
+            return
         buffers = [buffer.raw() for buffer in beside]
         lengths = struct.pack(f"<{2 + len(buffers)}q", len(data), len(buffers), *(buffer.nbytes for buffer in buffers))
         self._unsent += [memoryview(lengths + data), *buffers]
@@ -96,28 +107,32 @@ class Connection:
         more = True
         while more:
             try:
-                more = self._fill()
+                count, more = self._fill()
             except BlockingIOError:
                 break
             except EOFError:
                 if messages:
                     break
                 raise
+            if self._data is None and not self._received and _HEADER.size < count:
+                length, buffers = _HEADER.unpack_from(self._chunk)
+                if not buffers and _HEADER.size + length == count:  # a message, and nothing else
+                    messages.append(pickle.loads(self._chunk[_HEADER.size : count]))
+                    continue
+            if not self._left:
+                self._received += self._chunk[:count]
             messages += self._whole()
         return messages
 
-    def _fill(self) -> bool:
-        """Read once; return whether there may be more."""
-        if self._left:
-            most, count = len(self._left[0]), self.socket.recv_into(self._left[0])
-            self._left[0] = self._left[0][count:]
-        else:
-            data = self.socket.recv(_CHUNK)
-            self._received += data
-            most, count = _CHUNK, len(data)
+    def _fill(self) -> tuple[int, bool]:
+        """Read once; return how many bytes, and whether there may be more."""
+        target = self._left[0] if self._left else self._chunk
+        count = self.socket.recv_into(target)
         if not count:
             raise EOFError
-        return count == most
+        if self._left:
+            self._left[0] = target[count:]
+        return count, count == len(target)
 
     def _whole(self) -> list[Any]:
         """Return the messages of which all has been read."""

@@ -44,25 +44,24 @@ class BetweenNodes:
         self._block, self._size, self._finish = messages.block, team.size, messages.finish
         self._most = MOST_GATHERED // team.size if team.size <= MOST_GATHERING else 0
         self._calls = 0
-        self._loaded = False
 
     def barrier(self) -> bool:
         """Wait until all ranks have come, or return False: MPI must. Collective over team. Blocking."""
-        if not self._can_start():
+        if not self._can_start(_barrier):
             return False
         found = _barrier.call(self._block)
         return bool(found == DONE or self._finish(found, "a barrier"))
 
     def fill(self, buffer: _Array, root: int) -> bool:
         """Fill an array with that of ``root``, or return False: MPI must. Collective over team. Blocking."""
-        if not self._can_start():
+        if not self._can_start(_fill):
             return False
         found = _fill.call(self._block, id(buffer), root)
         return bool(found == DONE or self._finish(found, _WHAT, buffer))
 
     def gather(self, part: _Array, whole: _Array) -> bool:
         """Gather equal parts on all ranks, or return False: MPI must. Collective over team. Blocking."""
-        if not self._can_start():
+        if not self._can_start(_gather):
             return False
         found = _gather.call(self._block, id(part), id(whole))
         return bool(found == DONE or self._finish(found, _WHAT, part, whole))
@@ -70,7 +69,7 @@ class BetweenNodes:
     def combine(self, send: _Array, recv: _Array, op: Op) -> bool:
         """Combine arrays by elements, or return False: MPI must. Collective over team. Blocking."""
         place, nbytes = _PLACES.get(op), recv.nbytes
-        if place is None or nbytes > self._most or not self._can_start():
+        if place is None or nbytes > self._most or not self._can_start(_combine):
             return False
         parts = np.empty(self._size * nbytes, np.uint8)
         found = _combine.call(self._block, place, id(send), id(recv), id(parts))
@@ -81,14 +80,12 @@ class BetweenNodes:
         _fold.call(self._block, place, id(send), id(recv), id(parts))
         return True
 
-    def _can_start(self) -> bool:
-        """Return whether this rank may wait, and has machine code: it is loaded when it pays."""
+    def _can_start(self, function: Native) -> bool:
+        """Return whether this rank may wait, and has this machine code: it is loaded when it pays."""
         if progress.thread.flow.depth:
             return False
-        if not self._loaded:
-            self._calls += 1
-            self._loaded = pays_off(self._calls)
-        return self._loaded
+        self._calls += 1
+        return pays_off(self._calls, function)
 
 
 def attach(team: Team) -> None:

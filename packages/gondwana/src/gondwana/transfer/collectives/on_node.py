@@ -316,7 +316,7 @@ class OnNode:
     def _choose(self) -> None:
         """Go on with collectives by machine code if it pays to load it."""
         self._count += 1
-        if not _IN_ORDER or pays_off(self._count):
+        if not _IN_ORDER or pays_off(self._count, _advance, _meet):
             self._machine_code, self._advance, self._meet = True, _advance.call, _meet.call
 
     def _advance_in_python(self, own: int, what: int, source: int, target: int, how: int, polls: int) -> int:

@@ -242,7 +242,7 @@ class DirectMessages:
     def _load(self, name: str, function: Native, block: int, array: int, rank: int, tag: int) -> int:
         """Leave a message to mpi4py, and later ones to machine code if it pays to load it."""
         self._calls += 1
-        if pays_off(self._calls):
+        if pays_off(self._calls, function):
             setattr(self, name, function.call)
         return UNFIT
 

@@ -28,8 +28,7 @@ from gondwana.transfer.plans.pairs import Copies, Pair
 from gondwana.transfer.plans.plan import Plan, free_requests, message_tag
 
 _MODULE = "gondwana.transfer.plans.host_native"
-_start = Native(_MODULE, "start", 1)
-_finish = Native(_MODULE, "finish", 2)
+_advance = Native(_MODULE, "advance", 2)
 
 _LINE = 128
 _ENTER, _READY = 0, _LINE
@@ -91,14 +90,14 @@ class HostPlan(Plan):
         for message in self._sent:
             execute(message.table)
             message.request.start()
-        _start.call(self._plan_address)
+        _advance.call(self._plan_address, 0)
 
     def _soon(self) -> bool:
-        return not self._requests and _finish.call(self._plan_address, _SPINS) == 1
+        return not self._requests and _advance.call(self._plan_address, _SPINS) == 1
 
     def _advance(self) -> bool:
         arrived = [request.test() for request in self._requests]
-        return _finish.call(self._plan_address, _FEW_SPINS) == 1 and all(arrived)
+        return _advance.call(self._plan_address, _FEW_SPINS) == 1 and all(arrived)
 
     def _end(self) -> None:
         for message in self._received:
@@ -132,11 +131,11 @@ class HostPlan(Plan):
         self._plan_address = self._plan.ctypes.data
 
     def __gondwana_argument__(self) -> Described:  # type: ignore[override]
-        """The addresses of the plan and of the functions that carry it out, for compiled code."""
+        """The addresses of the plan and of the function that carries it out, for compiled code."""
         if self._requests:
             return super().__gondwana_argument__()
         table.link_delivery()
-        return describe_handle("plan", (), (self._plan_address, _start.address, _finish.address))
+        return describe_handle("plan", (), (self._plan_address, _advance.address))
 
 
 def _outgoing(copies: Copies, rank: int, tag: int) -> _Message:

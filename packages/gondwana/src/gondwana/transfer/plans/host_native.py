@@ -19,32 +19,36 @@ _SPINS_BEFORE_YIELD = 500
 
 
 @inlined
-def _push(plan: int, current: int) -> int:
-    """Write to the neighbours that are ready for this round; return how many are not yet."""
+def _push(plan: int, current: int, first: int) -> int:
+    """Write to the neighbours that are ready for this round; return how many are not yet.
+
+    From neighbour -1 on: what stays here is copied, too. There is one place that executes rows: each is compiled anew.
+    """
     waiting = 0
-    rows = word_at(plan, ROWS_AT)
-    for n in range(word_at(plan, LINKS)):
+    for n in range(first, word_at(plan, LINKS)):
         link = word_at(plan, LINKS_AT) + n * LINK * _WORD
-        if word_at(link, PUSHED) == current:
-            continue
-        if load_acquire(word_at(link, ENTER_IN)) < current:
-            waiting += 1
-            continue
-        execute_rows(rows, word_at(link, FIRST), word_at(link, LAST))
-        store_release(word_at(link, READY_OUT), current)
-        store_release(link + PUSHED * _WORD, current)
+        rows, end = 0, word_at(plan, OWN)
+        if n >= 0:
+            if word_at(link, PUSHED) == current:
+                continue
+            if load_acquire(word_at(link, ENTER_IN)) < current:
+                waiting += 1
+                continue
+            rows, end = word_at(link, FIRST), word_at(link, LAST)
+        execute_rows(word_at(plan, ROWS_AT), rows, end)
+        if n >= 0:
+            store_release(word_at(link, READY_OUT), current)
+            store_release(link + PUSHED * _WORD, current)
     return waiting
 
 
-def start(plan: int) -> int:
-    """Begin a round: let the neighbours know, copy what stays here, write to those who are ready."""
-    current = word_at(plan, ROUND) + 1
+@inlined
+def _enter(plan: int, current: int) -> None:
+    """Begin a round: let the neighbours know."""
     store_release(plan + ROUND * _WORD, current)
     for n in range(word_at(plan, LINKS)):
         link = word_at(plan, LINKS_AT) + n * LINK * _WORD
         store_release(word_at(link, ENTER_OUT), current)
-    execute_rows(word_at(plan, ROWS_AT), 0, word_at(plan, OWN))
-    return _push(plan, current)  # type: ignore[no-any-return]
 
 
 @inlined
@@ -64,15 +68,25 @@ def _give_back(plan: int) -> None:
         fetch_add_word(count, -1)
 
 
-def finish(plan: int, spins: int) -> int:
-    """Continue a round until all is written and all has arrived: 1, or until `spins` polls have failed: 0."""
-    current = word_at(plan, ROUND)
-    for poll in range(spins):
-        if _push(plan, current) == 0 and _arrived(plan, current):
+def advance(plan: int, spins: int) -> int:
+    """Go on with a round until all is written and all has arrived: 1, or until `spins` polls have failed: 0.
+
+    With 0 spins, begin a round: let the neighbours know, copy what stays here, write to those who are ready.
+    """
+    current, first = word_at(plan, ROUND), 0
+    if spins == 0:
+        current, first = current + 1, -1
+        _enter(plan, current)
+    left = spins
+    while True:
+        waiting = _push(plan, current, first)
+        if left > 0 and waiting == 0 and _arrived(plan, current):
             _give_back(plan)
             return 1
-        if poll < _SPINS_BEFORE_YIELD:
+        left -= 1
+        if left <= 0:
+            return 0
+        if spins - left < _SPINS_BEFORE_YIELD:
             pause()
         else:
             sched_yield()
-    return 0

@@ -22,14 +22,14 @@ from gondwana.transfer.host_copies_native import word_at
 from gondwana.transfer.plans.host_native import COUNTED_AT, LENT, STARTED, WAITED
 
 _FAMILY = family_type("plan")
-_PLAN, _START, _FINISH = range(3)
+_PLAN, _ADVANCE = range(2)
 _SPINS, _WORD = 10_000, 8
 _INT = ir.IntType(64)
 
 
 @intrinsic
 def _call(typingctx: Any, address: Any, plan: Any, spins: Any) -> Any:
-    """Call the function at an address; one that takes a single integer ignores the other."""
+    """Call the function at an address: `host_native.advance`."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         function = builder.inttoptr(values[0], ir.FunctionType(_INT, [_INT, _INT]).as_pointer())
@@ -68,7 +68,7 @@ def _start(plan: Any) -> Any:
         if word_at(head, LENT) != 0:
             raise RuntimeError("this plan is still under way: call wait() before the next start()")
         store_release(head + LENT * _WORD, lend_arguments())
-        _call(handle_word(plan, _START), head, 0)
+        _call(handle_word(plan, _ADVANCE), head, 0)
         recording.end(begin, word_at(head, STARTED), _started(head))
 
     return run
@@ -78,7 +78,7 @@ def _start(plan: Any) -> Any:
 def _wait(plan: Any) -> Any:
     def run(plan: Any) -> None:
         head, begin = handle_word(plan, _PLAN), recording.begin()
-        while _call(handle_word(plan, _FINISH), head, _SPINS) == 0:
+        while _call(handle_word(plan, _ADVANCE), head, _SPINS) == 0:
             apply_what_arrives()
         recording.end(begin, word_at(head, WAITED), _current(head))
 
@@ -88,6 +88,6 @@ def _wait(plan: Any) -> Any:
 @overload_method(_FAMILY, "test", jit_options=INLINED)
 def _test(plan: Any) -> Any:
     def run(plan: Any) -> bool:
-        return _call(handle_word(plan, _FINISH), handle_word(plan, _PLAN), 1) == 1  # type: ignore[no-any-return]
+        return _call(handle_word(plan, _ADVANCE), handle_word(plan, _PLAN), 1) == 1  # type: ignore[no-any-return]
 
     return run
