@@ -67,7 +67,7 @@ def command(wheel: str, *words: str) -> list[str]:
 
 def check(outcome: jobs.Outcome, folder: Path, nodes: int) -> None:
     """Everything was right, nothing was complained of, and the dataset has its steps."""
-    assert (outcome.status, outcome.stderr) == (0, ""), str(outcome)
+    assert (outcome.status, two_hosts.complaints(outcome)) == (0, ""), str(outcome)
     found = json.loads(next(line for line in outcome.stdout.splitlines() if line.startswith('{"nodes"')))
     expected = dict.fromkeys(("README", "gray-scott", "CG", "heat", "rma"), True)
     assert found == {"nodes": nodes, **expected}, str(outcome)
