@@ -115,15 +115,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    scheduler = LoadFileScheduling(config, log)
-    by_file = scheduler._split_scope
+    class BySetting(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            job = _JOB.search(nodeid)
+            return "".join(filter(None, job.groups())) if job else str(super()._split_scope(nodeid))
 
-    def split_scope(nodeid: str) -> str:
-        job = _JOB.search(nodeid)
-        return "".join(filter(None, job.groups())) if job else by_file(nodeid)
-
-    scheduler._split_scope = split_scope
-    return scheduler
+    return BySetting(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -141,8 +141,7 @@ def _on_bits(combine: Callable[[Any, Any, Any], Any]) -> Any:
     return combined
 
 
-_either = _on_bits(lambda builder, left, right: builder.or_(left, right))
-_changed = _on_bits(lambda builder, left, right: builder.xor(left, right))
+_either, _changed = _on_bits(ir.IRBuilder.or_), _on_bits(ir.IRBuilder.xor)
 
 
 def _some_of(bits: int) -> Any:

@@ -173,20 +173,20 @@ def exact_row(point: Any, fold: Folding, ask: Any, line: int, *, dense: bool) ->
     step, settle = fold.step, fold.settle
 
     @inlined
+    def take(total: Any, head: Any, first: int, begin: int, end: int, apart: int, args: Any) -> Any:
+        for i in range(begin, end, line):
+            ask(args, point((*head, first + apart * i)))
+        for i in range(begin, end):
+            total = step(total, point((*head, first + apart * i)), args)
+        return settle(total)
+
+    @inlined
     def row(total: Any, head: Any, first: int, begin: int, end: int, stride: int, args: Any) -> Any:
         apart = 1 if dense else stride
         whole = end - (end - begin) % BLOCK
         for at in range(begin, whole, BLOCK):
-            for i in range(at, at + BLOCK, line):
-                ask(args, point((*head, first + apart * i)))
-            for i in range(at, at + BLOCK):
-                total = step(total, point((*head, first + apart * i)), args)
-            total = settle(total)
-        for i in range(whole, end, line):
-            ask(args, point((*head, first + apart * i)))
-        for i in range(whole, end):
-            total = step(total, point((*head, first + apart * i)), args)
-        return settle(total)
+            total = take(total, head, first, at, at + BLOCK, apart, args)
+        return take(total, head, first, whole, end, apart, args)
 
     return row
 
