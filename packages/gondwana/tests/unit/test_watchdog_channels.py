@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gondwana.runtime.watching import channel, sockets, tree
+from gondwana.runtime.watching import channel, sockets, tree, watchdog
 from gondwana.runtime.watching.channel import SPARE, Channel, accept
 
 SECRET = b"the secret of this job" * 2
@@ -151,15 +151,9 @@ def test_before_authentication_a_line_is_bounded_more_tightly() -> None:
 
 
 def test_messages_are_bounded() -> None:
-    ends = socket.socketpair()
-    ended = join(ends[0], 1)
-    ours = Channel(ends[1], SECRET)
-    ours.authenticate(PATIENCE)
-    theirs = wait_for(ended)
-    assert theirs is not None
+    own, ours, theirs = tree_with_one_below()
     sending = threading.Thread(target=send_for_ever, args=[theirs.socket])
     sending.start()
-    own = tree.Tree(0, None, [ours])
     end = time.monotonic() + PATIENCE
     while own.below:
         assert time.monotonic() < end
@@ -167,6 +161,37 @@ def test_messages_are_bounded() -> None:
         assert len(ours._received) <= channel.LONGEST_MESSAGE + 2**16
     sending.join(PATIENCE)
     theirs.close()
+
+
+def test_a_channel_closes_once_whichever_act_finds_that_it_is_broken() -> None:
+    own, ours, theirs = tree_with_one_below()
+    theirs.close()
+    assert own.collect([], 0.1) == {0: []}  # sending fails or reading does: the other side is gone
+    assert own.receive(ours) == []  # what was about to be read when the channel was closed
+    assert own.below == []
+    assert own.closed == [ours]
+
+
+def test_a_watchdog_takes_note_of_a_channel_that_a_question_has_closed() -> None:
+    own, ours, theirs = tree_with_one_below()
+    member = watchdog.own_member(0)
+    dog = watchdog._Watchdog(0, 2, own, None, watchdog.Monitor(member, [member]), None)
+    theirs.close()
+    dog._look()
+    dog._react([])
+    assert own.closed == []
+    assert ours.socket not in [key.fileobj for key in dog._selector.get_map().values()]
+
+
+def tree_with_one_below() -> tuple[tree.Tree, Channel, Channel]:
+    """The tree of rank 0, its channel to rank 1, and the other side of it."""
+    ends = socket.socketpair()
+    ended = join(ends[0], 1)
+    ours = Channel(ends[1], SECRET)
+    ours.authenticate(PATIENCE)
+    theirs = wait_for(ended)
+    assert theirs is not None
+    return tree.Tree(0, None, [ours]), ours, theirs
 
 
 def send_for_ever(connected: socket.socket) -> None:

@@ -36,11 +36,13 @@ class Tree:
     Attributes:
         above: to the rank that asks this one; None on rank 0, or where it could not be reached.
         below: to the ranks that this one asks.
+        closed: channels that were closed, by whichever act has found it out, and that nobody has taken note of yet.
     """
 
     def __init__(self, rank: int, above: Channel | None, below: Sequence[Channel]) -> None:
         self.above = above
         self.below = list(below)
+        self.closed: list[Channel] = []
         self._rank = rank
         self._question = 0
 
@@ -90,7 +92,6 @@ class Tree:
 
     def _answer(self, channel: Channel, asked: selectors.BaseSelector) -> dict[int, Stack]:
         """Return the stacks that have arrived on a channel, which is asked no longer once it has answered or closed."""
-        descriptor = channel.socket.fileno()
         found: dict[int, Stack] = {}
         answered = False
         for message in self.receive(channel):
@@ -99,7 +100,7 @@ class Tree:
                     found = {rank: [(name, file, line) for name, file, line in stack] for rank, stack in stacks}
                     answered = True
         if answered or channel not in self.below:
-            asked.unregister(descriptor)
+            asked.unregister(channel.socket)
         return found
 
     def _send(self, channel: Channel, message: Message) -> bool:
@@ -111,11 +112,12 @@ class Tree:
         return True
 
     def _close(self, channel: Channel) -> None:
-        channel.close()
-        if channel is self.above:
-            self.above = None
-        else:
-            self.below.remove(channel)
+        """Close a channel, unless a message that could not be sent has closed it before what it had sent was read."""
+        if channel in self.channels:
+            channel.close()
+            self.closed.append(channel)
+            self.below = [other for other in self.below if other is not channel]
+            self.above = None if self.above is channel else self.above
 
 
 class _Offer(NamedTuple):

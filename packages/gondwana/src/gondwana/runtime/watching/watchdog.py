@@ -175,21 +175,27 @@ class _Watchdog:
         for handle in watch.handles:
             self._on_readable(handle, functools.partial(self._on_death, handle))
         for channel in channels.channels:
-            self._on_readable(channel.socket, functools.partial(self._on_message, channel, channel.socket.fileno()))
+            self._on_readable(channel.socket, functools.partial(self._on_message, channel))
 
     def run(self) -> None:
         """Sleep until a rank asks, a signal arrives, a process ends or a time has come, and react."""
         while True:
             next_time = min(self._over, self._deadline, self._next_look)
-            ready = self._selector.select(None if next_time == math.inf else max(0.0, next_time - time.monotonic()))
-            now = time.monotonic()
-            self._disarm(now)
-            if now >= self._deadline:
-                self._on_deadline()
-            if now >= self._next_look:
-                self._look()
-            for key, _ in ready:
-                key.data()
+            self._react(
+                self._selector.select(None if next_time == math.inf else max(0.0, next_time - time.monotonic()))
+            )
+
+    def _react(self, ready: list[tuple[selectors.SelectorKey, int]]) -> None:
+        now = time.monotonic()
+        self._disarm(now)
+        if now >= self._deadline:
+            self._on_deadline()
+        if now >= self._next_look:
+            self._look()
+        for key, _ in ready:
+            key.data()
+        while self._channels.closed:
+            self._on_closed(self._channels.closed.pop())
 
     def _disarm(self, now: float) -> None:
         """Cancel what `arm` has started, if the time limit is over at a time: Python can run here."""
@@ -256,7 +262,7 @@ class _Watchdog:
         if signal.SIGUSR1 in signals.recv(4096):
             self._report_once(f"signal SIGUSR1 to rank {self._rank}")
 
-    def _on_message(self, channel: Channel, descriptor: int) -> None:
+    def _on_message(self, channel: Channel) -> None:
         """Do what another watchdog asks for."""
         for message in self._channels.receive(channel):
             match message:
@@ -269,12 +275,11 @@ class _Watchdog:
                     self._look_soon()
                 case ["report", str(reason)]:
                     self._report_once(reason)
-        if channel not in self._channels.channels:
-            self._selector.unregister(descriptor)
-            self._on_silence(0 if channel.peer is None else channel.peer)
 
-    def _on_silence(self, rank: int) -> None:
+    def _on_closed(self, channel: Channel) -> None:
         """Report that the host of a rank is gone, if the launcher does not end this rank, and end the job."""
+        self._selector.unregister(channel.socket)
+        rank = 0 if channel.peer is None else channel.peer
         host = self._watch.elsewhere.get(rank)
         if host is None:
             return  # a rank of this host, whose process is watched
